@@ -1,0 +1,54 @@
+# Two commands do everything: `make demo` and `make test`. Both need Python >= 3.11 and make, nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The first interpreter that is new enough.
+PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV_VERSION := 0.13.8
+
+.PHONY: help
+help: ## what there is to do
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+# uv comes from PyPI into the project's own environment; uv.lock pins the rest.
+$(READY): pyproject.toml schemas/pyproject.toml uv.lock
+	@test -n "$(PYTHON)" || { echo "Moorage needs Python 3.11 or newer, and found none on PATH" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --locked --inexact --python $(BIN)/python
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## make the environment in .venv
+
+.PHONY: demo
+demo: $(READY) ## the main job on an embedded Kafka, to watch
+	@$(BIN)/moorage demo
+
+.PHONY: up
+up: $(READY) ## broker, all services and the gateway, until Ctrl-C
+	@$(BIN)/moorage up
+
+.PHONY: check
+check: $(READY) ## formatting, lints, types, layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: test
+test: check ## every check and every test
+	@$(BIN)/pytest
+
+.PHONY: schemas
+schemas: $(READY) ## write schemas/generated from the models
+	@$(BIN)/moorage schemas
+
+.PHONY: bench
+bench: $(READY) ## every benchmark; each prints one line of JSON last
+	@for b in bench/matching.py bench/stage.py bench/latency.py bench/restore.py; do echo "== $$b"; $(BIN)/python $$b; done

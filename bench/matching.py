@@ -1,0 +1,282 @@
+"""Matching of many pods against many nodes, beside upstream's scheduler plugin; the last line is JSON.
+
+Ours: `moorage.core.taint_matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
+TaintToleration, as the oracle's `bench-match` runs it, one thread. Both run in turns, several rounds, and the
+medians are compared. An evaluation is one pod against one node.
+
+What counts as ours: reading the pods' tolerations from the models, compiling them, the bitset of fitting nodes
+for each pod, and counting its bits (upstream's loop counts too). Every round starts with nothing remembered of
+the pods. Putting the nodes in is stated apart (`build_s`), as are the tables over the nodes' taints that the
+first call makes (inside ours: each round has a matrix whose tables are not made yet), and one pod at a time.
+
+The verdicts are held against upstream's (the oracle's `filter`) on a sample, and against the scalar matcher
+on another. The oracle comes from MOORAGE_ORACLE: its built program, a folder that holds it, or its source, by
+default ../shared/oracle beside the project, which is then copied and built (Go, some minutes). Without Go or
+oracle only our figures are printed, with a null ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from moorage.core.dialects.kubernetes import KUBERNETES
+from moorage.core.matching import fits, prefer_count
+from moorage.core.taint_matrix import TaintMatrix
+from moorage_schemas.taint import Taint, Toleration
+
+KEYS = (
+    "dedicated",
+    "nvidia.com/gpu",
+    "spot",
+    "node-role.kubernetes.io/control-plane",
+    "arch",
+    "zone-maintenance",
+    "team",
+    "storage",
+    "example.com/licensed",
+    "burst",
+)
+VALUES = ("a", "b", "c")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def make_taints(rng: random.Random, count: int) -> list[Taint]:
+    """Taints with distinct keys: 45 % NoSchedule, 15 % NoExecute, 40 % PreferNoSchedule, as in the oracle."""
+    made = []
+    for key in rng.sample(KEYS, count):
+        draw = rng.randrange(100)
+        effect = "PreferNoSchedule" if draw < 40 else "NoExecute" if draw < 55 else "NoSchedule"
+        made.append(Taint(key=key, value=rng.choice(VALUES), effect=effect))
+    return made
+
+
+def make_tolerations(rng: random.Random, count: int) -> list[Toleration]:
+    """Tolerations with distinct keys: half Exists, half Equal; a half with the effect NoSchedule."""
+    made = []
+    for key in rng.sample(KEYS, count):
+        equal = rng.random() < 0.5
+        made.append(
+            Toleration(
+                key=key,
+                operator="Equal" if equal else "Exists",
+                value=rng.choice(VALUES) if equal else "",
+                effect="NoSchedule" if rng.random() < 0.5 else "",
+            )
+        )
+    return made
+
+
+def build(nodes: list[list[Taint]]) -> TaintMatrix:
+    """A matrix of the nodes; comparison operators are off, as in the peer's run."""
+    matrix = TaintMatrix(comparison=False)
+    for i, taints in enumerate(nodes):
+        matrix.set_node(f"node-{i}", taints)
+    return matrix
+
+
+def run_ours(matrix: TaintMatrix, pods: list[list[Toleration]]) -> tuple[float, int]:
+    """Seconds for all pods, and how many fits there are."""
+    start = time.perf_counter()
+    total = int(np.bitwise_count(matrix.fits_many(pods)).sum(dtype=np.int64))
+    return time.perf_counter() - start, total
+
+
+def run_peer(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """Evaluations per second of upstream's plugin.Filter, and the share of fits in its own data."""
+    command = [
+        str(oracle),
+        "bench-match",
+        *("--pods", str(options.pods), "--nodes", str(options.nodes)),
+        *("--taints", str(options.taints), "--tolerations", str(options.tolerations)),
+        *("--runs", "1", "--seed", str(options.seed)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        if "plugin.Filter" in line:
+            seconds = _seconds(re.search(r"median=(\S+)", line))
+            share = re.search(r"\(([\d.]+)/eval\)", line)
+            return options.pods * options.nodes / seconds, float(share.group(1)) if share else 0.0
+    raise SystemExit(f"bench-match printed no line of plugin.Filter:\n{done.stdout}")
+
+
+def _seconds(found: re.Match[str] | None) -> float:
+    """A Go duration such as 1m2.5s, 412.9ms or 85µs."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+    if found is None:
+        raise SystemExit("bench-match printed no median")
+    return sum(float(n) * units[u] for n, u in re.findall(r"([\d.]+)(h|ms|µs|us|ns|m|s)", found.group(1)))
+
+
+@contextmanager
+def find_oracle() -> Iterator[Path | None]:
+    """The built oracle; None, with the reason on stderr, when there is none and none can be built."""
+    place = Path(os.environ.get("MOORAGE_ORACLE") or ROOT.parent / "shared" / "oracle")
+    program = place / "oracle" if place.is_dir() else place
+    if program.is_file():
+        yield program
+    elif not (place / "main.go").is_file():
+        sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(place)!r}: holds no oracle; only ours is measured\n")
+        yield None
+    elif shutil.which("go") is None:
+        sys.stderr.write("Go is not installed, so the oracle cannot be built; only ours is measured\n")
+        yield None
+    else:
+        with tempfile.TemporaryDirectory(prefix="moorage-oracle-") as folder:
+            copy = Path(folder) / "oracle"
+            shutil.copytree(place, copy, copy_function=shutil.copyfile)
+            for path in (copy, *copy.rglob("*")):
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            sys.stderr.write("building the oracle; this takes some minutes\n")
+            for part, output in ((copy / "k8s", "../oracle-k8s"), (copy, "oracle")):
+                made = subprocess.run(["go", "build", "-o", output, "."], cwd=part, check=False)
+                if made.returncode:
+                    sys.stderr.write("the oracle does not build; only ours is measured\n")
+                    yield None
+                    return
+            yield copy / "oracle"
+
+
+def check_against_peer(
+    oracle: Path, matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
+) -> tuple[int, int]:
+    """Ask upstream's filter about pods spread evenly, by nodes spread evenly; (pairs, differences)."""
+    some_pods = range(0, len(pods), max(1, len(pods) // 50))
+    some_nodes = range(0, len(nodes), max(1, len(nodes) * len(some_pods) // sample))
+    ours = [(matrix.fits(pods[p]), matrix.prefer_counts(pods[p])) for p in some_pods]
+    taints = [json.dumps([_wire(t) for t in nodes[n]]) for n in some_nodes]
+    lines = []
+    for p in some_pods:
+        tolerations = json.dumps([_wire(t) for t in pods[p]])
+        lines += [f'{{"op":"filter","taints":{t},"tolerations":{tolerations}}}\n' for t in taints]
+    with tempfile.TemporaryFile("w+") as requests:
+        requests.writelines(lines)
+        requests.seek(0)
+        done = subprocess.run([str(oracle)], stdin=requests, capture_output=True, text=True, check=True)
+    answers = map(json.loads, done.stdout.splitlines())
+    different = pairs = 0
+    for fit, prefer in ours:
+        for n in some_nodes:
+            answer = next(answers)
+            pairs += 1
+            same = answer["fits"] == bool(fit[n]) and answer["preferNoScheduleCount"] == int(prefer[n])
+            different += int(not same)
+    return pairs, different
+
+
+def _wire(model: Taint | Toleration) -> dict[str, Any]:
+    dumped: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
+
+
+def check_against_scalar(
+    matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
+) -> tuple[int, int]:
+    """Hold the bitsets of `fits_many` against the scalar matcher; (pairs, differences)."""
+    different = pairs = 0
+    chosen = pods[: max(1, sample // len(nodes))]
+    for tolerations, words in zip(chosen, matrix.fits_many(chosen), strict=True):
+        many = set(matrix.names(words))
+        prefer = matrix.prefer_counts(tolerations)
+        for n, taints in enumerate(nodes):
+            pairs += 1
+            fit = fits(taints, tolerations, KUBERNETES.filtering, comparison=False)
+            count = prefer_count(taints, tolerations, KUBERNETES.scoring, comparison=False)
+            different += int(fit != (f"node-{n}" in many) or count != int(prefer[n]))
+    return pairs, different
+
+
+def main() -> int:
+    """Measure, compare, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--taints", type=int, default=3, help="a node; at most 10")
+    parser.add_argument("--tolerations", type=int, default=3, help="a pod; at most 10")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sample", type=int, default=20_000, help="pairs whose verdicts are compared, each way")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    rng = random.Random(options.seed)
+    nodes = [make_taints(rng, options.taints) for _ in range(options.nodes)]
+    pods = [make_tolerations(rng, options.tolerations) for _ in range(options.pods)]
+    evaluations = options.pods * options.nodes
+
+    builds: list[float] = []
+    ours: list[float] = []
+    again: list[float] = []
+    singles: list[float] = []
+    peers: list[float] = []
+    share = peer_share = 0.0
+    with find_oracle() as oracle:
+        for number in range(options.rounds):
+            start = time.perf_counter()
+            matrix = build(nodes)
+            builds.append(time.perf_counter() - start)
+            seconds, total = run_ours(matrix, pods)
+            ours.append(evaluations / seconds)
+            again.append(evaluations / run_ours(matrix, pods)[0])
+            start = time.perf_counter()
+            for tolerations in pods:
+                matrix.fits_words(tolerations)
+            singles.append(evaluations / (time.perf_counter() - start))
+            share = total / evaluations
+            text = f"round {number + 1}: ours {ours[-1] / 1e6:.0f} M evaluations/s"
+            if oracle is not None:
+                rate, peer_share = run_peer(oracle, options)
+                peers.append(rate)
+                text += f", plugin.Filter {rate / 1e6:.2f} M evaluations/s"
+            print(text, flush=True)
+        matrix = build(nodes)
+        scalar_pairs, wrong = check_against_scalar(matrix, nodes, pods, options.sample)
+        peer_pairs = 0
+        if oracle is not None:
+            peer_pairs, different = check_against_peer(oracle, matrix, nodes, pods, options.sample)
+            wrong += different
+    mine = statistics.median(ours)
+    theirs = statistics.median(peers) if peers else None
+    print(
+        json.dumps(
+            {
+                "bench": "matching",
+                "ours_evals_per_s": round(mine),
+                "peer_evals_per_s": None if theirs is None else round(theirs),
+                "ratio": None if theirs is None else round(mine / theirs, 1),
+                "ratio_min": None if not peers else round(min(ours) / max(peers), 1),
+                "verdicts_equal": wrong == 0,
+                "verdicts_compared_with_peer": peer_pairs,
+                "verdicts_compared_with_scalar": scalar_pairs,
+                "ours_repeated_evals_per_s": round(statistics.median(again)),
+                "ours_one_by_one_evals_per_s": round(statistics.median(singles)),
+                "build_s": round(statistics.median(builds), 4),
+                "fit_share": round(share, 3),
+                "peer_fit_share": peer_share if peers else None,
+                "pods": options.pods,
+                "nodes": options.nodes,
+                "taints": options.taints,
+                "tolerations": options.tolerations,
+                "rounds": options.rounds,
+            }
+        )
+    )
+    return 0 if wrong == 0 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,128 @@
+"""A deployer: starts and stops what Moorage decides. Copy it, and replace the two methods of `Machines` by your own.
+
+It needs `moorage-schemas` (the contract) and FastStream with Kafka. It reads three topics:
+
+- `bindings`: this workload is to run on that target; a tombstone ends it. This is what a deployer acts on.
+- `placements`: the same decisions with their reasons, and what waits for a place.
+- `evictions`: why a workload has to go, and when: `Scheduled` comes with the deadline, so there is time to prepare.
+
+A record may come again after a crash, and FastStream acknowledges *before* the handler runs unless it is told
+otherwise. So the policy is named below (acknowledge after the handler, take again after an error), and every handler
+ignores what it knows already.
+
+    python deployer.py --bootstrap 127.0.0.1:9092
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from faststream import AckPolicy, FastStream
+from faststream.kafka import KafkaBroker, KafkaMessage
+
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, Topic
+
+Handler = Callable[[KafkaMessage], Awaitable[None]]
+
+
+class Machines:
+    """Where workloads run: here only a list that is printed."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, int] = {}
+        """The generation of each binding that runs, by `workload|target`."""
+
+    def start(self, key: str, bound: WorkloadBound) -> None:
+        """Start a workload on a target, unless it runs there already."""
+        if self._running.get(key, 0) >= bound.generation:
+            return
+        self._running[key] = bound.generation
+        print(f"start {bound.workload} on {bound.target}", flush=True)
+
+    def stop(self, key: str) -> None:
+        """Stop a workload on a target, if it runs there."""
+        if self._running.pop(key, None) is not None:
+            workload, _, target = key.partition("|")
+            print(f"stop {workload} on {target}", flush=True)
+
+
+async def undecoded(message: Any) -> bytes:
+    """Give handlers the bytes: a tombstone has none, and the contract's models read JSON themselves."""
+    body: bytes = message.body or b""
+    return body
+
+
+def build(bootstrap: str, prefix: str, group: str) -> FastStream:
+    """The application: one subscriber for each topic."""
+    broker = KafkaBroker(bootstrap, client_id=group)
+    machines = Machines()
+
+    def subscriber(topic: Topic) -> Callable[[Handler], Any]:
+        return broker.subscriber(
+            topic.name(prefix),
+            group_id=f"{group}-{topic.short}",
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",  # decisions of aborted transactions were never made
+            ack_policy=AckPolicy.NACK_ON_ERROR,
+            decoder=undecoded,
+        )
+
+    async def on_binding(message: KafkaMessage) -> None:
+        key = record_key(message)
+        if message.body:
+            machines.start(key, WorkloadBound.model_validate_json(message.body))
+        else:
+            machines.stop(key)
+
+    subscriber(BINDINGS)(on_binding)
+    subscriber(PLACEMENTS)(on_placement)
+    subscriber(EVICTIONS)(on_eviction)
+    return FastStream(broker)
+
+
+async def on_placement(message: KafkaMessage) -> None:
+    """Tell what waits for a place, and why."""
+    if message.body:
+        placed = WorkloadPlaced.model_validate_json(message.body)
+        if placed.state is PlacementState.PENDING:
+            print(f"wait {placed.workload}: {placed.message or placed.reason}", flush=True)
+
+
+async def on_eviction(message: KafkaMessage) -> None:
+    """Tell who has to go, and when."""
+    if not message.body:
+        return
+    eviction = EvictionDecided.model_validate_json(message.body)
+    where = f"{eviction.workload} on {eviction.target}"
+    if eviction.state is EvictionState.SCHEDULED:
+        print(f"prepare {where}: must leave at {eviction.deadline}", flush=True)
+    elif eviction.state is EvictionState.REQUESTED:
+        print(f"evict {where}: {eviction.reason}", flush=True)
+    elif eviction.state is EvictionState.CANCELLED:
+        print(f"keep {where}", flush=True)
+
+
+def record_key(message: KafkaMessage) -> str:
+    """The key of the record, which says what it is about, also when it is a tombstone."""
+    raw: Any = message.raw_message
+    return str((raw.key or b"").decode())
+
+
+def main() -> None:
+    """Read the command line and deploy until stopped."""
+    parser = argparse.ArgumentParser(description="Print what a deployer would do.")
+    parser.add_argument("--bootstrap", default=os.environ.get("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9092"))
+    parser.add_argument("--prefix", default=os.environ.get("MOORAGE_TOPIC_PREFIX", "moorage"))
+    parser.add_argument("--group", default="example-deployer")
+    arguments = parser.parse_args()
+    asyncio.run(build(arguments.bootstrap, arguments.prefix, arguments.group).run())
+
+
+if __name__ == "__main__":
+    main()

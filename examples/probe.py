@@ -1,0 +1,103 @@
+"""A probe: tells Moorage about one condition of one target. Copy it, and look at what you know.
+
+It needs two packages, `moorage-schemas` (the contract) and `aiokafka`, and writes straight to the topic that third
+parties may write to. A probe that can reach only the gateway does the same over HTTP: see probe.sh.
+
+    python probe.py Node/n1 Ready=False --reason KubeletStopped
+    python probe.py Node/n1 DiskPressure=True --every 10        # a heartbeat every 10 s
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import uuid
+from datetime import UTC, datetime
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+
+from moorage_schemas.condition import ConditionReported
+from moorage_schemas.envelope import Meta, to_headers
+from moorage_schemas.refs import TargetRef
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import CONDITION_REPORTS
+
+
+async def send(producer: AIOKafkaProducer, topic: str, report: ConditionReported) -> str:
+    """Send one report as a CloudEvent in binary mode, and return its id once Kafka has it."""
+    meta = Meta(
+        id=str(uuid.uuid4()),
+        source=report.source,
+        type=report.event_type,
+        time=report.observed_time,
+        subject=report.target.key,
+    )
+    await producer.send_and_wait(
+        topic,
+        key=report.target.key.encode(),  # the target's key: its reports stay in order
+        value=report.model_dump_json().encode(),
+        headers=to_headers(meta),
+    )
+    return meta.id
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Report once, or again and again."""
+    topic = CONDITION_REPORTS.name(arguments.prefix)
+    producer = AIOKafkaProducer(bootstrap_servers=arguments.bootstrap, acks="all", enable_idempotence=True)
+    await producer.start()
+    try:
+        while True:
+            report = ConditionReported(
+                target=TargetRef.parse(arguments.target),
+                type=arguments.condition.partition("=")[0],
+                status=arguments.condition.partition("=")[2],
+                reason=arguments.reason,
+                message=arguments.message,
+                observed_time=datetime.now(UTC),
+                source=arguments.source,
+            )
+            print(
+                await send(producer, topic, report),
+                format_time(report.observed_time),
+                report.target,
+                report.type,
+                flush=True,
+            )
+            if not arguments.every:
+                return
+            await asyncio.sleep(arguments.every)
+    finally:
+        await producer.stop()
+
+
+def main() -> int:
+    """Read the command line and report; 0 when Kafka has the report."""
+    parser = argparse.ArgumentParser(description="Report a condition of a target to Moorage.")
+    parser.add_argument("target", help="Kind/name, such as Node/n1")
+    parser.add_argument("condition", help="TYPE=STATUS, such as Ready=False")
+    parser.add_argument("--reason", default="", help="one word for why")
+    parser.add_argument("--message", default="", help="why, for people")
+    parser.add_argument("--source", default="examples/probe", help="who says so")
+    parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="report again and again")
+    parser.add_argument("--bootstrap", default=os.environ.get("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9092"))
+    parser.add_argument("--prefix", default=os.environ.get("MOORAGE_TOPIC_PREFIX", "moorage"))
+    try:
+        asyncio.run(run(parser.parse_args()))
+    except (ValidationError, ValueError) as error:
+        print(f"probe: the report is wrong: {error}", file=sys.stderr)
+        return 2
+    except (KafkaError, OSError) as error:
+        print(f"probe: Kafka does not take the report: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+#!/bin/sh
+# A probe in nothing but curl: hands one condition report to the gateway as a CloudEvent.
+#
+#     ./probe.sh Node/n1 Ready=False KubeletStopped "the kubelet does not answer"
+#     GATEWAY=http://127.0.0.1:8080 ./probe.sh Node/n1 DiskPressure=True
+set -eu
+
+target=${1:?usage: probe.sh KIND/NAME TYPE=STATUS [REASON] [MESSAGE]}
+condition=${2:?usage: probe.sh KIND/NAME TYPE=STATUS [REASON] [MESSAGE]}
+reason=${3:-}
+message=${4:-}
+gateway=${GATEWAY:-http://127.0.0.1:8080}
+now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+
+# JSON by hand: the arguments must not hold quotes or backslashes.
+case "$*" in *[\"\\]*) echo "probe.sh: arguments must not hold quotes or backslashes" >&2; exit 2 ;; esac
+
+# --fail-with-body: exit code 22 when the gateway refuses, and its reason on standard output.
+exec curl --silent --show-error --fail-with-body --noproxy '*' \
+	--request POST "$gateway/v1/conditions" \
+	--header 'content-type: application/cloudevents+json' \
+	--data @- <<JSON
+{
+  "specversion": "1.0",
+  "id": "probe-sh-$$-$(date +%s)",
+  "source": "examples/probe.sh",
+  "type": "io.moorage.condition.reported.v1",
+  "time": "$now",
+  "data": {
+    "target": {"kind": "${target%%/*}", "name": "${target#*/}"},
+    "type": "${condition%%=*}",
+    "status": "${condition#*=}",
+    "reason": "$reason",
+    "message": "$message",
+    "observedTime": "$now",
+    "source": "examples/probe.sh"
+  }
+}
+JSON

@@ -1,0 +1,1 @@
+"""The contract of Moorage: topics, events and resources, for probes and deployers."""

@@ -1,0 +1,68 @@
+"""What was refused, and what was done by whom."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import Field
+
+from moorage_schemas.base import Model, Timestamp
+
+
+class RefusalReason(StrEnum):
+    """Why a record was refused."""
+
+    NOT_JSON = "NotJSON"
+    INVALID_ENVELOPE = "InvalidEnvelope"
+    INVALID_EVENT = "InvalidEvent"
+    TOO_LARGE = "TooLarge"
+    UNKNOWN_TARGET = "UnknownTarget"
+    FUTURE_TIME = "FutureTime"
+    WRONG_KEY = "WrongKey"
+    FORBIDDEN = "Forbidden"
+
+
+class DeadLettered(Model):
+    """A record that was refused, with the reason and the original. Topic `dead-letters`."""
+
+    event_type: ClassVar[str] = "io.moorage.record.refused.v1"
+
+    service: str
+    reason: RefusalReason
+    message: str
+    field: str = ""
+    value: str = ""
+    """The offending value, cut to 256 characters."""
+
+    rule: str = ""
+    topic: str
+    partition: int = Field(ge=0)
+    offset: int = Field(ge=0)
+    key: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    original: str
+    """The record's value: text when it is UTF-8, else base64."""
+
+    original_encoding: str = Field(default="utf-8", pattern="^(utf-8|base64)$")
+    original_size: int = Field(ge=0)
+    """Bytes; larger than what `original` holds when `truncated`."""
+
+    truncated: bool = False
+    refused_time: Timestamp
+
+
+class Audited(Model):
+    """Who did what to which resource. Topic `audit`."""
+
+    event_type: ClassVar[str] = "io.moorage.resource.audited.v1"
+
+    actor: str
+    verb: str
+    resource: str
+    """The record key of the resource."""
+
+    uid: str = ""
+    version: int = 0
+    outcome: str = ""
+    time: Timestamp

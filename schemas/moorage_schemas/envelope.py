@@ -1,0 +1,203 @@
+"""CloudEvents 1.0 around every event: binary mode on Kafka, structured mode accepted on input.
+
+Binary mode puts the attributes into record headers `ce_*` and the data into the value; structured mode
+(content type `application/cloudevents+json`) puts all of it into the value. Two extensions,
+`causationid` and `correlationid`, make every decision traceable, and `traceparent` carries the
+W3C trace context.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
+
+from moorage_schemas.times import format_time, parse_time
+
+Headers = Sequence[tuple[str, bytes | None]]
+"""Record headers; Kafka allows one without value, which counts as absent."""
+
+STRUCTURED = "application/cloudevents+json"
+CONTENT_TYPE = "content-type"
+_JSON = b"application/json"
+_SPEC_VERSION = b"1.0"
+
+
+class Event(Protocol):
+    """An event model: a pydantic model with a CloudEvents type."""
+
+    event_type: ClassVar[str]
+
+    def model_dump_json(self) -> str:
+        """The event as JSON."""
+
+
+class EnvelopeError(ValueError):
+    """A record is no CloudEvent of ours: names the attribute, its value and the rule."""
+
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field}: invalid value {value!r}: {rule}")
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The attributes of an event, without its data."""
+
+    id: str
+    source: str
+    type: str
+    time: datetime | None = None
+    subject: str = ""
+    correlation_id: str = ""
+    """The id of the first event of the chain; the event's own id when it began one."""
+    causation_id: str = ""
+    """The id of the event that led to this one; empty for the first of a chain."""
+    traceparent: str = ""
+
+    @property
+    def correlation(self) -> str:
+        """The correlation id, or the event's own id when it began the chain."""
+        return self.correlation_id or self.id
+
+
+def event_id(*parts: object) -> str:
+    """The id of an event: a hash of what caused it, so that the same input gives the same id."""
+    text = "\x1f".join(map(str, parts))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def to_headers(meta: Meta) -> list[tuple[str, bytes]]:
+    """The record headers of an event in binary mode."""
+    headers = [
+        ("ce_specversion", _SPEC_VERSION),
+        ("ce_id", meta.id.encode()),
+        ("ce_source", meta.source.encode()),
+        ("ce_type", meta.type.encode()),
+        (CONTENT_TYPE, _JSON),
+    ]
+    if meta.time is not None:
+        headers.append(("ce_time", format_time(meta.time).encode()))
+    if meta.subject:
+        headers.append(("ce_subject", meta.subject.encode()))
+    if meta.correlation_id:
+        headers.append(("ce_correlationid", meta.correlation_id.encode()))
+    if meta.causation_id:
+        headers.append(("ce_causationid", meta.causation_id.encode()))
+    if meta.traceparent:
+        headers.append(("traceparent", meta.traceparent.encode()))
+    return headers
+
+
+def from_headers(headers: Headers) -> Meta:
+    """The attributes of a record in binary mode.
+
+    Raises:
+        EnvelopeError: an attribute that CloudEvents demands is missing or wrong.
+    """
+    found = dict(headers)
+    try:
+        if found.get("ce_specversion") != _SPEC_VERSION:
+            raise EnvelopeError("specversion", _text(found, "ce_specversion"), "must be 1.0")
+        meta = Meta(
+            id=_text(found, "ce_id"),
+            source=_text(found, "ce_source"),
+            type=_text(found, "ce_type"),
+            time=_time(_text(found, "ce_time")),
+            subject=_text(found, "ce_subject"),
+            correlation_id=_text(found, "ce_correlationid"),
+            causation_id=_text(found, "ce_causationid"),
+            traceparent=_text(found, "traceparent"),
+        )
+    except UnicodeDecodeError as error:
+        raise EnvelopeError("headers", error.object, "must be UTF-8 text") from None
+    _require(meta)
+    return meta
+
+
+def parse_structured(document: object) -> tuple[Meta, Any]:
+    """The attributes and data of one event in structured mode (a decoded JSON object).
+
+    Raises:
+        EnvelopeError: it is no object, or an attribute is missing or wrong.
+    """
+    if not isinstance(document, Mapping):
+        raise EnvelopeError("event", document, "must be a JSON object in CloudEvents structured mode")
+    if document.get("specversion") != "1.0":
+        raise EnvelopeError("specversion", document.get("specversion"), "must be 1.0")
+    texts = {}
+    for name in ("id", "source", "type", "time", "subject", "correlationid", "causationid", "traceparent"):
+        value = document.get(name, "")
+        if not isinstance(value, str):
+            raise EnvelopeError(name, value, "must be a string")
+        texts[name] = value
+    if "data_base64" in document:
+        raise EnvelopeError("data_base64", "…", "data must be JSON in `data`")
+    meta = Meta(
+        id=texts["id"],
+        source=texts["source"],
+        type=texts["type"],
+        time=_time(texts["time"]),
+        subject=texts["subject"],
+        correlation_id=texts["correlationid"],
+        causation_id=texts["causationid"],
+        traceparent=texts["traceparent"],
+    )
+    _require(meta)
+    return meta, document.get("data")
+
+
+def to_structured(meta: Meta, event: Event) -> dict[str, Any]:
+    """One event in structured mode, as a JSON object."""
+    document: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": meta.id,
+        "source": meta.source,
+        "type": meta.type,
+        "datacontenttype": "application/json",
+        "data": json.loads(event.model_dump_json()),
+    }
+    if meta.time is not None:
+        document["time"] = format_time(meta.time)
+    optional = {
+        "subject": meta.subject,
+        "correlationid": meta.correlation_id,
+        "causationid": meta.causation_id,
+        "traceparent": meta.traceparent,
+    }
+    document.update({name: value for name, value in optional.items() if value})
+    return document
+
+
+def is_structured(headers: Iterable[tuple[str, bytes | None]]) -> bool:
+    """Whether a record's content type says structured mode."""
+    return any(
+        name.lower() == CONTENT_TYPE
+        and (value or b"").decode("latin-1").partition(";")[0].strip().lower() == STRUCTURED
+        for name, value in headers
+    )
+
+
+def _text(found: Mapping[str, bytes | None], name: str) -> str:
+    return (found.get(name) or b"").decode()
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        parsed = parse_time(text)
+    except ValueError as error:
+        raise EnvelopeError("time", text, str(error)) from None
+    return parsed if isinstance(parsed, datetime) else None
+
+
+def _require(meta: Meta) -> None:
+    for name, value in (("id", meta.id), ("source", meta.source), ("type", meta.type)):
+        if not value:
+            raise EnvelopeError(name, value, "is required by CloudEvents and must not be empty")

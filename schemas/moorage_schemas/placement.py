@@ -1,0 +1,116 @@
+"""Placements and bindings: where workloads belong."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import Field
+
+from moorage_schemas.base import Model, Timestamp
+from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_schemas.taint import Toleration
+
+
+class PlacementState(StrEnum):
+    """Where a workload stands."""
+
+    PENDING = "Pending"
+    """No target fits now; decided again when something changes."""
+    PLACED = "Placed"
+    EVICTED = "Evicted"
+    """It had to leave and is not placed again: a bare pod, as in Kubernetes."""
+
+
+class FilterResult(Model):
+    """How many targets one filter ruled out for one reason."""
+
+    filter: str
+    reason: str
+    count: int = Field(ge=1)
+    targets: tuple[str, ...] = ()
+    """Names of the first of them, at most ten."""
+
+
+class TargetScore(Model):
+    """The scores of one target that passed every filter."""
+
+    target: str
+    total: int
+    scores: dict[str, int] = Field(default_factory=dict)
+    """By prioritizer, weighted."""
+
+
+class WorkloadPlaced(Model):
+    """The decision on one workload, with its grounds. Topic `placements`, keyed by the workload."""
+
+    event_type: ClassVar[str] = "io.moorage.workload.placed.v1"
+
+    workload: WorkloadRef
+    uid: str
+    owner: WorkloadRef
+    """The resource that makes it: a Deployment and so on; itself for a bare pod. Decides the partition."""
+
+    owner_uid: str
+    template_hash: str = ""
+    """Of the pod template it was made from, so that a changed template makes new pods."""
+
+    index: int = 0
+    """Its place among the replicas of its owner."""
+
+    generation: int = Field(ge=1)
+    """Grows by one with each decision on this workload."""
+
+    state: PlacementState
+    target: TargetRef | None = None
+    previous_target: TargetRef | None = None
+    """Where it was before, when it was moved or replaces one that was evicted."""
+
+    binding_generation: int = 0
+    """The generation of its binding; 0 when it has none."""
+
+    reason: str = ""
+    """One word: Scheduled, Unschedulable, NodeNameSet, TaintEviction, TargetGone …"""
+
+    message: str = ""
+    """The reason in words, as kube-scheduler's: `0/3 nodes are available: …`."""
+
+    targets_considered: int = 0
+    filters: tuple[FilterResult, ...] = ()
+    scores: tuple[TargetScore, ...] = ()
+    """The best targets, at most ten, best first."""
+
+    replaces: str = ""
+    """The workload key of the evicted replica that it stands in for."""
+
+    decided_time: Timestamp
+    report_time: Timestamp | None = None
+    """When the report that led here was made; for latency only."""
+
+
+class WorkloadBound(Model):
+    """A workload is to run on a target. Topic `bindings`, keyed by both, partitioned by the target.
+
+    It carries what eviction needs to know of the workload. A tombstone ends it.
+    """
+
+    event_type: ClassVar[str] = "io.moorage.workload.bound.v1"
+
+    workload: WorkloadRef
+    uid: str
+    owner: WorkloadRef
+    target: TargetRef
+    generation: int = Field(ge=1)
+    """A workload that comes back to a target later has a higher one."""
+
+    revision: int = Field(default=1, ge=1)
+    """Grows when the tolerations of a bound workload change."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    requests: dict[str, int] = Field(default_factory=dict)
+    """What it takes of the target: cpu in millicores, everything else in its own unit."""
+
+    bypassed: bool = False
+    """The person named the target (`spec.nodeName`), so no filter was asked."""
+
+    bound_time: Timestamp

@@ -1,0 +1,1 @@
+"""Typed views of the resources that Moorage reads, and the table of their kinds."""

@@ -1,0 +1,94 @@
+"""`Pod` (v1) and the pod template that controllers carry."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from moorage_schemas.base import OpenModel
+from moorage_schemas.resources.meta import ObjectMeta, Resource, SelectorRequirement
+from moorage_schemas.taint import Toleration
+
+Quantities = dict[str, str | int | float]
+
+
+class OpenToleration(Toleration, OpenModel):
+    """A toleration as a person writes it."""
+
+
+class ResourceRequirements(OpenModel):
+    """What a container asks for and may use at most."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class Container(OpenModel):
+    """A container of a pod; only what it takes matters here."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = Field(default_factory=ResourceRequirements)
+    restart_policy: str = ""
+    """`Always` makes an init container a sidecar, whose requests count while the pod runs."""
+
+
+class NodeSelectorTerm(OpenModel):
+    """Requirements that are ANDed; an empty term selects nothing."""
+
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(OpenModel):
+    """Terms that are ORed."""
+
+    node_selector_terms: list[NodeSelectorTerm] = Field(default_factory=list)
+
+
+class PreferredSchedulingTerm(OpenModel):
+    """A term that adds its weight (1 to 100) to a node's score."""
+
+    weight: int = 1
+    preference: NodeSelectorTerm = Field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(OpenModel):
+    """Which nodes a pod must and would like to be on."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
+
+
+class Affinity(OpenModel):
+    """`affinity` of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(OpenModel):
+    """`spec` of a pod."""
+
+    containers: list[Container] = Field(default_factory=list)
+    init_containers: list[Container] | None = None
+    overhead: Quantities | None = None
+    resources: ResourceRequirements | None = None
+    tolerations: list[OpenToleration] | None = None
+    node_selector: dict[str, str] | None = None
+    node_name: str = ""
+    affinity: Affinity | None = None
+    host_network: bool = False
+    priority: int | None = None
+    scheduler_name: str = ""
+
+
+class Pod(Resource):
+    """A pod."""
+
+    spec: PodSpec = Field(default_factory=PodSpec)
+
+
+class PodTemplate(OpenModel):
+    """What pods are made from."""
+
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+    spec: PodSpec = Field(default_factory=PodSpec)

@@ -1,0 +1,58 @@
+"""The controllers that make pods from a template (apps/v1, batch/v1)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from moorage_schemas.base import OpenModel
+from moorage_schemas.resources.meta import LabelSelector, Resource
+from moorage_schemas.resources.pod import PodTemplate
+
+
+class WorkloadSpec(OpenModel):
+    """`spec` of a controller: how many pods, and from what."""
+
+    replicas: int | None = None
+    """Absent means 1; a DaemonSet and a Job have none."""
+
+    selector: LabelSelector | None = None
+    template: PodTemplate = Field(default_factory=PodTemplate)
+
+
+class Deployment(Resource):
+    """A deployment (apps/v1)."""
+
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+
+
+class ReplicaSet(Resource):
+    """A replica set (apps/v1)."""
+
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+
+
+class StatefulSet(Resource):
+    """A stateful set (apps/v1): its pods keep their names."""
+
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+
+
+class DaemonSet(Resource):
+    """A daemon set (apps/v1): one pod on every node that fits."""
+
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+
+
+class JobSpec(OpenModel):
+    """`spec` of a job: `parallelism` pods at a time, not more than `completions`."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool = False
+    template: PodTemplate = Field(default_factory=PodTemplate)
+
+
+class Job(Resource):
+    """A job (batch/v1)."""
+
+    spec: JobSpec = Field(default_factory=JobSpec)

@@ -1,0 +1,36 @@
+"""Instants as RFC 3339 text, always in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+
+def parse_time(value: Any) -> Any:
+    """Read RFC 3339 text; a `datetime` passes through, moved to UTC.
+
+    Anything else is returned untouched, for pydantic to refuse with its own message.
+
+    Raises:
+        ValueError: the text is no RFC 3339 time, or has no offset.
+    """
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo is not None else value
+    if isinstance(value, str):
+        try:
+            parsed = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not an RFC 3339 time such as 2026-01-01T00:00:00Z") from None
+        if parsed.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone; use Z or an offset such as +01:00")
+        try:
+            return parsed.astimezone(UTC)
+        except OverflowError:  # pydantic lets it through, and one such report would stop a service
+            raise ValueError(f"{value!r} cannot be told in UTC between the years 1 and 9999") from None
+    return value
+
+
+def format_time(value: datetime) -> str:
+    """Write an instant as RFC 3339 in UTC with `Z`; fractions only when there are any."""
+    text = value.astimezone(UTC).isoformat()
+    return text.removesuffix("+00:00") + "Z"

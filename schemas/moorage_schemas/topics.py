@@ -1,0 +1,173 @@
+"""THE table of topics: name, key, what decides the partition, event, cleanup.
+
+Topics are made from this table; nothing else makes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionChanged, ConditionReported
+from moorage_schemas.dead_letter import Audited, DeadLettered
+from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
+from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.timer import SetTimer, TimerFired
+
+PARTITIONS = 24
+"""Partitions of every topic unless a fleet is set up with another number; never changed later."""
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+TOMBSTONE_RETENTION_MS = 7 * _DAY_MS
+"""Milliseconds for which a compacted topic keeps the tombstone of a deleted key."""
+
+
+class Cleanup(StrEnum):
+    """What Kafka does with old records."""
+
+    COMPACT = "compact"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic of the table."""
+
+    short: str
+    """`conditions` for `moorage.conditions.v1`."""
+
+    key: str
+    """What the record key is made of, in words."""
+
+    partition_by: str
+    """What decides the partition, in words."""
+
+    event: type[Model]
+    cleanup: Cleanup
+    retention_ms: int = -1
+    """Milliseconds; -1 keeps for ever (compacted topics)."""
+
+    writer: str = ""
+    """The one service that writes it, or who may."""
+
+    max_message_bytes: int = 1_048_588
+    """Bytes of the largest record; Kafka's own default unless said."""
+
+    def name(self, prefix: str = "moorage") -> str:
+        """The topic's name in Kafka, such as `moorage.conditions.v1`."""
+        return f"{prefix}.{self.short}.v1"
+
+    @property
+    def event_type(self) -> str:
+        """The CloudEvents type of its records."""
+        return str(self.event.event_type)  # type: ignore[attr-defined]  # every event model has one; a test holds it
+
+    def config(self) -> dict[str, str]:
+        """Topic settings for Kafka's admin API."""
+        settings = {"cleanup.policy": self.cleanup.value, "max.message.bytes": str(self.max_message_bytes)}
+        if self.cleanup is Cleanup.DELETE:
+            settings["retention.ms"] = str(self.retention_ms)
+        else:
+            # How long a process may be away and still learn of what was deleted meanwhile.
+            settings["delete.retention.ms"] = str(TOMBSTONE_RETENTION_MS)
+        return settings
+
+
+CONDITION_REPORTS = Topic(
+    "condition-reports",
+    "target",
+    "target",
+    ConditionReported,
+    Cleanup.DELETE,
+    7 * _DAY_MS,
+    "third parties, gateway",
+)
+CONDITIONS = Topic("conditions", "target|type", "target", ConditionChanged, Cleanup.COMPACT, writer="condition-ingest")
+RESOURCES = Topic(
+    "resources",
+    "kind/namespace/name",
+    "target, else the key",
+    ResourceDeclared,
+    Cleanup.COMPACT,
+    writer="gateway",
+)
+TAINTS = Topic("taints", "target", "target", TargetTainted, Cleanup.COMPACT, writer="taint-manager")
+BINDINGS = Topic("bindings", "workload|target", "target", WorkloadBound, Cleanup.COMPACT, writer="placement")
+PLACEMENTS = Topic(
+    "placements", "workload", "owner of the workload", WorkloadPlaced, Cleanup.COMPACT, writer="placement"
+)
+TIMERS = Topic("timers", "timer id", "target", SetTimer, Cleanup.COMPACT, writer="the timer's owner")
+TIMER_FIRED = Topic("timer-fired", "timer id", "target", TimerFired, Cleanup.DELETE, 7 * _DAY_MS, "timer")
+EVICTIONS = Topic(
+    "evictions", "workload|target|generation", "target", EvictionDecided, Cleanup.COMPACT, writer="eviction"
+)
+DEAD_LETTERS = Topic(
+    "dead-letters",
+    "original key",
+    "original key",
+    DeadLettered,
+    Cleanup.DELETE,
+    30 * _DAY_MS,
+    "all services",
+    max_message_bytes=4 * 1_048_576,
+)
+AUDIT = Topic("audit", "resource", "resource", Audited, Cleanup.DELETE, 30 * _DAY_MS, "gateway")
+
+TOPICS: tuple[Topic, ...] = (
+    CONDITION_REPORTS,
+    CONDITIONS,
+    RESOURCES,
+    TAINTS,
+    BINDINGS,
+    PLACEMENTS,
+    TIMERS,
+    TIMER_FIRED,
+    EVICTIONS,
+    DEAD_LETTERS,
+    AUDIT,
+)
+
+
+def condition_key(target: TargetRef | str, condition_type: str) -> str:
+    """The record key of a condition."""
+    return f"{target}|{condition_type}"
+
+
+def binding_key(workload: WorkloadRef | str, target: TargetRef | str) -> str:
+    """The record key of a binding."""
+    return f"{workload}|{target}"
+
+
+def eviction_key(workload: WorkloadRef | str, target: TargetRef | str, generation: int) -> str:
+    """The record key of an eviction."""
+    return f"{workload}|{target}|{generation}"
+
+
+@lru_cache(maxsize=1 << 18)
+def partition_of(partition_key: str, partitions: int = PARTITIONS) -> int:
+    """The partition of a key: Kafka's default partitioner (murmur2), so that any client agrees."""
+    return (murmur2(partition_key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's murmur2 hash with its seed, as an unsigned 32-bit number."""
+    mask, multiplier = 0xFFFFFFFF, 0x5BD1E995
+    length = len(data)
+    value = 0x9747B28C ^ length
+    whole = length & ~3
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little")
+        word = (word * multiplier) & mask
+        word = ((word ^ (word >> 24)) * multiplier) & mask
+        value = ((value * multiplier) & mask) ^ word
+    if whole < length:
+        value ^= int.from_bytes(data[whole:], "little")
+        value = (value * multiplier) & mask
+    value = ((value ^ (value >> 13)) * multiplier) & mask
+    return value ^ (value >> 15)

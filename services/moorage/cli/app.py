@@ -1,0 +1,133 @@
+"""The root command: a table of commands that are loaded when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from moorage.cli.errors import CliError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command is found, and its line in `moorage --help` (a test holds it to the docstring)."""
+
+    module: str
+    attribute: str
+    help: str
+    panel: str
+
+
+_OBJECTS = "Objects"
+_TARGETS = "Targets"
+_LOOK = "Look"
+_RUN = "Run"
+_COMMANDS = "moorage.cli.commands"
+
+COMMANDS: dict[str, Entry] = {
+    "apply": Entry(f"{_COMMANDS}.apply", "apply", "Create or change the objects in files.", _OBJECTS),
+    "get": Entry(f"{_COMMANDS}.get", "get", "List objects, or show one.", _OBJECTS),
+    "describe": Entry(f"{_COMMANDS}.describe", "describe", "Tell all about an object, with reasons.", _OBJECTS),
+    "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
+    "taint": Entry(f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes.", _TARGETS),
+    "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes as unschedulable.", _TARGETS),
+    "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes as schedulable.", _TARGETS),
+    "report": Entry(f"{_COMMANDS}.report", "report", "Report conditions of a target, as a probe does.", _TARGETS),
+    "watch": Entry(f"{_COMMANDS}.watch", "watch", "Show events from the topics as they come.", _LOOK),
+    "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Answer questions to the core: JSON lines in and out.", _LOOK),
+    "demo": Entry(f"{_COMMANDS}.demo", "demo", "Show the main job on an embedded Kafka; ends by itself.", _LOOK),
+    "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
+    "run": Entry(f"{_COMMANDS}.run", "run", "Run one or several services in this process.", _RUN),
+    "kafka": Entry("moorage.cli.kafka", "app", "The embedded Kafka by itself.", _RUN),
+    "topics": Entry(f"{_COMMANDS}.topics", "app", "Make or list Moorage's topics.", _RUN),
+    "schemas": Entry(
+        "moorage.cli.schemas",
+        "schemas",
+        "Write JSON Schemas and the AsyncAPI document from the models (in a checkout only).",
+        _RUN,
+    ),
+    "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and of what it runs on.", _RUN),
+}
+
+
+def load(name: str) -> Any:
+    """The click command of a name in `COMMANDS`, with everything that it imports."""
+    entry = COMMANDS[name]
+    found = getattr(importlib.import_module(entry.module), entry.attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    single = typer.Typer(add_completion=False)
+    # `taint` takes `key-` and the like; arguments that look like options are still refused.
+    single.command(name)(found)
+    return typer.main.get_command(single)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when called, and whose user errors end without traceback."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is click's
+        """The names, in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is click's
+        """For help and completion: a stand-in with the help line, so that nothing is imported."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        return TyperCommand(cmd_name, help=entry.help, rich_help_panel=entry.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """For a call: the command itself."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if command is None else load(str(name)), rest
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Accept `--server` behind the command too, as kubectl does."""
+        own: list[str] = []
+        rest: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                rest += [word, *words]
+            elif word == "--server":
+                own += [word, *(value for value in [next(words, None)] if value is not None)]
+            else:
+                (own if word.startswith("--server=") else rest).append(word)
+        return super().parse_args(ctx, own + rest)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run, and tell a user's error in one line on stderr."""
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(error.code) from None
+        except BrokenPipeError:
+            # The reader has gone (`moorage watch | head -1`): nothing is wrong, and nothing more can be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise typer.Exit(0) from None
+
+
+app = typer.Typer(
+    name="moorage",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    server: Annotated[
+        str, typer.Option(help="Address of the gateway, such as http://127.0.0.1:8080.", envvar="MOORAGE_SERVER")
+    ] = "",
+) -> None:
+    """Moorage decides where work may live in a fleet, and when it has to leave."""
+    ctx.obj = server

@@ -1,0 +1,175 @@
+"""The gateway over HTTP: Kubernetes' own resource paths, and Status objects as errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from moorage.cli.errors import CliError, ServerError, UnreachableError
+from moorage.cli.kinds import Kind
+
+JsonObject = dict[str, Any]
+
+MERGE_PATCH = "application/merge-patch+json"
+EVENT = "application/cloudevents+json"
+EVENTS_BATCH = "application/cloudevents-batch+json"
+
+
+class Client:
+    """A client of one gateway; may be used from several threads at once.
+
+    Args:
+        server: the gateway's address, without a path.
+        transport: what carries the requests, in tests.
+    """
+
+    def __init__(self, server: str, transport: httpx.BaseTransport | None = None) -> None:
+        self.server = server
+        try:
+            self._http = httpx.Client(
+                base_url=server,
+                timeout=httpx.Timeout(30.0, connect=5.0),
+                transport=transport,
+                trust_env=transport is None and not _is_local(server),
+            )
+        except (httpx.InvalidURL, ValueError) as error:
+            raise UnreachableError(server, f"no valid address: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, kind: Kind, namespace: str, name: str) -> JsonObject:
+        """One object; `namespace` is ignored for cluster-scoped kinds."""
+        return self._call("GET", object_path(kind, namespace, name))
+
+    def list(self, kind: Kind, namespace: str | None, selector: str = "") -> JsonObject:
+        """The list object of a kind; `namespace` None means all namespaces."""
+        return self._call("GET", list_path(kind, namespace), params={"labelSelector": selector} if selector else {})
+
+    def create(self, kind: Kind, namespace: str, document: Mapping[str, Any]) -> JsonObject:
+        """Create an object; what the server made of it."""
+        return self._call("POST", list_path(kind, namespace), json_body=document)
+
+    def patch(self, kind: Kind, namespace: str, name: str, change: Mapping[str, Any]) -> JsonObject:
+        """Change an object by JSON merge patch (RFC 7386)."""
+        return self._call("PATCH", object_path(kind, namespace, name), json_body=change, content_type=MERGE_PATCH)
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> JsonObject:
+        """Delete an object."""
+        return self._call("DELETE", object_path(kind, namespace, name))
+
+    def report(self, events: Sequence[Mapping[str, Any]]) -> JsonObject:
+        """Hand in condition reports: CloudEvents in structured mode. Several are taken one by one: see `refused`."""
+        if len(events) == 1:
+            return self._call("POST", "/v1/conditions", json_body=events[0], content_type=EVENT)
+        return self._call("POST", "/v1/conditions", json_body=events, content_type=EVENTS_BATCH)
+
+    def watch(
+        self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
+    ) -> Iterator[tuple[str, JsonObject]]:
+        """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | ERROR, object), until the server ends it."""
+        params = {"watch": "true", "resourceVersion": version}
+        if selector:
+            params["labelSelector"] = selector
+        if name:
+            params["fieldSelector"] = f"metadata.name={name}"
+        try:
+            with self._http.stream(
+                "GET", list_path(kind, namespace), params=params, timeout=httpx.Timeout(None, connect=5.0)
+            ) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise _failure(answer)
+                for line in answer.iter_lines():
+                    if line.strip():
+                        event = json.loads(line)
+                        yield str(event["type"]), event["object"]
+        except httpx.TransportError as error:
+            raise UnreachableError(self.server, _why(error)) from None
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        json_body: Any = None,
+        content_type: str = "application/json",
+    ) -> JsonObject:
+        content = None if json_body is None else json.dumps(json_body).encode()
+        headers = {} if content is None else {"content-type": content_type}
+        try:
+            answer = self._http.request(method, path, params=params, content=content, headers=headers)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise UnreachableError(self.server, _why(error)) from None
+        if answer.is_error:
+            raise _failure(answer)
+        if not answer.content:
+            return {}
+        try:
+            document = answer.json()
+        except ValueError:
+            raise CliError(
+                f"{self.server} is no gateway of Moorage: it answers {method} {path} with something that is no JSON"
+            ) from None
+        return document if isinstance(document, dict) else {"items": document}
+
+
+def list_path(kind: Kind, namespace: str | None) -> str:
+    """The path of a collection, as the Kubernetes API has it."""
+    base = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
+    if kind.namespaced and namespace is not None:
+        base += f"/namespaces/{quote(namespace, safe='')}"
+    return f"{base}/{kind.plural}"
+
+
+def object_path(kind: Kind, namespace: str, name: str) -> str:
+    """The path of one object."""
+    return f"{list_path(kind, namespace)}/{quote(name, safe='')}"
+
+
+def _failure(answer: httpx.Response) -> CliError:
+    try:
+        status = answer.json()
+    except ValueError:
+        status = {}
+    if not isinstance(status, dict):
+        status = {}
+    if refusals := refused(status):
+        return refusals[0]
+    return status_error(status, answer.status_code, answer.text)
+
+
+def refused(outcomes: Mapping[str, Any]) -> list[ServerError]:
+    """What of a batch of reports was refused, by the server's list of outcomes."""
+    if outcomes.get("kind") != "ReportOutcomeList":
+        return []
+    return [status_error(item["status"], 0) for item in outcomes.get("items") or [] if item.get("status")]
+
+
+def status_error(status: Mapping[str, Any], code: int, text: str = "") -> ServerError:
+    """The error of a Status object, or of an answer that is none."""
+    code = int(status.get("code") or code)
+    message = status.get("message") or text[:500] or f"HTTP {code}"
+    reason = str(status.get("reason") or "")
+    if not reason:
+        reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict", 413: "RequestEntityTooLarge"}.get(code, "")
+    return ServerError(status=code, reason=reason, message=str(message))
+
+
+def _why(error: Exception) -> str:
+    text = str(error)
+    return text or type(error).__name__
+
+
+def _is_local(server: str) -> bool:
+    """Loopback is never reached through a proxy."""
+    host = server.partition("://")[2].partition("/")[0].rpartition(":")[0]
+    return host in {"127.0.0.1", "localhost", "[::1]"}

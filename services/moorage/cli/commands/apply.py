@@ -1,0 +1,240 @@
+"""`moorage apply`: create or change the objects in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from moorage.cli import manifests, output
+from moorage.cli.client import Client, JsonObject
+from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
+from moorage.cli.kinds import Kind
+from moorage.cli.manifests import Manifest
+from moorage.cli.where import connect
+
+LAST_APPLIED = "moorage.io/last-applied-configuration"
+"""Annotation with what was applied, so that a field that a later file leaves out is removed."""
+
+_ORDER = ("Namespace", "DedicatedNodes", "Node")
+"""Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them."""
+
+_SERVERS = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"})
+"""Of metadata: what the server sets, which a manifest that was read from a server may still hold."""
+
+_WORKERS = 8
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of one manifest."""
+
+    manifest: Manifest
+    word: str
+    """created, configured or unchanged; empty when it failed."""
+
+    object: JsonObject
+    error: str = ""
+
+
+def apply(
+    ctx: typer.Context,
+    *,
+    files: Annotated[
+        list[str], typer.Option("-f", "--filename", help="A file, a folder, or - for standard input; repeatable.")
+    ],
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """Create or change the objects in files."""
+    good, refused = manifests.read(files, recursive=recursive)
+    failed = bool(refused)
+    for document in refused:
+        output.warn(str(document))
+    shown: list[JsonObject] = []
+    with connect(ctx) as client:
+        for done in apply_all(client, good, namespace):
+            if done.error:
+                failed = True
+                output.warn(done.error)
+            elif form in {output.Format.JSON, output.Format.YAML}:
+                shown.append(done.object)
+            else:
+                kind, name = done.manifest.kind, _name(done.object) or done.manifest.name
+                called = kind.called(name) if kind else name
+                output.line(called if form is output.Format.NAME else f"{called} {done.word}")
+    if shown:
+        whole = shown[0] if len(shown) == 1 else {"apiVersion": "v1", "kind": "List", "items": shown}
+        output.write(output.document(whole, form))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def apply_all(client: Client, items: Iterable[Manifest], namespace: str = "default") -> Iterable[Applied]:
+    """Apply manifests, several at a time, those that others rest on first; results in that order."""
+    stages: dict[int, list[Manifest]] = {}
+    for item in items:
+        stages.setdefault(_rank(item), []).append(item)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for rank in sorted(stages):
+            # Objects of one name, applied twice in one go, must not overtake each other.
+            lanes: dict[tuple[str, str, str], list[Manifest]] = {}
+            for item in stages[rank]:
+                kind = item.kind.kind if item.kind else ""
+                lanes.setdefault((kind, item.namespace(namespace), item.name), []).append(item)
+            work: Callable[[list[Manifest]], list[Applied]] = lambda lane: [  # noqa: E731 - binds client and namespace
+                _apply_one(client, item, namespace) for item in lane
+            ]
+            for lane in pool.map(work, lanes.values()):
+                yield from lane
+
+
+def _rank(item: Manifest) -> int:
+    kind = item.kind.kind if item.kind else ""
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+
+
+def _apply_one(client: Client, item: Manifest, default: str) -> Applied:
+    try:
+        return _create_or_change(client, item, default)
+    except UnreachableError:
+        raise
+    except CliError as error:
+        return Applied(item, "", {}, f"error when applying {item.place}: {error}")
+
+
+def _create_or_change(client: Client, item: Manifest, default: str) -> Applied:
+    kind = item.kind
+    if kind is None:
+        raise CliError("kind is not known")
+    namespace = item.namespace(default)
+    document = wanted(item, kind, namespace)
+    if not item.name:  # generateName: always a new one
+        return Applied(item, "created", client.create(kind, namespace, document))
+    for left in reversed(range(_TRIES)):
+        try:
+            return _once(client, kind, namespace, item, document)
+        except ServerError as error:
+            # Somebody else made, changed or deleted it between the look and the write: look again.
+            if error.reason not in {"Conflict", "AlreadyExists"} or not left:
+                raise
+    raise CliError("unreachable")
+
+
+def _once(client: Client, kind: Kind, namespace: str, item: Manifest, document: JsonObject) -> Applied:
+    try:
+        before = client.get(kind, namespace, item.name)
+    except ServerError as error:
+        if error.reason != "NotFound":
+            raise
+        return Applied(item, "created", client.create(kind, namespace, document))
+    change = difference(before, document)
+    if not change:
+        return Applied(item, "unchanged", before)
+    after = client.patch(kind, namespace, item.name, change)
+    same = _version(after) == _version(before)
+    return Applied(item, "unchanged" if same else "configured", after)
+
+
+def wanted(item: Manifest, kind: Kind, namespace: str) -> JsonObject:
+    """What is sent for a manifest: with its namespace, and what was applied as an annotation."""
+    document = dict(item.document)
+    metadata = {name: value for name, value in (document.get("metadata") or {}).items() if name not in _SERVERS}
+    if kind.namespaced:
+        metadata["namespace"] = namespace
+    document["metadata"] = metadata
+    if isinstance(document.get("status"), dict):
+        # What a node offers is declared; its conditions are reported, never applied.
+        document["status"] = {name: value for name, value in document["status"].items() if name != "conditions"}
+    applied = json.dumps(document, separators=(",", ":"), sort_keys=True)
+    annotations = dict(metadata.get("annotations") or {})
+    annotations[LAST_APPLIED] = applied
+    metadata["annotations"] = annotations
+    return document
+
+
+def difference(before: Mapping[str, Any], document: Mapping[str, Any]) -> JsonObject:
+    """The merge patch from what is there to what is wanted; empty when nothing differs.
+
+    Fields that the server or others set stay; fields that were applied last time and are left out now are removed.
+    Taints of a target are the server's to merge: one that was applied and is left out is taken away, all others stay.
+    """
+    last = _last_applied(before)
+    return _merge(before, document, last)
+
+
+def _merge(before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str, Any]) -> JsonObject:
+    change: JsonObject = {}
+    for name, value in new.items():
+        had = before.get(name)
+        was = last.get(name)
+        if isinstance(value, dict) and isinstance(had, dict):
+            inner = _merge(had, value, was if isinstance(was, dict) else {})
+            if inner:
+                change[name] = inner
+        elif name == "taints" and isinstance(value, list):
+            merged = _merge_taints(had or [], value, was or [])
+            if merged != (had or []):
+                change[name] = merged
+        elif not _same(had, value) or (isinstance(value, list) and name in last and was != value):
+            change[name] = value
+    for name, value in last.items():
+        if name not in new and name in before:
+            if name == "taints" and isinstance(value, list):
+                change[name] = _merge_taints(before[name], [], value)
+            else:
+                change[name] = None
+    return change
+
+
+def _same(had: Any, value: Any) -> bool:
+    """Whether the server's value says the same: it may have filled in defaults inside lists."""
+    if isinstance(value, dict):
+        return isinstance(had, dict) and all(_same(had.get(name), part) for name, part in value.items())
+    if isinstance(value, list) and isinstance(had, list):
+        return len(had) >= len(value) and all(_same(h, v) for h, v in zip(had, value, strict=False))
+    return bool(had == value) or (had is None and value in ({}, [], "", None))
+
+
+def _merge_taints(had: list[JsonObject], new: list[JsonObject], was: list[JsonObject]) -> list[JsonObject]:
+    """Taints by (key, effect): new ones are put on, those of last time that are left out are taken off."""
+
+    def identity(taint: JsonObject) -> tuple[Any, Any]:
+        return (taint.get("key"), taint.get("effect"))
+
+    asked = {identity(taint): taint for taint in new}
+    dropped = {identity(taint) for taint in was} - set(asked)
+    merged = []
+    for taint in had:
+        if identity(taint) in dropped:
+            continue
+        ask = asked.pop(identity(taint), None)
+        merged.append(taint if ask is None or (ask.get("value") or "") == (taint.get("value") or "") else ask)
+    return [*merged, *asked.values()]
+
+
+def _last_applied(before: Mapping[str, Any]) -> JsonObject:
+    try:
+        last = json.loads(_annotation(before) or "{}")
+    except ValueError:
+        return {}
+    return last if isinstance(last, dict) else {}
+
+
+def _annotation(document: Mapping[str, Any]) -> str:
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get(LAST_APPLIED) or "")
+
+
+def _version(document: Mapping[str, Any]) -> str:
+    return str((document.get("metadata") or {}).get("resourceVersion") or "")
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    return str((document.get("metadata") or {}).get("name") or "")

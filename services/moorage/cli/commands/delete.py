@@ -1,0 +1,100 @@
+"""`moorage delete`: delete objects by name or by file."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+import typer
+
+from moorage.cli import manifests, naming, output, tables
+from moorage.cli.client import Client
+from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError
+from moorage.cli.kinds import Kind
+from moorage.cli.where import connect
+
+_WORKERS = 8
+
+
+def delete(
+    ctx: typer.Context,
+    what: Annotated[list[str] | None, typer.Argument(metavar="[KIND NAME… | KIND/NAME…]", show_default=False)] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("-f", "--filename", help="A file, a folder, or -; repeatable.")
+    ] = None,
+    *,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Delete what has these labels.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Delete all objects of the kind in the namespace.")] = False,
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="What is not there counts as deleted.")
+    ] = False,
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """Delete objects by name or by file."""
+    if bool(what) == bool(files):
+        raise UsageError("name the objects, as KIND NAME or KIND/NAME, or give files with -f")
+    refused: list[manifests.Refused] = []
+    with connect(ctx) as client:
+        if files:
+            good, refused = manifests.read(files, recursive=recursive)
+            for document in refused:
+                output.warn(str(document))
+            targets = [(item.kind, item.namespace(namespace), item.name) for item in reversed(good) if item.kind]
+        else:
+            targets = _named(client, what or [], namespace, selector, every=every)
+        if not targets and not refused:
+            output.warn("No resources found")
+        failed = _delete_all(client, targets, form, ignore_not_found=ignore_not_found)
+    if failed or refused:
+        raise typer.Exit(FAILED)
+
+
+def _delete_all(
+    client: Client, targets: list[tuple[Kind, str, str]], form: output.Format, *, ignore_not_found: bool
+) -> bool:
+    """Delete, several at a time, and tell each; whether one failed."""
+    failed = False
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        problems = pool.map(lambda target: _delete_one(client, *target), targets)
+        for (kind, _, name), problem in zip(targets, problems, strict=True):
+            if isinstance(problem, ServerError) and problem.reason == "NotFound" and ignore_not_found:
+                continue
+            if problem is not None:
+                failed = True
+                output.warn(str(problem))
+            elif form is output.Format.NAME:
+                output.line(kind.called(name))
+            else:
+                output.line(f'{kind.called(name).partition("/")[0]} "{name}" deleted')
+    return failed
+
+
+def _named(
+    client: Client, what: list[str], namespace: str, selector: str, *, every: bool
+) -> list[tuple[Kind, str, str]]:
+    targets = []
+    for one in naming.parse(what):
+        if one.kind.read_only:
+            raise CliError(f"{one.kind.plural} are what the services have decided: they cannot be deleted")
+        if one.names and (every or selector):
+            raise UsageError("name cannot be provided when --all or a selector is specified")
+        names = one.names
+        if not names:
+            if not every and not selector:
+                raise UsageError("resource(s) were provided, but no name was specified")
+            listed = client.list(one.kind, namespace, selector).get("items") or []
+            names = tuple(str(tables.at(item, "metadata", "name")) for item in listed)
+        targets += [(one.kind, namespace if one.kind.namespaced else "", name) for name in names]
+    return targets
+
+
+def _delete_one(client: Client, kind: Kind, namespace: str, name: str) -> CliError | None:
+    try:
+        client.delete(kind, namespace, name)
+    except UnreachableError:
+        raise
+    except CliError as error:
+        return error
+    return None

@@ -1,0 +1,167 @@
+"""`moorage get`: list objects, or show one."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated
+
+import typer
+
+from moorage.cli import naming, output, tables
+from moorage.cli.client import Client, JsonObject
+from moorage.cli.errors import FAILED, ServerError, UsageError
+from moorage.cli.kinds import Kind
+from moorage.cli.naming import Named
+from moorage.cli.output import Format
+from moorage.cli.tables import Column
+from moorage.cli.where import connect
+
+
+def get(
+    ctx: typer.Context,
+    what: Annotated[list[str], typer.Argument(metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False)],
+    *,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Labels, such as app=web,tier!=test.")] = "",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on with changes as they come.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the first line.")] = False,
+    form: output.FormatOption = Format.TABLE,
+) -> None:
+    """List objects, or show one."""
+    asked = naming.parse(what)
+    if watch and (len(asked) > 1 or len(asked[0].names) > 1):
+        raise UsageError("you may only specify a single resource type, or a single object, with --watch")
+    if selector and any(one.names for one in asked):
+        raise UsageError("name cannot be provided when a selector is specified")
+    place = None if all_namespaces else namespace
+    if place is None and any(one.names for one in asked):
+        raise UsageError("a resource cannot be retrieved by name across all namespaces")
+    with connect(ctx) as client:
+        view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
+        failed = view.show(asked)
+        if watch:
+            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
+                view.follow(asked[0])
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+class _View:
+    """Fetches objects and writes them in one format."""
+
+    def __init__(
+        self, client: Client, namespace: str | None, selector: str, form: Format, *, no_headers: bool, several: bool
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._selector = selector
+        self._form = form
+        self._no_headers = no_headers
+        self._several = several
+        self._version = ""
+        self._widths: list[int] = []
+
+    def show(self, asked: list[Named]) -> bool:
+        """Write what is there; whether something that was named is missing."""
+        failed = False
+        groups: list[tuple[Kind, list[JsonObject]]] = []
+        for one in asked:
+            found, missing = self._fetch(one)
+            failed |= missing
+            if groups and groups[-1][0] == one.kind and one.names:
+                groups[-1][1].extend(found)
+            else:
+                groups.append((one.kind, found))
+        everything = [item for _, found in groups for item in found]
+        if self._form in {Format.JSON, Format.YAML}:
+            single = len(asked) == 1 and len(asked[0].names) == 1
+            if single and not everything:
+                return failed
+            whole = (
+                everything[0] if single else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
+            )
+            output.write(output.document(whole, self._form))
+        elif not everything and not failed:
+            where = (
+                ""
+                if self._namespace is None or not any(k.namespaced for k, _ in groups)
+                else (f" in {self._namespace} namespace")
+            )
+            output.warn(f"No resources found{where}.")
+        else:
+            first = True
+            for kind, found in groups:
+                if found:
+                    if not first and self._form is not Format.NAME:
+                        output.line("")
+                    self._write(kind, found)
+                    first = False
+        return failed
+
+    def follow(self, one: Named) -> None:
+        """Write changes as they come, until the server or the user ends it."""
+        name = one.names[0] if one.names else ""
+        namespace = self._namespace
+        for change, found in self._client.watch(one.kind, namespace, self._version, selector=self._selector, name=name):
+            if change == "ERROR":
+                raise ServerError(
+                    status=int(found.get("code", 500)),
+                    reason=str(found.get("reason", "")),
+                    message=str(found.get("message", "")),
+                )
+            if change == "BOOKMARK":
+                continue
+            if self._form in {Format.JSON, Format.YAML}:
+                output.write(output.document(found, self._form))
+            else:
+                self._write(one.kind, [found], head=False)
+
+    def _fetch(self, one: Named) -> tuple[list[JsonObject], bool]:
+        if one.kind.kind == "Timer":
+            from moorage.cli import timers  # noqa: PLC0415 - brings a Kafka client, which nothing else here needs
+
+            return timers.objects(one.names), False
+        if not one.names:
+            listed = self._client.list(one.kind, self._namespace, self._selector)
+            self._version = str(tables.at(listed, "metadata", "resourceVersion") or "")
+            items = listed.get("items") or []
+            head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
+            return [{**head, **item} for item in items], False
+        found: list[JsonObject] = []
+        missing = False
+        for name in one.names:
+            try:
+                found.append(self._client.get(one.kind, self._namespace or "default", name))
+            except ServerError as error:
+                if error.reason != "NotFound":
+                    raise
+                output.warn(str(error))
+                missing = True
+        if found:
+            self._version = str(tables.at(found[-1], "metadata", "resourceVersion") or "")
+        return found, missing
+
+    def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
+        if self._form is Format.NAME:
+            for item in found:
+                output.line(kind.called(str(tables.at(item, "metadata", "name"))))
+            return
+        columns = self._columns(kind)
+        rows = [tables.row(item, columns) for item in found]
+        title = [name for name, _ in columns]
+        if head:
+            self._widths = output.widths([title, *rows])
+            if not self._no_headers:
+                output.line(output.columns(title, self._widths))
+        for row in rows:
+            output.line(output.columns(row, self._widths or output.widths([title, row])))
+
+    def _columns(self, kind: Kind) -> list[Column]:
+        name: Column = tables.NAME
+        if self._several:
+            name = ("NAME", lambda item: kind.called(str(tables.at(item, "metadata", "name"))))
+        head: list[Column] = [name]
+        if self._namespace is None and kind.namespaced:
+            head = [("NAMESPACE", tables.text("metadata", "namespace")), name]
+        return [*head, *tables.table(kind, wide=self._form is Format.WIDE)]

@@ -1,0 +1,105 @@
+"""`moorage run`: one or several services in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from typing import Annotated
+
+import structlog
+import typer
+from aiokafka.errors import KafkaError
+
+from moorage.cli import services, where
+from moorage.cli.errors import FAILED, CliError
+from moorage.runtime.app import run_async, run_services
+from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.logs import configure_logs
+from moorage.runtime.settings import Settings
+
+_GRACE = 20.0  # seconds to stop in order after the parent has gone
+
+
+def run(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SERVICE…",
+            help="condition-ingest, taint-manager, placement, eviction, timer, gateway; `all` for all but the gateway.",
+            show_default=False,
+        ),
+    ],
+    *,
+    with_parent: Annotated[
+        bool, typer.Option("--with-parent", help="End when standard input is closed.", hidden=True)
+    ] = False,
+) -> None:
+    """Run one or several services in this process.
+
+    Any number of processes share a service's work. Kafka is where MOORAGE_BOOTSTRAP_SERVERS says, else that of
+    `moorage up`.
+    """
+    chosen = services.check(names)
+    bootstrap, prefix = where.kafka()
+    settings = where.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+    if with_parent:
+        threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    code = _run(chosen, settings)
+    if code:
+        raise typer.Exit(code)
+
+
+def _end_with_parent() -> None:
+    """Wait until the pipe from the parent is closed, which also happens when it is killed; then stop."""
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(_GRACE)
+    os._exit(FAILED)
+
+
+def _run(chosen: list[str], settings: Settings) -> int:
+    configure_logs(settings)
+    made = [services.make(name, settings) for name in chosen if name != services.GATEWAY]
+
+    log = structlog.get_logger(__name__)
+
+    async def main() -> int:
+        if services.GATEWAY not in chosen:
+            return await run_services(made, settings)
+        from moorage.gateway.server import serve  # noqa: PLC0415 - only who runs it pays for it
+
+        gateway = asyncio.create_task(serve(settings), name=services.GATEWAY)
+        if not made:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, gateway.cancel)
+            return await _ended(gateway)
+        # Whichever ends first takes the other with it; signals go to the services.
+        stop = asyncio.Event()
+        gateway.add_done_callback(lambda _: stop.set())
+        code = await run_services(made, settings, stop=stop)
+        gateway.cancel()
+        return code or await _ended(gateway)
+
+    try:
+        return run_async(main())
+    except RuntimeFailure as error:
+        raise CliError(str(error)) from None
+    except (KafkaError, OSError) as error:
+        log.critical("process.failed", problem=str(error) or repr(error), exit_code=EXIT_FAILED)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 0
+
+
+async def _ended(gateway: asyncio.Task[None]) -> int:
+    """Wait for the gateway's end; a cancelled one has stopped in order."""
+    try:
+        await gateway
+    except asyncio.CancelledError:
+        return 0
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return 0

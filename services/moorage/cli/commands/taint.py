@@ -1,0 +1,105 @@
+"""`moorage taint`: kubectl's syntax, words and errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from moorage.cli import output, targets
+from moorage.cli.client import JsonObject
+from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.where import connect
+from moorage.core.tainting_spec import TaintSpecError, TaintSpecs, apply_specs, parse_taints
+from moorage_schemas.taint import Taint
+
+
+def taint(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="node NAME… SPEC…",
+            help="SPEC is key=value:Effect or key:Effect to add, key:Effect- or key- to remove.",
+            show_default=False,
+        ),
+    ],
+    *,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a taint of the same key and effect.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All nodes.")] = False,
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels.")] = "",
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """Add, change or remove taints of nodes."""
+    named, specs = split(words)
+    try:
+        wanted = parse_taints(specs)
+        # What no node can satisfy is the command's mistake: say it before asking the server.
+        apply_specs("node", _there(wanted), wanted, overwrite=True)
+    except TaintSpecError as error:
+        raise CliError(str(error)) from None
+    kind, names = targets.split_names(named)
+    failed = False
+    with connect(ctx) as client:
+        for name in targets.select(client, kind, names, selector, every=every):
+            try:
+                word = targets.change(client, kind, name, lambda found: _decide(found, wanted, overwrite=overwrite))
+            except CliError as error:
+                output.warn(str(error))
+                failed = True
+                continue
+            if form in {output.Format.JSON, output.Format.YAML}:
+                output.write(output.document(client.get(kind, "", name), form))
+            else:
+                output.line(kind.called(name) if form is output.Format.NAME else f"{kind.called(name)} {word}")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The resources and the specs: a spec holds `=` or `:`, or ends in `-`.
+
+    Raises:
+        UsageError: a resource comes behind a spec.
+    """
+    named: list[str] = []
+    specs: list[str] = []
+    for word in words:
+        if "=" in word or ":" in word or word.endswith("-"):
+            specs.append(word)
+        elif specs:
+            raise UsageError(f"all resources must be specified before taint changes: {word}")
+        else:
+            named.append(word)
+    return named, specs
+
+
+def operation(before: tuple[Taint, ...], after: tuple[Taint, ...], wanted: TaintSpecs, *, overwrite: bool) -> str:
+    """The word of kubectl for a change: tainted, untainted or modified."""
+    added = bool(wanted.add) and {t.identity for t in after} - {t.identity for t in before}
+    if overwrite or (wanted.add and wanted.remove):
+        return "modified"
+    return "tainted" if added else "untainted"
+
+
+def _there(wanted: TaintSpecs) -> tuple[Taint, ...]:
+    """Taints that make every removal find something."""
+    return tuple(Taint(key=one.key, effect=one.effect or "NoSchedule") for one in wanted.remove)
+
+
+def _decide(found: JsonObject, wanted: TaintSpecs, *, overwrite: bool) -> tuple[JsonObject | None, str]:
+    spec = found.get("spec") or {}
+    wire: list[dict[str, Any]] = spec.get("taints") or []
+    before = tuple(Taint.model_validate(taint) for taint in wire)
+    name = str((found.get("metadata") or {}).get("name", ""))
+    try:
+        update = apply_specs(f"node {name}", before, wanted, overwrite=overwrite)
+    except TaintSpecError as error:
+        raise CliError(str(error)) from None
+    # A new or overwritten taint goes without timeAdded: the server says when it was put on.
+    after = [
+        {key: value for key, value in one.model_dump(mode="json").items() if value not in (None, "")}
+        for one in update.taints
+    ]
+    word = operation(before, update.taints, wanted, overwrite=overwrite)
+    return {"spec": {"taints": after}}, word

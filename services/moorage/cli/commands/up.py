@@ -1,0 +1,87 @@
+"""`moorage up`: broker, services and gateway, supervised, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from moorage.cli import runfile, where
+from moorage.cli.errors import CliError
+from moorage.cli.stack import Stack
+from moorage.runtime.settings import Settings, state_folder
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def up(
+    *,
+    logs: Annotated[bool, typer.Option("--logs", help="Show the services' logs here too.")] = False,
+) -> None:
+    """Run broker, services and gateway until Ctrl-C.
+
+    Without settings it starts an embedded Kafka whose data is kept; MOORAGE_BOOTSTRAP_SERVERS names another cluster.
+    """
+    settings = where.load_settings()
+    running = runfile.read()
+    if running is not None:
+        raise CliError(
+            f"Moorage runs already as process {running.pid}, at {running.server}.\n"
+            "Stop that one first, or set MOORAGE_STATE_DIR to another folder for a second one."
+        )
+    asyncio.run(_up(settings, follow=logs))
+
+
+async def _up(settings: Settings, *, follow: bool) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    folder = state_folder()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False)
+
+    stack = Stack(settings, folder, say, follow=follow)
+    main_task = asyncio.current_task()
+    stopped = asyncio.Event()
+    ready = False
+
+    def stop() -> None:
+        if stopped.is_set():
+            say("killing what still runs")
+            stack.kill()
+            return
+        stopped.set()
+        say("stopping: gateway, services, Kafka")
+        if not ready and main_task is not None:
+            main_task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, stop)
+    try:
+        async with stack:
+            ready = True
+            runfile.write(
+                runfile.Running(
+                    pid=os.getpid(),
+                    server=stack.server,
+                    bootstrap=stack.bootstrap,
+                    topic_prefix=settings.topic_prefix,
+                    started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                ),
+                folder,
+            )
+            say("")
+            say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
+            say("Try `moorage apply -f examples/fleet`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
+            await stopped.wait()
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise
+    finally:
+        runfile.remove(folder)
+    say("stopped")

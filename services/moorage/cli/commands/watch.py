@@ -1,0 +1,105 @@
+"""`moorage watch`: events from the topics themselves, one a line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+
+from moorage.cli import output, where
+from moorage.cli.durations import parse_duration, parse_instant
+from moorage.cli.errors import CliError
+from moorage.cli.eventlines import line
+from moorage.cli.output import EventFormat
+from moorage.cli.reading import BEGINNING, Seen, TopicReader, topics_named
+from moorage_schemas.topics import Topic
+
+DEFAULT = ("conditions", "taints", "timers", "timer-fired", "evictions", "placements")
+"""What is watched unless something is named."""
+
+
+def watch(
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC…]",
+            help="placements, evictions, taints, conditions, timers, bindings, reports, dead-letters, resources, …",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    form: Annotated[
+        EventFormat, typer.Option("-o", "--output", help="lines for people, json (one event a line), yaml, name, wide.")
+    ] = EventFormat.LINES,
+    since: Annotated[
+        str, typer.Option(help="RFC 3339, a duration ago such as 5m, or `beginning`; from now on unless said.")
+    ] = "",
+    count: Annotated[
+        int, typer.Option(min=0, help="End after so many events; exit code 1 when --timeout comes first.")
+    ] = 0,
+    timeout: Annotated[str, typer.Option(help="End after this time, such as 30s.")] = "",
+) -> None:
+    """Show events from the topics as they come."""
+    chosen = topics_named(topics or DEFAULT)
+    now = datetime.now(UTC)
+    start: datetime | None = None
+    if since:
+        start = BEGINNING if since == "beginning" else parse_instant(since, now)
+    limit = parse_duration(timeout).total_seconds() if timeout else None
+    bootstrap, prefix = where.kafka()
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
+        seen = asyncio.run(_follow(bootstrap, prefix, chosen, start, count=count, limit=limit, form=form))
+        if count and seen < count:
+            raise CliError(f"timed out after {timeout} with {seen} of {count} events")
+
+
+async def _follow(
+    bootstrap: str,
+    prefix: str,
+    topics: list[Topic],
+    since: datetime | None,
+    *,
+    count: int,
+    limit: float | None,
+    form: EventFormat,
+) -> int:
+    """Write events until enough came or the time is over; how many."""
+    written = 0
+    write = _writer(form)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit), TopicReader(bootstrap, prefix, topics, since) as reader:
+            async for batch in reader.batches():
+                for seen in batch:
+                    write(seen)
+                    written += 1
+                    if count and written >= count:
+                        return written
+    return written
+
+
+class _writer:  # noqa: N801 - called as a function
+    """Writes one event in one format, at once."""
+
+    def __init__(self, form: EventFormat) -> None:
+        self._form = form
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def __call__(self, seen: Seen) -> None:
+        if self._form is EventFormat.JSON:
+            output.line(orjson.dumps(seen.document()).decode())
+        elif self._form is EventFormat.YAML:
+            output.write("---\n" + output.to_yaml(seen.document()))
+        elif self._form is EventFormat.NAME:
+            output.line(f"{seen.topic.short}/{seen.key}")
+        else:
+            text = line(seen)
+            if self._form is EventFormat.WIDE:
+                cause = seen.meta.correlation if seen.meta else "-"
+                text.append(f"  [{seen.topic.short} {seen.partition}@{seen.offset}, chain {cause}]", "dim")
+            self._console.print(text)
+            self._console.file.flush()

@@ -1,0 +1,104 @@
+"""JSON Schema 2020-12 of every event and of every kind of resource.
+
+The schemas describe what is accepted, so one schema serves both sides: what Moorage writes is within it, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from moorage_schemas.resources.table import ResourceKind
+from moorage_schemas.topics import Topic
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The dialect that every schema names."""
+
+TOPIC = "x-moorage-topic"
+"""Keyword for the topic of an event, under the default prefix."""
+
+EVENT_TYPE = "x-moorage-event-type"
+"""Keyword for the CloudEvents type of an event."""
+
+
+class DescribedJsonSchema(GenerateJsonSchema):
+    """Pydantic's generator, with the fields' docstrings as descriptions and without made-up titles."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - the base class's signature
+        """Whether a field gets a title made from its name: no, the name says as much."""
+        return False
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """The schema of a model, each field described by the docstring below it."""
+        made = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        docs = field_docs(model)
+        for name, field in model.model_fields.items():
+            described = made.get("properties", {}).get(field.alias or name)
+            if described is not None and name in docs:
+                described.setdefault("description", docs[name])
+        return made
+
+
+@cache
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """The docstrings under a model's fields, its bases' included, by field name."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            found.update(_own_docs(base))
+    return found
+
+
+def event_schema(topic: Topic) -> dict[str, Any]:
+    """The JSON Schema of a topic's event."""
+    schema = topic.event.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:moorage:event:{topic.event_type}",
+        EVENT_TYPE: topic.event_type,
+        TOPIC: topic.name(),
+        **schema,
+    }
+
+
+def resource_schema(kind: ResourceKind) -> dict[str, Any]:
+    """The JSON Schema of a kind of resource, as the gateway takes it; other fields are kept as they came."""
+    schema = kind.model.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
+    properties = dict(schema["properties"])
+    properties["apiVersion"] = {"enum": list(kind.api_versions), "type": "string"}
+    properties["kind"] = {"const": kind.kind, "type": "string"}
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:moorage:resource:{'.'.join(part for part in (kind.plural, kind.group) if part)}",
+        "x-kubernetes-group-version-kind": [
+            {"group": kind.group, "version": version, "kind": kind.kind} for version in kind.versions
+        ],
+        **schema,
+        "title": kind.kind,
+        "properties": properties,
+    }
+
+
+def _own_docs(model: type[BaseModel]) -> dict[str, str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    docs: dict[str, str] = {}
+    for field, after in pairwise(body):
+        match field, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                docs[name] = " ".join(inspect.cleandoc(text).split())
+            case _:
+                pass
+    return docs

@@ -1,0 +1,250 @@
+"""What the demo claims, held against what the topics say: a chain from one cause to its last placement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from statistics import median
+
+from moorage.cli.reading import Seen
+from moorage.core.evicting import EvictAt, EvictNow, Keep, Verdict, verdict
+from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.timer import TimerFired
+
+SOON = timedelta(seconds=30)
+"""Deadlines within this time are waited for; later ones must only be set."""
+
+PROMPT = timedelta(seconds=1)
+"""How late an eviction may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing that should be so, and whether it is."""
+
+    text: str
+    holds: bool
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Fate:
+    """What has to become of one workload on a tainted node, and what has."""
+
+    bound: WorkloadBound
+    verdict: Verdict
+    scheduled: datetime | None = None
+    """The deadline that eviction set."""
+
+    requested: datetime | None = None
+    ended: bool = False
+    """Its binding is gone."""
+
+    successor: WorkloadPlaced | None = None
+    gone: bool = False
+    """A bare pod that is evicted."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether nobody makes it again."""
+        return self.bound.owner == self.bound.workload
+
+    @property
+    def due(self) -> datetime | None:
+        """When it has to leave; None for never."""
+        return self.verdict.deadline if isinstance(self.verdict, EvictAt) else None
+
+    def complete(self, cause: datetime) -> bool:
+        """Whether everything has happened that will happen soon."""
+        if isinstance(self.verdict, Keep):
+            return True
+        if self.due is not None and self.due - cause > SOON:
+            return self.scheduled is not None
+        return self.requested is not None and self.ended and (self.gone or self.successor is not None)
+
+
+@dataclass(slots=True)
+class Chain:
+    """Everything that follows from one cause on one node."""
+
+    node: str
+    key: str
+    """The taint's key that the cause leads to."""
+
+    title: str
+    cause: datetime
+    """When the probe saw it, or the person asked for it."""
+
+    correlation: str = ""
+    """Known from the start for a report; for a person's taint, that of the first event."""
+
+    condition: datetime | None = None
+    taint: datetime | None = None
+    needs_condition: bool = False
+    fates: dict[str, Fate] = field(default_factory=dict)
+    strangers: list[str] = field(default_factory=list)
+    """Events about these workloads that do not carry the chain's correlation id."""
+
+    lateness: list[timedelta] = field(default_factory=list)
+    early: list[Seen] = field(default_factory=list)
+    """Events that were read before the taint: partitions are read in no order among each other."""
+
+    unnamed: list[Seen] = field(default_factory=list)
+    """Events that were read before the probe had told the id of its report."""
+
+    def begin(self, correlation: str, cause: datetime, bindings: dict[str, WorkloadBound]) -> list[Seen]:
+        """The probe has told the id and the time of its report: which of the events so far follow from it."""
+        self.correlation, self.cause = correlation, cause
+        before, self.unnamed = self.unnamed, []
+        return [seen for seen in before if self.take(seen, bindings)]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole chain is there."""
+        return (
+            self.taint is not None
+            and (self.condition is not None or not self.needs_condition)
+            and all(fate.complete(self.cause) for fate in self.fates.values())
+        )
+
+    def take(self, seen: Seen, bindings: dict[str, WorkloadBound]) -> bool:  # noqa: C901, PLR0911 - one case an event
+        """Fold an event in; whether it belongs to this chain."""
+        event, when = seen.event, seen.meta.time if seen.meta else None
+        when = when or seen.timestamp
+        ours = seen.meta is not None and bool(self.correlation) and seen.meta.correlation == self.correlation
+        if self.needs_condition and not self.correlation:
+            self.unnamed.append(seen)
+            return False
+        if isinstance(event, ConditionChanged):
+            if ours:
+                self.condition = self.condition or when
+            return ours
+        if isinstance(event, TargetTainted):
+            return self._tainted(seen, event, when, bindings)
+        if self.taint is None:
+            self.early.append(seen)
+            return ours
+        if isinstance(event, EvictionDecided):
+            return self._eviction(event, ours=ours)
+        if isinstance(event, WorkloadPlaced):
+            return self._placed(event)
+        if isinstance(event, TimerFired):
+            if ours:
+                self.lateness.append(event.fired_time - event.deadline)
+            return ours
+        if seen.topic.short == "bindings" and event is None and (fate := self.fates.get(seen.key)) is not None:
+            fate.ended = True
+        return False
+
+    def _tainted(self, seen: Seen, event: TargetTainted, when: datetime, bindings: dict[str, WorkloadBound]) -> bool:
+        effects = {taint.effect for taint in event.taints if taint.key == self.key}
+        if event.target.name != self.node or "NoExecute" not in effects:
+            return False
+        if self.taint is None:
+            self.taint = when
+            self.correlation = self.correlation or (seen.meta.correlation if seen.meta else "")
+            taints = [taint.as_taint() for taint in event.taints]
+            for key, bound in bindings.items():
+                if bound.target == event.target:
+                    self.fates[key] = Fate(bound, verdict(taints, bound.tolerations))
+            for before in self.early:
+                self.take(before, bindings)
+        return True
+
+    def _eviction(self, event: EvictionDecided, *, ours: bool) -> bool:
+        fate = self.fates.get(f"{event.workload}|{event.target}")
+        if fate is None:
+            return False
+        if event.state is EvictionState.SCHEDULED:
+            fate.scheduled = event.deadline
+        elif event.state is EvictionState.REQUESTED:
+            fate.requested = event.decided_time
+        if not ours and event.state in {EvictionState.SCHEDULED, EvictionState.REQUESTED}:
+            self.strangers.append(str(event.workload))
+        return True
+
+    def _placed(self, event: WorkloadPlaced) -> bool:
+        for fate in self.fates.values():
+            if (
+                event.state is PlacementState.EVICTED
+                and event.workload == fate.bound.workload
+                and event.uid == fate.bound.uid
+            ):
+                fate.gone = True
+                return True
+            replaces = event.replaces == fate.bound.workload.key and event.owner == fate.bound.owner
+            if event.state is PlacementState.PLACED and replaces and fate.requested is not None:
+                fate.successor = event
+                return True
+        return False
+
+    def claims(self) -> list[Claim]:
+        """What should have happened, each with whether it has."""
+        fates = list(self.fates.values())
+        at_once = [fate for fate in fates if isinstance(fate.verdict, EvictNow)]
+        soon = [fate for fate in fates if fate.due is not None and fate.due - self.cause <= SOON]
+        later = [fate for fate in fates if fate.due is not None and fate.due - self.cause > SOON]
+        stay = [fate for fate in fates if isinstance(fate.verdict, Keep)]
+        left = at_once + soon
+        taint = self.taint or datetime.max.replace(tzinfo=UTC)
+        found = [Claim(f"{self.node} carries {self.key}", self.taint is not None, "the taint never came")]
+        if self.needs_condition:
+            came = self.condition is not None
+            found.insert(0, Claim(f"the report made {self.node} not ready", came, "no condition came"))
+        groups: list[tuple[str, list[Fate], Callable[[Fate], bool]]] = [
+            (
+                "evicted at once, within 1 s",
+                at_once,
+                lambda fate: fate.requested is not None and fate.requested - taint <= PROMPT,
+            ),
+            (
+                "kept until the deadline and evicted within 1 s of it, never before",
+                soon,
+                lambda fate: (
+                    fate.requested is not None
+                    and fate.due is not None
+                    and fate.due <= fate.requested <= fate.due + PROMPT
+                ),
+            ),
+            (
+                "waiting, with the right deadline",
+                later,
+                lambda fate: fate.requested is None and fate.scheduled == fate.due,
+            ),
+            ("staying, for the taint is tolerated", stay, lambda fate: fate.requested is None),
+            ("placed again on another node", [fate for fate in left if not fate.bare], self._moved),
+            ("gone, for nobody makes a bare pod again", [fate for fate in left if fate.bare], lambda fate: fate.gone),
+        ]
+        found += [_all(what, some, holds) for what, some, holds in groups if some]
+        found.append(
+            Claim("one correlation id from the cause to every eviction", not self.strangers, ", ".join(self.strangers))
+        )
+        return found
+
+    def _moved(self, fate: Fate) -> bool:
+        there = fate.successor.target if fate.successor is not None else None
+        return there is not None and there.name != self.node
+
+
+def whole_story(chains: list[Chain]) -> Claim:
+    """That the example shows what it is for: every kind of fate occurs."""
+    fates = [fate for chain in chains for fate in chain.fates.values()]
+    kinds = {type(fate.verdict).__name__ for fate in fates}
+    kinds |= {"bare" if fate.bare else "replaced" for fate in fates if fate.requested}
+    missing = {"EvictNow", "EvictAt", "Keep", "bare", "replaced"} - kinds
+    return Claim("every kind of fate was shown", not missing, f"missing: {', '.join(sorted(missing))}")
+
+
+def _all(what: str, fates: list[Fate], holds: Callable[[Fate], bool]) -> Claim:
+    wrong = [fate.bound.workload.name for fate in fates if not holds(fate)]
+    return Claim(f"{len(fates)} {what}", not wrong, "not so: " + ", ".join(wrong))
+
+
+def spread(times: Iterable[timedelta]) -> str:
+    """The middle and the largest of some durations, in milliseconds."""
+    found = [time.total_seconds() * 1000 for time in times]
+    return f"{median(found):.0f} ms, at most {max(found):.0f} ms" if found else "none"

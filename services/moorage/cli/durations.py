@@ -1,0 +1,86 @@
+"""Durations and points in time as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from moorage.cli.errors import UsageError
+from moorage_schemas.times import parse_time
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `5m`, `1h30m`, `250ms`, `2d`, or plain seconds.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    plain = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", plain):
+        return timedelta(seconds=float(plain))
+    parts = _PART.findall(plain)
+    if not parts or "".join(number + unit for number, unit in parts) != plain:
+        raise UsageError(f"invalid duration {text!r}: must be like 90s, 5m, 1h30m, 250ms or 2d")
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def parse_instant(text: str, now: datetime) -> datetime:
+    """An RFC 3339 time, or a duration before `now`.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if "T" in text or text.count("-") > 1:
+        try:
+            parsed = parse_time(text)
+        except ValueError as error:
+            raise UsageError(f"invalid time: {error}") from None
+        if isinstance(parsed, datetime):
+            return parsed
+    try:
+        return now - parse_duration(text)
+    except UsageError:
+        raise UsageError(
+            f"invalid time {text!r}: must be RFC 3339 such as 2026-01-01T00:00:00Z, or a duration ago such as 5m"
+        ) from None
+
+
+def age(since: str | datetime | None, now: datetime | None = None) -> str:
+    """How long ago, as kubectl shows it: `12s`, `5m3s`, `4h12m`, `3d4h`; `<unknown>` without a time."""
+    if isinstance(since, str):
+        try:
+            since = parse_time(since) if since else None
+        except ValueError:
+            since = None
+    if since is None:
+        return "<unknown>"
+    return human(((now or datetime.now(UTC)) - since).total_seconds())
+
+
+def human(seconds: float) -> str:  # noqa: PLR0911 - one return for each step of a rule
+    """A duration in one or two units, coarser the longer it is (the rule of kubectl's AGE column)."""
+    total = max(0, int(seconds))
+    if total < 2 * _MINUTE:
+        return f"{total}s"
+    if total < 10 * _MINUTE:
+        return _two(total, _MINUTE, "m", 1, "s")
+    if total < 3 * _HOUR:
+        return f"{total // _MINUTE}m"
+    if total < 8 * _HOUR:
+        return _two(total, _HOUR, "h", _MINUTE, "m")
+    if total < 2 * _DAY:
+        return f"{total // _HOUR}h"
+    if total < 8 * _DAY:
+        return _two(total, _DAY, "d", _HOUR, "h")
+    if total < 2 * _YEAR:
+        return f"{total // _DAY}d"
+    return _two(total, _YEAR, "y", _DAY, "d")
+
+
+def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = total % large // small
+    return f"{total // large}{large_name}" + (f"{rest}{small_name}" if rest else "")

@@ -1,0 +1,148 @@
+"""`moorage kafka`: the embedded broker by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, default_data_dir
+from moorage.runtime.embedded import control as embedded
+
+app = typer.Typer(
+    name="kafka",
+    help="The embedded Kafka by itself.",
+    no_args_is_help=True,
+)
+
+_out = Console(highlight=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_STOPPED = 128 + signal.SIGTERM  # a JVM's exit code after an orderly stop
+
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder of the broker's data. [default: the user's state folder]", file_okay=False),
+]
+
+
+@app.command()
+def up(
+    data_dir: DataDirOption = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port on 127.0.0.1. [default: that of the last run, or a free one]", min=1, max=65535),
+    ] = None,
+    *,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", "-f", help="Stay, and stop the broker with Ctrl-C.")
+    ] = False,
+) -> None:
+    """Start the broker, in the background unless told otherwise, and print its address."""
+    folder = data_dir or default_data_dir()
+    with _told():
+        found = embedded.status(folder)
+        if found.running and found.state is not None and not foreground and port in {None, found.state.port}:
+            _err.print(f"kafka runs already (pid {found.state.pid})", markup=False)
+            _out.print(found.state.bootstrap, markup=False)
+            return
+        kafka = EmbeddedKafka(folder, port, detached=not foreground)
+        asyncio.run(_stay(kafka) if foreground else _start(kafka))
+
+
+async def _start(kafka: EmbeddedKafka) -> None:
+    await kafka.start()
+    _err.print(f"kafka started (pid {kafka.pid}, data in {kafka.data_dir})", markup=False)
+    _out.print(kafka.bootstrap, markup=False)
+
+
+async def _stay(kafka: EmbeddedKafka) -> None:
+    """Start the broker and stop it on Ctrl-C or SIGTERM; an end of its own is an error."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    starting = asyncio.create_task(_start(kafka))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.set)
+    stopping = asyncio.create_task(asked.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        return
+    await starting
+    ending = asyncio.create_task(kafka.wait())
+    await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not asked.is_set():
+        code = await ending
+        if code == _STOPPED:
+            return  # by `moorage kafka down`
+        raise EmbeddedKafkaError(
+            "The embedded Kafka ended by itself.",
+            why=f"Its process ended with code {code}.",
+            action=f"See {kafka.data_dir / 'broker.log'}, and start it again.",
+            log=kafka.log_tail(),
+        )
+    ending.cancel()
+    await kafka.stop()
+    _err.print("kafka stopped")
+
+
+@app.command()
+def down(data_dir: DataDirOption = None) -> None:
+    """Stop the broker; its data stays."""
+    folder = data_dir or default_data_dir()
+    with _told():
+        stopped = asyncio.run(embedded.stop(folder))
+    _err.print("kafka stopped" if stopped else "kafka was not running")
+
+
+@app.command()
+def status(
+    data_dir: DataDirOption = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="text or json")] = "text",
+) -> None:
+    """Say whether the broker runs, and where. Exit code 0 when it does, 1 when not."""
+    if output not in {"text", "json"}:
+        raise typer.BadParameter(f"{output!r}: must be text or json", param_hint="--output")
+    folder = data_dir or default_data_dir()
+    with _told():
+        found = embedded.status(folder)
+    state = found.state if found.running else None
+    if output == "json":
+        answer = {
+            "running": state is not None,
+            "bootstrap": state.bootstrap if state else None,
+            "pid": state.pid if state else None,
+            "owner": (state.owner or None) if state else None,
+            "version": state.version if state else None,
+            "dataDir": str(folder.absolute()),
+        }
+        _out.print(json.dumps(answer), markup=False)
+    elif state is None:
+        _out.print(f"kafka is not running (data in {folder})", markup=False)
+    else:
+        lasts = f"until process {state.owner} ends" if state.owner else "until `moorage kafka down`"
+        _out.print(
+            f"kafka {state.version} runs on {state.bootstrap}, {lasts} (pid {state.pid}, data in {folder})",
+            markup=False,
+        )
+    if state is None:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """End with the error's text and exit code 1 when the broker cannot do what it was asked."""
+    try:
+        yield
+    except EmbeddedKafkaError as error:
+        _err.print(f"error: {error}", markup=False)
+        raise typer.Exit(1) from error

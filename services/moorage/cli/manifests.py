@@ -1,0 +1,170 @@
+"""Manifests: files, folders and standard input; many YAML documents in one; `List` objects taken apart."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from moorage.cli import kinds
+from moorage.cli.errors import CliError
+from moorage.cli.kinds import Kind
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen once
+    """YAML as Kubernetes reads it: a time stays the text it was written as."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file, with its place there."""
+
+    source: str
+    """The file's path, or `standard input`."""
+
+    index: int
+    """Counts documents of the file from 1."""
+
+    document: dict[str, Any]
+    kind: Kind | None
+    """None when Moorage does not know it."""
+
+    @property
+    def place(self) -> str:
+        """The file and the document, for messages."""
+        return f"{self.source}, document {self.index}"
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return str(_metadata(self.document).get("name") or "")
+
+    def namespace(self, default: str) -> str:
+        """`metadata.namespace`, else the default; empty when the kind is cluster-scoped."""
+        if self.kind is not None and not self.kind.namespaced:
+            return ""
+        return str(_metadata(self.document).get("namespace") or default)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A document that cannot be used, and why."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"error: {self.place}: {self.message}"
+
+
+def read(sources: Sequence[str], *, recursive: bool = False) -> tuple[list[Manifest], list[Refused]]:
+    """Every object of the files, folders and `-`, in their order, and what could not be used.
+
+    Raises:
+        CliError: a file cannot be read, or a folder holds no manifest.
+    """
+    good: list[Manifest] = []
+    bad: list[Refused] = []
+    for name, text in _texts(sources, recursive=recursive):
+        for index, found in _documents(name, text, bad):
+            checked = _check(name, index, found)
+            if isinstance(checked, Manifest):
+                good.append(checked)
+            else:
+                bad.append(checked)
+    if not good and not bad:
+        raise CliError("no objects passed to apply" if sources else "must specify -f")
+    return good, bad
+
+
+def _texts(sources: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
+    for source in sources:
+        if source == "-":
+            yield "standard input", sys.stdin.read()
+            continue
+        path = Path(source)
+        if path.is_dir():
+            found = sorted(file for file in path.glob("**/*" if recursive else "*") if file.suffix in _SUFFIXES)
+            if not found:
+                raise CliError(f"error reading [{source}]: recognized file extensions are [.json .yaml .yml]")
+        else:
+            found = [path]
+        for file in found:
+            yield str(file), _read_file(file)
+
+
+def _read_file(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CliError(f'the path "{file}" does not exist') from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"{file}: is no UTF-8 text: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise CliError(f"{file}: cannot be read: {error.strerror}") from None
+
+
+def _documents(name: str, text: str, bad: list[Refused]) -> Iterator[tuple[int, Any]]:
+    """The documents of a text that are not empty; one that is no YAML ends the file."""
+    index = 0
+    documents = yaml.load_all(text, _Loader)
+    while True:
+        index += 1
+        try:
+            found = next(documents)
+        except StopIteration:
+            return
+        except (yaml.YAMLError, ValueError) as error:
+            bad.append(Refused(f"{name}, document {index}", f"error parsing YAML: {_one_line(error)}"))
+            return
+        if found is None:
+            continue
+        if isinstance(found, dict) and str(found.get("kind", "")).endswith("List") and _is_list(found.get("items")):
+            yield from ((index, item) for item in found["items"])
+        else:
+            yield index, found
+
+
+def _is_list(items: Any) -> bool:
+    return isinstance(items, list)
+
+
+def _check(source: str, index: int, found: Any) -> Manifest | Refused:
+    place = f"{source}, document {index}"
+    if not isinstance(found, dict):
+        return Refused(place, f"invalid value {str(found)[:80]!r}: must be an object with apiVersion and kind")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(found.get(field), str) or not found[field]:
+            return Refused(place, f"{field}: invalid value {found.get(field)!r}: must be set, as text")
+    api_version, kind_name = found["apiVersion"], found["kind"]
+    kind = kinds.of_object(api_version, kind_name)
+    if kind is None:
+        name = f' (object "{_metadata(found)["name"]}")' if _metadata(found).get("name") else ""
+        return Refused(place, f'no matches for kind "{kind_name}" in version "{api_version}"{name}')
+    metadata = _metadata(found)
+    if not isinstance(found.get("metadata", {}), dict) or not isinstance(metadata.get("name", ""), str):
+        return Refused(place, "metadata.name: invalid value: must be text")
+    if not metadata.get("name") and not metadata.get("generateName"):
+        return Refused(place, "metadata.name: Required value: name or generateName is required")
+    return Manifest(source, index, found, kind)
+
+
+def _metadata(found: dict[str, Any]) -> dict[str, Any]:
+    metadata = found.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

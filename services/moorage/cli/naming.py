@@ -1,0 +1,48 @@
+"""How commands name objects: `KIND NAME…`, `KIND/NAME…`, `KIND,KIND`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moorage.cli import kinds
+from moorage.cli.errors import UsageError
+from moorage.cli.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a command is about: all objects of a kind (no names), or some."""
+
+    kind: Kind
+    names: tuple[str, ...] = ()
+
+
+def parse(words: Sequence[str]) -> list[Named]:
+    """The objects that the words of a command name.
+
+    Raises:
+        UsageError: the two ways are mixed, or a name is missing.
+        CliError: a kind is not known.
+    """
+    if not words:
+        raise UsageError("You must specify the type of resource. Kinds are: " + kinds.words())
+    if any("/" in word for word in words):
+        found = []
+        for word in words:
+            kind, slash, name = word.partition("/")
+            if not slash:
+                raise UsageError(
+                    "there is no need to specify a resource type as a separate argument when passing "
+                    "arguments in resource/name form (e.g. 'moorage get resource/<name>' instead of "
+                    "'moorage get resource resource/<name>'"
+                )
+            if not name:
+                raise UsageError(f"arguments in resource/name form must have a single resource and name: {word!r}")
+            found.append(Named(kinds.find(kind), (name,)))
+        return found
+    first, *names = words
+    every = [kinds.find(word) for word in first.split(",") if word]
+    if not every:
+        raise UsageError(f"invalid resource type {first!r}")
+    return [Named(kind, tuple(dict.fromkeys(names))) for kind in every]

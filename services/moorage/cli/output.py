@@ -1,0 +1,98 @@
+"""Writing what is listed: kubectl's tables, JSON, YAML, names."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+
+class Format(StrEnum):
+    """How objects are written."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+FormatOption = Annotated[Format, typer.Option("-o", "--output", help="json, yaml, wide (more columns) or name.")]
+
+
+class EventFormat(StrEnum):
+    """How events are written."""
+
+    LINES = "lines"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    WIDE = "wide"
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML as people write it: lists are indented, texts of many lines are blocks, nothing is an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def to_yaml(document: Any) -> str:
+    """A document as YAML."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def to_json(document: Any) -> str:
+    """A document as indented JSON."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def write(text: str) -> None:
+    """Write to stdout at once, so that a reader of a pipe sees it."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def line(text: str) -> None:
+    """Write one line to stdout at once."""
+    write(text + "\n")
+
+
+def warn(text: str) -> None:
+    """Write one line to stderr."""
+    typer.echo(text, err=True)
+
+
+def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
+    """A document as JSON or YAML."""
+    return to_yaml(dict(value)) if form == "yaml" else to_json(value)
+
+
+def widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of each column."""
+    return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def columns(row: Sequence[str], wide: Sequence[int]) -> str:
+    """One row of a table: three blanks between the columns, none at the end."""
+    return "   ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as kubectl writes it."""
+    every = [head, *rows]
+    wide = widths(every)
+    return "".join(columns(row, wide) + "\n" for row in every)

@@ -1,0 +1,234 @@
+"""Reading the topics themselves: what `watch`, the demo and `get timers` see."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from moorage.cli.errors import CliError
+from moorage.runtime import kafka
+from moorage.runtime.codec import decode
+from moorage.runtime.service import Malformed
+from moorage.runtime.settings import Settings
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta
+from moorage_schemas.topics import TOPICS, Topic
+
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+"""Stands for the beginning of a topic."""
+
+_POLL_MS = 250
+_CONNECT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One record of a topic."""
+
+    topic: Topic
+    partition: int
+    offset: int
+    key: str
+    timestamp: datetime
+    """Kafka's, of the record."""
+
+    meta: Meta | None
+    """None when the record is no event of ours."""
+
+    event: Model | None
+    """None for a tombstone, and for what is no event of ours."""
+
+    wrong: str = ""
+    """Why it is no event of ours."""
+
+    value: bytes | None = None
+    """What such a record holds."""
+
+    def document(self) -> dict[str, Any]:
+        """The record as one JSON object."""
+        found: dict[str, Any] = {
+            "topic": self.topic.short,
+            "partition": self.partition,
+            "offset": self.offset,
+            "key": self.key,
+            "timestamp": _rfc3339(self.timestamp),
+        }
+        if self.meta is not None:
+            found |= {
+                "id": self.meta.id,
+                "type": self.meta.type,
+                "source": self.meta.source,
+                "time": _rfc3339(self.meta.time) if self.meta.time else None,
+                "correlationid": self.meta.correlation,
+                "causationid": self.meta.causation_id,
+            }
+        if self.wrong:
+            found |= {"error": self.wrong, "original": (self.value or b"")[:1000].decode("utf-8", "replace")}
+        found["data"] = None if self.event is None else self.event.model_dump(mode="json")
+        return found
+
+
+class TopicReader:
+    """Reads every partition of some topics, committed records only, without a group; an async context manager.
+
+    Args:
+        bootstrap: Kafka's addresses.
+        prefix: the topics' first part.
+        topics: what to read.
+        since: from when on; `None` from now on, `BEGINNING` from the beginning.
+    """
+
+    def __init__(
+        self, bootstrap: str, prefix: str, topics: Iterable[Topic] = TOPICS, since: datetime | None = None
+    ) -> None:
+        self._settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+        self._topics = {topic.name(prefix): topic for topic in topics}
+        self._since = since
+        self._consumer: AIOKafkaConsumer | None = None
+        self._parts: list[TopicPartition] = []
+
+    async def __aenter__(self) -> Self:
+        quiet()
+        consumer = kafka.table_consumer(self._settings, client_id="moorage-cli")
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await consumer.start()
+                self._consumer = consumer
+                self._parts = await self._partitions()
+                consumer.assign(self._parts)
+                await self._seek(consumer)
+        except (KafkaError, OSError) as error:
+            await consumer.stop()
+            raise unreachable(self._settings.bootstrap_servers, error) from None
+        except BaseException:
+            await consumer.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    async def batches(self) -> AsyncIterator[list[Seen]]:
+        """Records as they come, oldest first in each batch; an empty batch when none came for a while."""
+        consumer = self._started()
+        while True:
+            try:
+                found = await consumer.getmany(timeout_ms=_POLL_MS)
+            except (KafkaError, OSError) as error:
+                raise unreachable(self._settings.bootstrap_servers, error) from None
+            records = [record for part in found.values() for record in part]
+            records.sort(key=lambda record: record.timestamp)
+            yield [self._decode(record) for record in records]
+
+    async def to_end(self) -> list[Seen]:
+        """Everything from the start position to the present end."""
+        consumer = self._started()
+        ends = await consumer.end_offsets(self._parts)
+        found: list[Seen] = []
+        async for batch in self.batches():
+            found += batch
+            if all([await consumer.position(part) >= end for part, end in ends.items()]):
+                return found
+        return found
+
+    async def _partitions(self) -> list[TopicPartition]:
+        admin = kafka.admin_client(self._settings, client_id="moorage-cli")
+        try:
+            await admin.start()
+            described = await admin.describe_topics(list(self._topics))
+        finally:
+            await admin.close()
+        found = {topic["topic"]: topic["partitions"] for topic in described if not topic["error_code"]}
+        for name in self._topics:
+            if not found.get(name):
+                raise CliError(
+                    f"Kafka at {self._settings.bootstrap_servers} has no topic {name}.\n"
+                    "Make the topics with `moorage topics make`, or start everything with `moorage up`."
+                )
+        return [TopicPartition(name, part["partition"]) for name, parts in found.items() for part in parts]
+
+    async def _seek(self, consumer: AIOKafkaConsumer) -> None:
+        if self._since == BEGINNING:
+            await consumer.seek_to_beginning(*self._parts)
+        elif self._since is None:
+            # By number, so that a record written after this very moment is read.
+            for part, end in (await consumer.end_offsets(self._parts)).items():
+                consumer.seek(part, end)
+        else:
+            stamp = int(self._since.timestamp() * 1000)
+            ends = await consumer.end_offsets(self._parts)
+            for part, place in (await consumer.offsets_for_times(dict.fromkeys(self._parts, stamp))).items():
+                consumer.seek(part, ends[part] if place is None else place.offset)
+
+    def _decode(self, record: Any) -> Seen:
+        topic = self._topics[record.topic]
+        stamp = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+        found = decode(topic, record)
+        if isinstance(found, Malformed):
+            key = (record.key or b"").decode("utf-8", "replace")
+            return Seen(
+                topic, record.partition, record.offset, key, stamp, None, None, wrong=found.message, value=record.value
+            )
+        return Seen(topic, record.partition, record.offset, found.key, stamp, found.meta, found.event)
+
+    def _started(self) -> AIOKafkaConsumer:
+        if self._consumer is None:
+            raise RuntimeError("a TopicReader is used inside `async with`")
+        return self._consumer
+
+
+async def read_table(bootstrap: str, prefix: str, topic: Topic) -> dict[str, Seen]:
+    """The latest record of each key of a compacted topic, without those that are deleted."""
+    table: dict[str, Seen] = {}
+    async with TopicReader(bootstrap, prefix, [topic], BEGINNING) as reader:
+        for seen in await reader.to_end():
+            if seen.event is None:
+                table.pop(seen.key, None)
+            else:
+                table[seen.key] = seen
+    return table
+
+
+def topics_named(words: Sequence[str]) -> list[Topic]:
+    """The topics of words such as `taints`, `reports`, `dead-letters`.
+
+    Raises:
+        CliError: a word names none.
+    """
+    known = {topic.short: topic for topic in TOPICS}
+    known["reports"] = known["condition-reports"]
+    found: list[Topic] = []
+    for word in (part for text in words for part in text.split(",") if part):
+        topic = known.get(word.lower()) or known.get(f"{word.lower()}s")
+        if topic is None:
+            raise CliError(f"there is no topic {word!r}; there are: {', '.join(sorted(known))}", code=2)
+        if topic not in found:
+            found.append(topic)
+    return found
+
+
+def unreachable(bootstrap: str, error: BaseException) -> CliError:
+    """Nobody answers at Kafka's address."""
+    why = str(error) or type(error).__name__
+    return CliError(
+        f"Kafka at {bootstrap} does not answer ({why}).\n"
+        "Start one with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
+    )
+
+
+def quiet() -> None:
+    """Let the Kafka client be silent: what goes wrong is told once, by the command."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+def _rfc3339(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,218 @@
+"""All of Moorage on this machine: broker, topics, services, gateway; what `up` and `demo` stand on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+from aiokafka.errors import KafkaError
+
+from moorage.cli import reading, services
+from moorage.cli.errors import CliError
+from moorage.cli.supervisor import ChildSpec, Supervisor
+from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
+from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import ensure_topics
+
+_READY_SECONDS = 120.0
+_BROKER_BACKOFF_MAX = 30.0
+
+Say = Callable[[str], None]
+
+
+class Stack:
+    """Broker, services and gateway, supervised; an async context manager.
+
+    Args:
+        settings: where Kafka is (empty: an embedded one), ports, prefix.
+        folder: where data and logs go.
+        say: where to tell what happens.
+        follow: whether the children's logs are told.
+        together: whether all services share one process, which starts faster on a small machine.
+    """
+
+    def __init__(
+        self, settings: Settings, folder: Path, say: Say, *, follow: bool = False, together: bool = False
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._say = say
+        self._follow = follow
+        self._together = together
+        self._broker: EmbeddedKafka | None = None
+        self._supervisor: Supervisor | None = None
+        self._broker_task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.server = ""
+        """The gateway's address, once it runs."""
+        self.bootstrap = settings.bootstrap_servers
+        """Kafka's addresses, once it runs."""
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the broker is this stack's own."""
+        return not self._settings.bootstrap_servers
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the children's logs."""
+        return self._folder / "logs"
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """What keeps the children."""
+        if self._supervisor is None:
+            raise RuntimeError("a Stack is used inside `async with`")
+        return self._supervisor
+
+    async def __aenter__(self) -> Self:
+        reading.quiet()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Stop gateway, services and broker, in this order."""
+        self._stopping = True
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+        if self._broker_task is not None:
+            self._broker_task.cancel()
+            await asyncio.gather(self._broker_task, return_exceptions=True)
+        if self._broker is not None:
+            await self._broker.stop()
+
+    def kill(self) -> None:
+        """Kill the children at once; the broker goes when this process does."""
+        if self._supervisor is not None:
+            self._supervisor.kill()
+
+    async def _start(self) -> None:
+        settings = self._settings
+        port = _gateway_port(settings)
+        began = time.monotonic()
+        await self._start_broker()
+        settings = settings.model_copy(update={"bootstrap_servers": self.bootstrap})
+        try:
+            counts = await ensure_topics(settings)
+        except RuntimeFailure as error:
+            raise CliError(str(error)) from None
+        except (KafkaError, OSError) as error:
+            raise reading.unreachable(self.bootstrap, error) from None
+        partitions = next(iter(counts.values()))
+        # A fleet keeps the number it began with, whatever the settings say by now.
+        settings = settings.model_copy(update={"partitions": partitions})
+        self._say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
+        began = time.monotonic()
+        self.server = f"http://127.0.0.1:{port}"
+        self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow)
+        await self._supervisor.start()
+        await self._supervisor.until_ready(_READY_SECONDS)
+        self._say(f"services and gateway are ready ({_took(began)})")
+
+    async def _start_broker(self) -> None:
+        began = time.monotonic()
+        if not self.embedded:
+            if not await answers(self.bootstrap):
+                raise reading.unreachable(self.bootstrap, ConnectionError("no answer"))
+            self._say(f"Kafka at {self.bootstrap} answers")
+            return
+        self._broker = EmbeddedKafka(self._folder / "kafka")
+        try:
+            await self._broker.start()
+        except EmbeddedKafkaError as error:
+            self._broker = None
+            raise CliError(str(error)) from None
+        self.bootstrap = self._broker.bootstrap
+        self._say(f"Kafka runs at {self.bootstrap} ({_took(began)})")
+        self._broker_task = asyncio.create_task(self._keep_broker(self._broker), name="keep kafka")
+
+    async def _keep_broker(self, broker: EmbeddedKafka) -> None:
+        """Start the broker again when it ends by itself; it keeps its port and its data."""
+        delay = 0.5
+        while True:
+            code = await broker.wait()
+            if self._stopping:
+                return
+            self._say(f"Kafka ended with code {code}; it is started again in {delay:g} s")
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _BROKER_BACKOFF_MAX)
+            await broker.stop()
+            while True:
+                try:
+                    await broker.start()
+                except EmbeddedKafkaError as error:
+                    self._say(str(error))
+                    await asyncio.sleep(delay)
+                else:
+                    break
+
+    def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
+        names = services.names()
+        groups = [names] if self._together else [[name] for name in names]
+        ports = free_ports(len(groups) + 1, besides=gateway_port)
+        specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=False)]
+        gateway = self._spec(settings, [services.GATEWAY], ports[-1], gateway_port=gateway_port)
+        return [*specs, gateway]
+
+    def _spec(self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0) -> ChildSpec:
+        name = group[0] if len(group) == 1 else "services"
+        environment = {
+            "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+            "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
+            "MOORAGE_PARTITIONS": str(settings.partitions),
+            "MOORAGE_HTTP_HOST": "127.0.0.1",
+            "MOORAGE_HTTP_PORT": str(port),
+            "MOORAGE_STATE_DIR": str(self._folder),
+            "MOORAGE_LOG_FORMAT": "json" if settings.log_format == "auto" else settings.log_format,
+        }
+        if gateway_port:
+            environment["MOORAGE_GATEWAY_PORT"] = str(gateway_port)
+        return ChildSpec(
+            name=name,
+            arguments=("run", "--with-parent", *group),
+            environment=environment,
+            log=self.logs / f"{name}.log",
+            ready_url=f"http://127.0.0.1:{gateway_port or port}/readyz",
+        )
+
+
+def free_ports(count: int, *, besides: int = 0) -> list[int]:
+    """Ports of the loopback interface that are free now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count + 1)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        found = [int(one.getsockname()[1]) for one in sockets]
+    return [port for port in found if port != besides][:count]
+
+
+def _gateway_port(settings: Settings) -> int:
+    if not settings.gateway_port:
+        return free_ports(1)[0]
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", settings.gateway_port))
+        except OSError as error:
+            raise CliError(
+                f"the gateway cannot listen on port {settings.gateway_port} of 127.0.0.1: {error.strerror}.\n"
+                "End the program that has it, or set MOORAGE_GATEWAY_PORT to another port, or to 0 for a free one."
+            ) from None
+    return settings.gateway_port
+
+
+def _took(began: float) -> str:
+    return f"{time.monotonic() - began:.1f} s"

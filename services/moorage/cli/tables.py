@@ -1,0 +1,168 @@
+"""Columns of kubectl's tables, for each kind; Moorage's own kinds have theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moorage.cli.durations import age
+from moorage.cli.kinds import Kind
+
+Object = Mapping[str, Any]
+Cell = Callable[[Object], str]
+
+_NONE = "<none>"
+_ROLE = "node-role.kubernetes.io/"
+
+
+def at(value: Any, *path: str) -> Any:
+    """What is at a path of an object; None when a part is missing."""
+    for part in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def text(*path: str, default: str = _NONE) -> Cell:
+    """A cell that shows the value at a path."""
+
+    def cell(found: Object) -> str:
+        value = at(found, *path)
+        return default if value is None or value == "" else str(value)
+
+    return cell
+
+
+def taint_text(taint: Object) -> str:
+    """A taint as it is written on the command line: `key=value:Effect`."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
+
+
+def condition_status(found: Object, kind: str) -> str:
+    """The status of a condition of an object; empty when it has none of that type."""
+    for condition in at(found, "status", "conditions") or []:
+        if condition.get("type") == kind:
+            return str(condition.get("status", ""))
+    return ""
+
+
+def node_status(found: Object) -> str:
+    """`Ready`, `NotReady` or `Unknown`, and `SchedulingDisabled` when cordoned."""
+    words = {"True": "Ready", "False": "NotReady"}
+    ready = words.get(condition_status(found, "Ready"), "Unknown")
+    return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
+
+
+def node_roles(found: Object) -> str:
+    """The roles that a node's labels name."""
+    labels = at(found, "metadata", "labels") or {}
+    roles = sorted(label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE))
+    return ",".join(role for role in roles if role) or _NONE
+
+
+def taints(limit: int | None) -> Cell:
+    """The taints of a node, the first `limit` of them."""
+
+    def cell(found: Object) -> str:
+        every = [taint_text(taint) for taint in at(found, "spec", "taints") or []]
+        if not every:
+            return _NONE
+        more = f",+{len(every) - limit}" if limit is not None and len(every) > limit else ""
+        return ",".join(every[:limit]) + more
+
+    return cell
+
+
+def pod_status(found: Object) -> str:
+    """The phase of a pod, or the reason when it has one (`Evicted`)."""
+    if at(found, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
+
+
+def pod_ready(found: Object) -> str:
+    """Ready containers of all; Moorage runs none itself, so all of a running pod count as ready."""
+    statuses = at(found, "status", "containerStatuses")
+    total = len(at(found, "spec", "containers") or [])
+    if isinstance(statuses, Sequence) and statuses:
+        return f"{sum(1 for one in statuses if one.get('ready'))}/{total or len(statuses)}"
+    return f"{total if at(found, 'status', 'phase') == 'Running' else 0}/{total}"
+
+
+def replicas(found: Object) -> str:
+    """Ready of wanted replicas."""
+    wanted = at(found, "spec", "replicas")
+    status = at(found, "status") or {}
+    ready = status.get("readyReplicas", status.get("numberReady", 0))
+    if found.get("kind") == "DaemonSet":
+        wanted = status.get("desiredNumberScheduled", 0)
+    elif found.get("kind") == "Job":
+        wanted = at(found, "spec", "parallelism")
+        ready = status.get("ready", status.get("active", 0))
+    return f"{ready}/{1 if wanted is None else wanted}"
+
+
+def _age(found: Object) -> str:
+    return age(at(found, "metadata", "creationTimestamp"))
+
+
+def _zone(found: Object) -> str:
+    return str(at(found, "metadata", "labels", "topology.kubernetes.io/zone") or _NONE)
+
+
+def _images(found: Object) -> str:
+    spec = at(found, "spec", "template", "spec") or at(found, "spec") or {}
+    return ",".join(str(one.get("image", "")) for one in spec.get("containers") or []) or _NONE
+
+
+def _labels(found: Object) -> str:
+    labels = at(found, "metadata", "labels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or _NONE
+
+
+NAME = ("NAME", text("metadata", "name"))
+_AGE = ("AGE", _age)
+
+Column = tuple[str, Cell]
+
+_COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
+    "Namespace": ((("STATUS", text("status", "phase", default="Active")), _AGE), ()),
+    "Node": (
+        (("STATUS", node_status), ("ROLES", node_roles), _AGE, ("TAINTS", taints(2))),
+        (("ZONE", _zone), ("ALL-TAINTS", taints(None)), ("LABELS", _labels)),
+    ),
+    "Pod": (
+        (("READY", pod_ready), ("STATUS", pod_status), ("NODE", text("spec", "nodeName")), _AGE),
+        (("MESSAGE", text("status", "message")), ("LABELS", _labels)),
+    ),
+    "DedicatedNodes": (
+        (
+            ("KEY", text("spec", "key", default="dedicated")),
+            ("VALUE", text("spec", "value")),
+            ("EFFECT", text("spec", "effect", default="NoSchedule")),
+            _AGE,
+        ),
+        (),
+    ),
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"),
+        ((("READY", replicas), _AGE), (("IMAGES", _images), ("LABELS", _labels))),
+    ),
+}
+
+
+def table(kind: Kind, *, wide: bool) -> tuple[Column, ...]:
+    """The columns of a kind, after the name."""
+    if kind.read_only:
+        from moorage.cli.own_tables import own_columns  # noqa: PLC0415 - that module builds on this one
+
+        return own_columns(kind, wide=wide)
+    plain, more = _COLUMNS.get(kind.kind, ((_AGE,), ()))
+    return (*plain, *more) if wide else plain
+
+
+def row(found: Object, columns: Sequence[Column]) -> list[str]:
+    """The cells of one object."""
+    return [cell(found) for _, cell in columns]

@@ -1,0 +1,94 @@
+"""Which nodes a command is about, and changing one of them when others change it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from moorage.cli import kinds, tables
+from moorage.cli.client import Client, JsonObject
+from moorage.cli.errors import CliError, ServerError, UsageError
+from moorage.cli.kinds import Kind
+
+NODE = kinds.find("nodes")
+
+_TRIES = 12
+
+
+def target_kind(word: str) -> Kind:
+    """The kind that a word names, if it carries taints.
+
+    Raises:
+        CliError: it does not.
+    """
+    try:
+        kind = kinds.find(word)
+    except CliError:
+        kind = None
+    if kind != NODE:
+        raise CliError(f"invalid resource type {word}, only node types are supported")
+    return NODE
+
+
+def split_names(words: Sequence[str]) -> tuple[Kind, list[str]]:
+    """The kind and the names of `nodes n1 n2` or `node/n1 node/n2`.
+
+    Raises:
+        UsageError: nothing is named.
+    """
+    if not words:
+        raise UsageError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if any("/" in word for word in words):
+        names = []
+        for word in words:
+            kind, slash, name = word.partition("/")
+            target_kind(kind)
+            if not slash or not name:
+                raise UsageError(f"there is no need to specify a resource type as a separate argument: {word!r}")
+            names.append(name)
+        return NODE, names
+    return target_kind(words[0]), list(words[1:])
+
+
+def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, every: bool) -> list[str]:
+    """The names that a command is about.
+
+    Raises:
+        UsageError: none is named, or names come together with `--all` or a selector.
+    """
+    if names and (every or selector):
+        raise UsageError("name cannot be provided when --all or a selector is specified")
+    if names:
+        return list(dict.fromkeys(names))
+    if not every and not selector:
+        raise UsageError("at least one resource name must be specified since 'all' parameter is not set")
+    listed = client.list(kind, None, selector).get("items") or []
+    return [str(tables.at(item, "metadata", "name")) for item in listed]
+
+
+def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]) -> str:
+    """Read, decide, write with the version that was read; again when somebody else was faster.
+
+    Args:
+        client: the gateway.
+        kind: the target's kind.
+        name: its name.
+        decide: from the object, the merge patch (None for nothing to do) and the word to say.
+
+    Returns:
+        The word.
+    """
+    for left in reversed(range(_TRIES)):
+        found = client.get(kind, "", name)
+        patch, word = decide(found)
+        if patch is None:
+            return word
+        version = tables.at(found, "metadata", "resourceVersion")
+        metadata = {**(patch.get("metadata") or {}), "resourceVersion": version}
+        try:
+            client.patch(kind, "", name, {**patch, "metadata": metadata})
+        except ServerError as error:
+            if error.reason != "Conflict" or not left:
+                raise
+        else:
+            return word
+    raise CliError(f"{kind.called(name)} keeps changing; nothing was done")

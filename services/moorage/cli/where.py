@@ -1,0 +1,66 @@
+"""Where the gateway and the broker are: option, environment, what `moorage up` has started, the usual places."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from moorage.cli import runfile
+from moorage.cli.client import Client
+from moorage.cli.errors import CliError, UsageError
+from moorage.runtime.settings import Settings
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings from the environment.
+
+    Raises:
+        UsageError: a variable has a wrong value; names it, the value and the rule.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        lines = [
+            f"MOORAGE_{'_'.join(str(part) for part in problem['loc']).upper()}: "
+            f"invalid value {problem['input']!r}: {problem['msg']}"
+            for problem in error.errors()
+        ]
+        raise UsageError("; ".join(lines)) from None
+
+
+def gateway(ctx: typer.Context) -> str:
+    """The gateway's address."""
+    chosen = str(ctx.find_root().obj or "") or load_settings().server
+    if not chosen:
+        running = runfile.read()
+        chosen = running.server if running else f"http://127.0.0.1:{load_settings().gateway_port}"
+    if "://" not in chosen:
+        chosen = f"http://{chosen}"
+    return chosen.rstrip("/")
+
+
+def connect(ctx: typer.Context) -> Client:
+    """A client of the gateway."""
+    return Client(gateway(ctx))
+
+
+def kafka() -> tuple[str, str]:
+    """The broker's addresses and the topics' prefix.
+
+    Raises:
+        CliError: no broker is known.
+    """
+    settings = load_settings()
+    running = runfile.read()
+    if settings.bootstrap_servers:
+        return settings.bootstrap_servers, settings.topic_prefix
+    if running is not None:
+        prefix = settings.topic_prefix if "MOORAGE_TOPIC_PREFIX" in os.environ else running.topic_prefix
+        return running.bootstrap, prefix
+    raise CliError(
+        "no Kafka is known: MOORAGE_BOOTSTRAP_SERVERS is not set and no `moorage up` runs.\n"
+        "Start one with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
+    )

@@ -1,0 +1,129 @@
+"""The Kubernetes dialect: what each effect does, and which conditions become which taints (DOMAIN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from moorage_schemas.taint import Taint, TaintEffect
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+MEMORY_PRESSURE: Final = "node.kubernetes.io/memory-pressure"
+DISK_PRESSURE: Final = "node.kubernetes.io/disk-pressure"
+PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"
+NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
+CONTROL_PLANE_OLD: Final = "node-role.kubernetes.io/master"
+
+
+class EffectRules(Protocol):
+    """What a dialect says about effects; `KUBERNETES` is one, the others follow with their dialects."""
+
+    @property
+    def name(self) -> str:
+        """The dialect's name, as in `--dialect`."""
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """Every effect the dialect knows, in the order in which error messages list them."""
+
+    @property
+    def filtering(self) -> frozenset[str]:
+        """Effects that keep new work away when untolerated."""
+
+    @property
+    def scoring(self) -> frozenset[str]:
+        """Effects that only make a target less liked when untolerated."""
+
+    @property
+    def evicting(self) -> frozenset[str]:
+        """Effects that make running work leave when untolerated, or when the time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The effects of one dialect and what each does; see `EffectRules`."""
+
+    name: str
+    effects: tuple[str, ...]
+    filtering: frozenset[str]
+    scoring: frozenset[str]
+    evicting: frozenset[str]
+
+
+KUBERNETES: Final = Dialect(
+    name="kubernetes",
+    effects=(
+        TaintEffect.NO_SCHEDULE.value,
+        TaintEffect.PREFER_NO_SCHEDULE.value,
+        TaintEffect.NO_EXECUTE.value,
+    ),
+    filtering=frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value}),
+    scoring=frozenset({TaintEffect.PREFER_NO_SCHEDULE.value}),
+    evicting=frozenset({TaintEffect.NO_EXECUTE.value}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionTaint:
+    """A row of the table: while `condition` has `status`, the node carries `key` with each of `effects`.
+
+    An effect that evicts is rate limited, and comes and goes in one update with that of its `opposite`.
+    """
+
+    condition: str
+    status: str
+    key: str
+    effects: tuple[str, ...] = (TaintEffect.NO_SCHEDULE.value,)
+    opposite: str = ""
+
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints of this row, without `timeAdded`."""
+        return tuple(Taint(key=self.key, effect=effect) for effect in self.effects)
+
+
+_BOTH: Final = (TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value)
+
+CONDITION_TAINTS: Final = (
+    ConditionTaint("Ready", "False", NOT_READY, _BOTH, opposite=UNREACHABLE),
+    ConditionTaint("Ready", "Unknown", UNREACHABLE, _BOTH, opposite=NOT_READY),
+    ConditionTaint("MemoryPressure", "True", MEMORY_PRESSURE),
+    ConditionTaint("DiskPressure", "True", DISK_PRESSURE),
+    ConditionTaint("PIDPressure", "True", PID_PRESSURE),
+    ConditionTaint("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
+)
+"""Condition → taint, in the order in which taints are added (DOMAIN §3)."""
+
+UNSCHEDULABLE_TAINT: Final = Taint(key=UNSCHEDULABLE, effect=TaintEffect.NO_SCHEDULE)
+"""What `spec.unschedulable` puts on a node."""
+
+UNINITIALIZED_TAINT: Final = Taint(key=UNINITIALIZED, value="true", effect=TaintEffect.NO_SCHEDULE)
+"""What a node declared with an external cloud provider carries until a cloud controller has initialised it."""
+
+CONTROL_PLANE_TAINTS: Final = (
+    Taint(key=CONTROL_PLANE, effect=TaintEffect.NO_SCHEDULE),
+    Taint(key=CONTROL_PLANE_OLD, effect=TaintEffect.NO_SCHEDULE),
+)
+"""What a control-plane node carries: today's key and the older one."""
+
+SYSTEM_KEYS: Final = frozenset({row.key for row in CONDITION_TAINTS} | {UNSCHEDULABLE})
+"""Keys whose presence follows from the node's state; the system adds and removes them."""
+
+
+def condition_taints(conditions: Mapping[str, str], *, unschedulable: bool = False) -> tuple[Taint, ...]:
+    """The taints that a node's state asks for, without `timeAdded`.
+
+    Args:
+        conditions: status (`True`, `False`, `Unknown`) by condition type; types without a rule add nothing.
+        unschedulable: the node's `spec.unschedulable`.
+    """
+    wanted = [
+        taint for row in CONDITION_TAINTS if conditions.get(row.condition) == row.status for taint in row.taints()
+    ]
+    if unschedulable:
+        wanted.append(UNSCHEDULABLE_TAINT)
+    return tuple(wanted)

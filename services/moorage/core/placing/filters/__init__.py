@@ -1,0 +1,1 @@
+"""Rules that rule nodes out; one module each, found by its `PLUGIN`."""

@@ -1,0 +1,1 @@
+"""Rules that score nodes; one module each, found by its `PLUGIN`."""

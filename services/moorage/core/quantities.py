@@ -1,0 +1,107 @@
+"""Kubernetes quantities, exact: `500m`, `1.5Gi`, `2e3` as whole numbers (never floats on the way).
+
+A quantity is a decimal number and a suffix: binary (`Ki` … `Ei`), decimal (`n u m k M G T P E`) or an
+exponent (`e3`, `E-2`). What cannot be counted whole in a resource's unit is rounded up, as Kubernetes does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+
+MILLI: Final = 1000
+"""Millicores in a core."""
+
+_QUANTITY: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?P<suffix>[KMGTPE]i|[numkMGTPE]?)|[eE](?P<exponent>[+-]?[0-9]{1,4}))"
+)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_LONGEST: Final = 64
+_EXPONENT_LIMIT: Final = 40
+
+RULE: Final = (
+    "must be a decimal number with an optional suffix: n, u, m, k, M, G, T, P, E, "
+    "Ki, Mi, Gi, Ti, Pi, Ei or an exponent such as e3"
+)
+
+
+class QuantityError(ValueError):
+    """A quantity is wrong: names the field, its value and the rule."""
+
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field}: Invalid value: {value!r}: {rule}")
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+
+def parse_quantity(value: str | float, field: str = "quantity") -> Fraction:
+    """The exact number that a quantity writes.
+
+    Args:
+        value: the text, or the plain number that JSON and YAML may have instead.
+        field: the path of the field, for the message.
+
+    Raises:
+        QuantityError: it is no quantity.
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise QuantityError(field, value, RULE)
+    text = value if isinstance(value, str) else repr(value)
+    found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
+        raise QuantityError(field, value, RULE)
+    number = Fraction(found["number"])
+    if found["exponent"] is not None:
+        exponent = int(found["exponent"])
+        if abs(exponent) > _EXPONENT_LIMIT:
+            raise QuantityError(field, value, f"the exponent must be between -{_EXPONENT_LIMIT} and {_EXPONENT_LIMIT}")
+        number *= Fraction(10) ** exponent
+    elif found["suffix"] in _BINARY:
+        number *= 1 << _BINARY[found["suffix"]]
+    else:
+        number *= Fraction(10) ** _DECIMAL[found["suffix"]]
+    return -number if found["sign"] == "-" else number
+
+
+@lru_cache(maxsize=4096, typed=True)
+def whole(resource: str, value: str | float, field: str = "quantity") -> int:
+    """A quantity of a resource in its unit, rounded up: cpu in millicores, everything else in its own unit.
+
+    Raises:
+        QuantityError: it is no quantity, or negative.
+    """
+    number = parse_quantity(value, field)
+    if number < 0:
+        raise QuantityError(field, value, "must be greater than or equal to 0")
+    if resource == CPU:
+        number *= MILLI
+    return -(-number.numerator // number.denominator)
+
+
+def whole_amounts(amounts: Mapping[str, Any] | None, path: str) -> dict[str, int]:
+    """Each resource of a list of requests, limits or capacities as `whole` gives it.
+
+    Raises:
+        QuantityError: one of them is wrong; the field is `path[resource]`.
+    """
+    result = {}
+    for resource, value in (amounts or {}).items():
+        try:
+            result[resource] = whole(resource, value, f"{path}[{resource}]")
+        except TypeError:  # a list or an object has no hash
+            raise QuantityError(f"{path}[{resource}]", value, RULE) from None
+    return result
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource's name is domain-qualified outside `kubernetes.io`, such as `nvidia.com/gpu`."""
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")

@@ -1,0 +1,220 @@
+"""The gateway's HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import structlog
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from moorage.gateway import discovery, paths
+from moorage.gateway.errors import StatusError, no_such_path
+from moorage.gateway.log import Log
+from moorage.gateway.metrics import Metrics
+from moorage.gateway.reports import Intake, Limits
+from moorage.gateway.resources_api import ResourcesApi, answer
+from moorage.gateway.store import Store
+from moorage.gateway.sweeping import Sweeper
+from moorage.gateway.writing import Writer
+from moorage.runtime.clock import Clock, WallClock
+
+_log = structlog.get_logger(__name__)
+
+_READING = ["GET", "HEAD"]
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+_LOCAL = frozenset({"localhost"})
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass
+class Gateway:
+    """What an application serves, and how."""
+
+    store: Store
+    log: Log
+    clock: Clock = field(default_factory=WallClock)
+    metrics: Metrics = field(default_factory=Metrics)
+    limits: Limits = field(default_factory=Limits)
+    hosts: frozenset[str] | None = frozenset()
+    """Names beside the local ones by which the gateway may be called; None allows every name."""
+
+    progress: Callable[[], str] = lambda: "reading its tables"
+    """How far the restoring has come, in words."""
+
+
+def create_app(gateway: Gateway) -> Starlette:
+    """The application of a gateway."""
+    writer = Writer(gateway.store, gateway.log, gateway.clock)
+    sweeper = Sweeper(writer)
+    gateway.store.evicted = sweeper.found
+    endpoints = _Endpoints(gateway, writer)
+    intake = Intake(gateway.store, gateway.log, gateway.clock, gateway.limits)
+
+    def route(path: str, verb: str, handler: Handler, methods: list[str]) -> Route:
+        return Route(path, _guarded(gateway, verb, handler), methods=methods)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(sweeper.run(), name="sweeper")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return Starlette(
+        routes=[
+            route("/healthz", "health", endpoints.healthz, _READING),
+            route("/livez", "health", endpoints.healthz, _READING),
+            route("/readyz", "health", endpoints.readyz, _READING),
+            route("/metrics", "metrics", endpoints.metrics, _READING),
+            route("/version", "discovery", endpoints.version, _READING),
+            route("/v1/conditions", "conditions", intake.handle, _METHODS),
+            route("/api", "discovery", endpoints.core, _READING),
+            route("/apis", "discovery", endpoints.groups, _READING),
+            route("/api/{path:path}", "resources", endpoints.core, _METHODS),
+            route("/apis/{path:path}", "resources", endpoints.groups, _METHODS),
+            route("/{path:path}", "unknown", endpoints.unknown, _METHODS),
+        ],
+        lifespan=lifespan,
+    )
+
+
+class _Endpoints:
+    """What is answered beside condition reports."""
+
+    def __init__(self, gateway: Gateway, writer: Writer) -> None:
+        self._gateway = gateway
+        self._api = ResourcesApi(gateway.store, writer, gateway.metrics)
+
+    async def core(self, request: Request) -> Response:
+        """`/api/…`: the core group."""
+        parts = request.path_params.get("path", "").rstrip("/").split("/")
+        if parts == [""]:
+            return answer(200, discovery.api_versions())
+        return await self._resource("", parts[0], parts[1:], request)
+
+    async def groups(self, request: Request) -> Response:
+        """`/apis/…`: the groups with a name."""
+        parts = request.path_params.get("path", "").rstrip("/").split("/")
+        if parts == [""]:
+            return answer(200, discovery.api_groups())
+        if len(parts) == 1:
+            return answer(200, discovery.api_group(parts[0]))
+        return await self._resource(parts[0], parts[1], parts[2:], request)
+
+    async def _resource(self, group: str, version: str, parts: list[str], request: Request) -> Response:
+        if not parts:
+            return answer(200, discovery.resources(group, version))
+        return await self._api.handle(request, paths.parse(group, version, parts))
+
+    async def version(self, _: Request) -> Response:
+        """`/version`."""
+        return answer(200, discovery.server_version())
+
+    async def healthz(self, _: Request) -> Response:
+        """`/healthz`: the process answers."""
+        return PlainTextResponse("ok")
+
+    async def readyz(self, _: Request) -> Response:
+        """`/readyz`: reads and writes are served; else why not."""
+        obstacle = _obstacle(self._gateway)
+        return PlainTextResponse(obstacle or "ok", 503 if obstacle else 200)
+
+    async def metrics(self, _: Request) -> Response:
+        """`/metrics`, of the gateway and of the process."""
+        own = self._gateway.metrics
+        own.ready.set(0 if _obstacle(self._gateway) else 1)
+        for topic, size in self._gateway.store.tables.sizes().items():
+            own.records.labels(topic).set(size)
+        return Response(generate_latest(REGISTRY) + generate_latest(own.registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def unknown(self, _: Request) -> Response:
+        """Everything else."""
+        raise no_such_path()
+
+
+def _obstacle(gateway: Gateway) -> str:
+    if not gateway.store.ready:
+        return f"not ready: {gateway.progress()}"
+    return f"not ready: {gateway.log.obstacle}" if gateway.log.obstacle else ""
+
+
+def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
+    """The handler with its errors as `Status` answers, counted and measured."""
+
+    async def guard(request: Request) -> Response:
+        began = time.monotonic()
+        try:
+            _check_host(request, gateway.hosts)
+            response = await handler(request)
+        except StatusError as error:
+            response = _failure(error)
+        except Exception:  # noqa: BLE001 - whatever it is, the caller gets an answer and the log the trace
+            _log.exception("request failed", method=request.method, path=request.url.path)
+            response = _failure(StatusError(500, "the gateway failed on this request; its log says more"))
+        gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
+        gateway.metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
+        return response
+
+    return guard
+
+
+def _failure(error: StatusError) -> Response:
+    response = answer(error.code, error.document())
+    if error.retry_after:
+        response.headers["retry-after"] = str(error.retry_after)
+    return response
+
+
+def _check_host(request: Request, hosts: frozenset[str] | None) -> None:
+    """Refuse names that are not the gateway's, and pages of other sites.
+
+    A page in a browser can make its own name resolve to 127.0.0.1 (DNS rebinding) and so reach a server that has no
+    authentication and listens only locally; but the name in `Host` stays its own. A page can also send simple requests
+    to an address that is not its own; these say so in `Origin`.
+
+    Raises:
+        StatusError: 421 for a name, 403 for an origin.
+    """
+    if hosts is None:
+        return
+    if not _local(request.url.hostname or "", hosts):
+        raise StatusError(
+            421,
+            f"host: invalid value {(request.url.hostname or '')[:253]!r}: must be localhost, an address or a name of "
+            "this gateway",
+        )
+    origin = request.headers.get("origin")
+    if origin is not None and not _local(_hostname(origin), hosts):
+        raise StatusError(
+            403, f"origin: invalid value {origin[:253]!r}: pages of other sites may not call this gateway"
+        )
+
+
+def _hostname(url: str) -> str:
+    with contextlib.suppress(ValueError):
+        return urlsplit(url).hostname or ""
+    return ""
+
+
+def _local(name: str, hosts: frozenset[str]) -> bool:
+    name = name.lower()
+    if name in _LOCAL or name in hosts:
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,86 @@
+"""Discovery, in its light first form: which groups, versions and resources are served."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from moorage.gateway.errors import no_such_path
+from moorage.gateway.kinds import SERVED, ServedKind
+
+Document = dict[str, Any]
+
+KUBERNETES_MINOR = "34"
+"""The minor version of the Kubernetes API whose forms are spoken."""
+
+
+def api_versions() -> Document:
+    """`/api`: the versions of the core group."""
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def api_groups() -> Document:
+    """`/apis`: the groups with a name."""
+    names = dict.fromkeys(kind.group for kind in SERVED if kind.group)
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]}
+
+
+def api_group(name: str) -> Document:
+    """`/apis/{group}`: one group.
+
+    Raises:
+        StatusError: 404 when there is none of that name.
+    """
+    if name not in {kind.group for kind in SERVED if kind.group}:
+        raise no_such_path()
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
+
+
+def resources(group: str, api_version: str) -> Document:
+    """`/api/v1`, `/apis/{group}/{version}`: the resources of one version.
+
+    Raises:
+        StatusError: 404 when it is not served.
+    """
+    found = [kind for kind in SERVED if (kind.group, kind.version) == (group, api_version)]
+    if not found:
+        raise no_such_path()
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": found[0].api_version,
+        "resources": [_resource(kind) for kind in found],
+    }
+
+
+def server_version() -> Document:
+    """`/version`: what this is."""
+    try:
+        own = version("moorage")
+    except PackageNotFoundError:
+        own = "0"
+    return {
+        "major": "1",
+        "minor": KUBERNETES_MINOR,
+        "gitVersion": f"v1.{KUBERNETES_MINOR}.0+moorage-{own}",
+        "gitTreeState": "clean",
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+def _group(name: str) -> Document:
+    versions = dict.fromkeys(kind.version for kind in SERVED if kind.group == name)
+    shown = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
+    return {"name": name, "versions": shown, "preferredVersion": shown[0]}
+
+
+def _resource(kind: ServedKind) -> Document:
+    shown = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": kind.verbs,
+    }
+    return {**shown, "shortNames": list(kind.short_names)} if kind.short_names else shown

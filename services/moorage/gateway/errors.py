@@ -1,0 +1,191 @@
+"""Errors as the Kubernetes API answers them: a `Status` with reason, code, details and causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from moorage.core.field_errors import ErrorKind, FieldError
+
+_REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    421: "MisdirectedRequest",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_SHOWN = 256  # characters of an offending value that are shown
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause of a refusal: which field, why, in words."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def document(self) -> dict[str, str]:
+        """The cause as an API shows it."""
+        shown = {"reason": self.reason, "message": self.message}
+        return {**shown, "field": self.field} if self.field else shown
+
+
+class StatusError(Exception):
+    """A request that fails, with everything that its `Status` says."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        reason: str = "",
+        details: Mapping[str, Any] | None = None,
+        causes: Iterable[Cause] = (),
+        retry_after: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = reason or _REASONS.get(code, "Unknown")
+        self.details = dict(details or {})
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+
+    def document(self) -> dict[str, Any]:
+        """The `Status` object."""
+        details = dict(self.details)
+        if self.causes:
+            details["causes"] = [cause.document() for cause in self.causes]
+        if self.retry_after:
+            details["retryAfterSeconds"] = self.retry_after
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        if details:
+            status["details"] = details
+        return status
+
+
+def bad_request(message: str, causes: Iterable[Cause] = ()) -> StatusError:
+    """400: the request cannot be understood."""
+    return StatusError(400, message, causes=causes)
+
+
+def no_such_path() -> StatusError:
+    """404: no resource is served there."""
+    return StatusError(404, "the server could not find the requested resource")
+
+
+def not_found(group: str, plural: str, name: str) -> StatusError:
+    """404: there is no object of that name."""
+    return StatusError(404, f'{_qualified(group, plural)} "{name}" not found', details=_details(group, plural, name))
+
+
+def already_exists(group: str, plural: str, name: str) -> StatusError:
+    """409: there is an object of that name already."""
+    return StatusError(
+        409,
+        f'{_qualified(group, plural)} "{name}" already exists',
+        reason="AlreadyExists",
+        details=_details(group, plural, name),
+    )
+
+
+def conflict(group: str, plural: str, name: str, why: str = "") -> StatusError:
+    """409: the object is not the one that the request was made for."""
+    why = why or "the object has been modified; please apply your changes to the latest version and try again"
+    return StatusError(
+        409,
+        f'Operation cannot be fulfilled on {_qualified(group, plural)} "{name}": {why}',
+        reason="Conflict",
+        details=_details(group, plural, name),
+    )
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
+    """422: fields break rules; each is a cause."""
+    shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    return StatusError(
+        422,
+        f'{kind + "." + group if group else kind} "{name}" is invalid: {shown}',
+        reason="Invalid",
+        details=_details(group, kind, name),
+        causes=[Cause(error.kind.value, error.body, error.path) for error in errors],
+    )
+
+
+def too_large(what: str, limit: int) -> StatusError:
+    """413: more bytes than are taken."""
+    return StatusError(413, f"{what} is too large: it must have at most {limit} bytes")
+
+
+def unavailable(message: str) -> StatusError:
+    """503: not now."""
+    return StatusError(503, message, retry_after=1)
+
+
+def field_errors(error: ValidationError) -> list[FieldError]:
+    """What a pydantic model refuses, as field errors: path, value, rule."""
+    found = []
+    for item in error.errors(include_url=False):
+        path = ""
+        for part in item["loc"]:
+            path = f"{path}[{part}]" if isinstance(part, int) else f"{path}.{part}" if path else str(part)
+        if item["type"] == "missing":
+            found.append(FieldError(path, ErrorKind.REQUIRED, "", ""))
+        elif item["type"] == "extra_forbidden":
+            found.append(FieldError(path, ErrorKind.FORBIDDEN, None, "unknown field"))
+        elif item["type"] == "enum":
+            rule = f"must be {item['ctx']['expected']}"
+            found.append(FieldError(path, ErrorKind.NOT_SUPPORTED, shorten(item["input"]), rule))
+        else:
+            kind = ErrorKind.INVALID if item["type"] in _VALUE_ERRORS else ErrorKind.TYPE_INVALID
+            message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            rule = message if message == item["msg"].removeprefix("Value error, ") else f"must be {message}"
+            found.append(FieldError(path, kind, shorten(item["input"]), rule))
+    return found
+
+
+_VALUE_ERRORS = frozenset(
+    {
+        "value_error",
+        "string_too_short",
+        "string_too_long",
+        "string_pattern_mismatch",
+        "greater_than_equal",
+        "timezone_aware",
+    }
+)
+
+
+def shorten(value: object) -> object:
+    """A value short enough to be shown in a message."""
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+    text = repr(value)
+    return value if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _qualified(group: str, plural: str) -> str:
+    return f"{plural}.{group}" if group else plural
+
+
+def _details(group: str, kind: str, name: str) -> dict[str, str]:
+    found = {"name": name, "group": group, "kind": kind}
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,343 @@
+"""The durable log on Kafka: one transactional writer for the whole fleet, and a reader of what was written.
+
+Two gateways must not both believe that they hold the latest state, for each checks writes against its own. So all
+writes go through one transactional id: whoever starts takes it over, and Kafka refuses the one before from then on. The
+new writer reads the tables to their end after it has taken over, when nobody else can write any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+
+from moorage.gateway.errors import StatusError, too_large, unavailable
+from moorage.gateway.kafka_reader import TAKEOVER, Reader
+from moorage.gateway.log import Place, Write
+from moorage.gateway.metrics import Metrics
+from moorage.runtime import kafka
+from moorage.runtime.clock import Clock
+from moorage.runtime.settings import Settings
+from moorage_schemas.dead_letter import Audited
+from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.topics import AUDIT, partition_of
+
+_log = structlog.get_logger(__name__)
+
+SOURCE = "moorage/gateway"
+FENCED = (
+    "another gateway has taken over the writing for this fleet: this one has been fenced out and must be stopped; "
+    "send writes to the other one"
+)
+_RECORD_OVERHEAD = 512  # bytes around a record's value, generously
+_START_TIMEOUT = 30.0  # seconds; the transaction of an earlier writer is ended in that time
+_CLOSE_TIMEOUT = 5.0
+_REPORT_TIMEOUT = 15.0
+_TAKEOVER_WITHIN = 2.0  # seconds in which a gateway that takes over has said so
+_RETRY = 1.0  # seconds between attempts to open the writer again
+_FENCING = (ProducerFenced, InvalidProducerEpoch)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Writes that wait for a transaction, and who waits for them."""
+
+    writes: Sequence[Write]
+    done: asyncio.Future[list[Place]]
+
+
+class KafkaLog:
+    """The log of a fleet.
+
+    Args:
+        settings: where Kafka is.
+        reader: reads what was written; shared with the store.
+        clock: the time of the record that says that this gateway has taken over.
+        metrics: where transactions are measured.
+    """
+
+    def __init__(self, settings: Settings, reader: Reader, clock: Clock, metrics: Metrics) -> None:
+        self._settings = settings
+        self._reader = reader
+        self._clock = clock
+        self._metrics = metrics
+        self._instance = uuid.uuid4().hex
+        self._queue: asyncio.Queue[_Pending] = asyncio.Queue()
+        self._producer: AIOKafkaProducer | None = None
+        self._reports: AIOKafkaProducer | None = None
+        self._reports_lock = asyncio.Lock()
+        self._obstacle = "the gateway is not ready: it is still starting"
+        self._out = asyncio.Event()
+        """Set when another gateway has taken over."""
+
+        self._committing = False
+        """Whether a commit has been sent whose outcome is not known."""
+
+        self._partitions = 0
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing can be written now, in words; empty when all is well."""
+        return self._obstacle
+
+    async def start(self, partitions: int) -> None:
+        """Take the writing over and have the tables read to their end.
+
+        Args:
+            partitions: how many each topic has.
+
+        Raises:
+            KafkaError: Kafka does not answer, or refuses.
+            TimeoutError: it took too long.
+        """
+        self._partitions = partitions
+        await self._reports_producer()
+        await self._open()
+
+    async def run(self) -> None:
+        """Write what is asked for until cancelled; several that wait share a transaction."""
+        while True:
+            batch = [await self._queue.get()]
+            count = len(batch[0].writes)
+            while not self._queue.empty() and count < self._settings.batch_max_records:
+                batch.append(self._queue.get_nowait())
+                count += len(batch[-1].writes)
+            try:
+                await self._write(batch)
+            finally:
+                for pending in batch:
+                    if not pending.done.done():
+                        pending.done.set_exception(self._failure("the gateway is stopping"))
+            if self._producer is None and not self._out.is_set():
+                await self._reopen()
+
+    async def close(self) -> None:
+        """End what is open; never raises."""
+        self._obstacle = self._obstacle or "the gateway is stopping"
+        while not self._queue.empty():
+            self._queue.get_nowait().done.set_exception(unavailable("the gateway is stopping"))
+        await _stop(self._producer)
+        await _stop(self._reports)
+
+    async def commit(self, writes: Sequence[Write]) -> list[Place]:
+        """Write records of the gateway's own topics, all or nothing; returns when they are durable.
+
+        Raises:
+            StatusError: 503 when nothing was written, 504 when it is not known whether it was, 413 when a record is
+                too large.
+        """
+        _check_sizes(writes)
+        if self._obstacle:
+            raise unavailable(self._obstacle)
+        pending = _Pending(writes, asyncio.get_running_loop().create_future())
+        self._queue.put_nowait(pending)
+        return await pending.done
+
+    async def report(self, writes: Sequence[Write]) -> None:
+        """Write condition reports; returns when all of them are durable.
+
+        Raises:
+            StatusError: 503 when that cannot be; some may have been written.
+        """
+        _check_sizes(writes)
+        if not self._partitions:
+            raise unavailable(self._obstacle)
+        try:
+            async with asyncio.timeout(_REPORT_TIMEOUT):
+                producer = await self._reports_producer()
+                sent = [await self._send(producer, write) for write in writes]
+                await asyncio.gather(*sent)
+        except (KafkaError, TimeoutError) as error:
+            # It may be of no more use (Kafka has forgotten its sequence); the next report gets a new one.
+            broken, self._reports = self._reports, None
+            await _stop(broken)
+            raise unavailable(
+                f"Kafka did not take the report within {_REPORT_TIMEOUT:g} s, send it again: {error!r}"
+            ) from None
+
+    async def _reports_producer(self) -> AIOKafkaProducer:
+        async with self._reports_lock:
+            if self._reports is None:
+                producer = AIOKafkaProducer(
+                    bootstrap_servers=kafka.servers(self._settings),
+                    client_id=f"{self._settings.topic_prefix}.gateway-reports",
+                    enable_idempotence=True,
+                    acks="all",
+                    request_timeout_ms=int(_REPORT_TIMEOUT * 1000),
+                )
+                try:
+                    await producer.start()
+                except BaseException:
+                    await _stop(producer)
+                    raise
+                self._reports = producer
+            return self._reports
+
+    def taken_over(self, instance: str) -> None:
+        """Some gateway has taken the writing over; if it is another one, this one is out."""
+        if instance != self._instance and not self._out.is_set():
+            self._fence()
+
+    async def _open(self) -> None:
+        """Take the writing over, say so in the log, and wait until everything before has been read."""
+        producer = kafka.transactional_producer(
+            self._settings, transactional_id=f"{self._settings.topic_prefix}.gateway"
+        )
+        try:
+            async with asyncio.timeout(_START_TIMEOUT):
+                await producer.start()
+                (place,) = await self._transaction(producer, [self._takeover()])
+        except BaseException:
+            await _stop(producer)
+            raise
+        self._reader.watch_takeovers(place, self.taken_over)
+        await self._reader.catch_up()
+        self._producer = producer
+        if not self._out.is_set():
+            self._obstacle = ""
+        _log.info("writer open", transactional_id=f"{self._settings.topic_prefix}.gateway")
+
+    async def _reopen(self) -> None:
+        """Open the writer again after an error, as often as it takes."""
+        while not self._out.is_set():
+            try:
+                await self._open()
+            except (KafkaError, TimeoutError) as error:
+                self._obstacle = f"Kafka does not take writes: {error!r}"
+                _log.warning("writer not open", error=repr(error))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_RETRY):
+                        await self._out.wait()
+            else:
+                return
+
+    async def _write(self, batch: Sequence[_Pending]) -> None:
+        producer = self._producer
+        if self._out.is_set() or producer is None:
+            for pending in batch:
+                pending.done.set_exception(unavailable(self._obstacle))
+            return
+        writes = [write for pending in batch for write in pending.writes]
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._settings.transaction_timeout_ms / 1000):
+                places = await self._transaction(producer, writes)
+        except _FENCING as error:
+            failure = self._failure(error)
+            if await self._taken():
+                failure = unavailable(FENCED)
+            else:
+                self._obstacle = "the writer has to begin anew, for Kafka has given up its transaction"
+        except (KafkaError, TimeoutError) as error:
+            self._obstacle = f"Kafka does not take writes: {error!r}"
+            failure = self._failure(error)
+        else:
+            self._metrics.commit_seconds.observe(time.monotonic() - began)
+            self._metrics.commit_records.observe(len(writes))
+            self._answer(batch, places)
+            return
+        for pending in batch:
+            if not pending.done.done():
+                pending.done.set_exception(failure)
+        # After an error nothing is known of the producer: away with it.
+        self._producer = None
+        await _stop(producer)
+
+    def _failure(self, why: object) -> StatusError:
+        if self._committing:
+            return StatusError(504, f"it is not known whether the object was written: {why!r}")
+        return unavailable(f"nothing was written: {why!r}")
+
+    @staticmethod
+    def _answer(batch: Sequence[_Pending], places: Sequence[Place]) -> None:
+        taken = 0
+        for pending in batch:
+            count = len(pending.writes)
+            if not pending.done.done():
+                pending.done.set_result(list(places[taken : taken + count]))
+            taken += count
+
+    async def _transaction(self, producer: AIOKafkaProducer, writes: Sequence[Write]) -> list[Place]:
+        self._committing = False
+        await producer.begin_transaction()
+        sent = [await self._send(producer, write) for write in writes]
+        # A commit does not fail because a record of it did: each must be known to be written.
+        delivered = await asyncio.gather(*sent)
+        self._committing = True
+        await producer.commit_transaction()
+        self._committing = False
+        places = [
+            Place(write.topic, found.partition, found.offset) for write, found in zip(writes, delivered, strict=True)
+        ]
+        if any(place.offset < 0 for place in places):
+            # Kafka took a repeated send for a duplicate and does not say where the first one went.
+            await self._reader.catch_up()
+        return places
+
+    async def _send(self, producer: AIOKafkaProducer, write: Write) -> asyncio.Future[_Delivered]:
+        future: asyncio.Future[_Delivered] = await producer.send(
+            write.topic.name(self._settings.topic_prefix),
+            key=write.key.encode(),
+            value=_value(write),
+            partition=partition_of(write.partition_key, self._partitions),
+            headers=to_headers(write.meta),
+        )
+        return future
+
+    def _takeover(self) -> Write:
+        now = self._clock.now()
+        event = Audited(
+            actor=SOURCE, verb="start", resource=TAKEOVER, uid=self._instance, outcome="committed", time=now
+        )
+        identity = event_id("gateway", self._instance, now)
+        meta = Meta(id=identity, source=SOURCE, type=AUDIT.event_type, time=now, subject=TAKEOVER)
+        return Write(AUDIT, TAKEOVER, TAKEOVER, event, meta)
+
+    async def _taken(self) -> bool:
+        """Whether another gateway is why Kafka refuses this one.
+
+        Kafka says the same when it has ended a transaction that took too long, as after a pause of the machine. But
+        whoever takes over says so in the log.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TAKEOVER_WITHIN):
+                await self._out.wait()
+        return self._out.is_set()
+
+    def _fence(self) -> None:
+        self._obstacle = FENCED
+        self._out.set()
+        _log.error("fenced out by another gateway")
+
+
+class _Delivered:
+    """What aiokafka says of a written record (`RecordMetadata`)."""
+
+    partition: int
+    offset: int
+
+
+def _value(write: Write) -> bytes | None:
+    return None if write.event is None else write.event.model_dump_json().encode()
+
+
+def _check_sizes(writes: Sequence[Write]) -> None:
+    for write in writes:
+        size = len(_value(write) or b"") + len(write.key.encode()) + _RECORD_OVERHEAD
+        if size > write.topic.max_message_bytes:
+            raise too_large(f"{write.key} with all that is kept of it ({size} bytes)", write.topic.max_message_bytes)
+
+
+async def _stop(producer: AIOKafkaProducer | None) -> None:
+    if producer is None:
+        return
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_CLOSE_TIMEOUT):
+            await producer.stop()

@@ -1,0 +1,190 @@
+"""Reads the gateway's topics whole, and from then on as they grow, into the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from moorage.gateway.log import Place
+from moorage.gateway.metrics import Metrics
+from moorage.gateway.store import Store
+from moorage.gateway.tables import READ
+from moorage.runtime import kafka
+from moorage.runtime.codec import decode
+from moorage.runtime.service import Input, Malformed
+from moorage.runtime.settings import Settings
+from moorage_schemas.dead_letter import Audited
+from moorage_schemas.topics import AUDIT, RESOURCES, Topic, partition_of
+
+_log = structlog.get_logger(__name__)
+
+TAKEOVER = "gateway"
+"""The `resource` of the audit records that say that a gateway has taken the writing over."""
+
+_AT_ONCE = 500  # records between two looks at other work
+_WAIT_MS = 500
+_WAIT_BEHIND_MS = 20  # while somebody waits for the end, which a transaction marker may hide
+
+
+@dataclass(slots=True, eq=False)
+class _Goal:
+    ends: dict[TopicPartition, int]
+    total: int
+    reached: asyncio.Future[None]
+
+
+class Reader:
+    """Feeds the store.
+
+    Args:
+        settings: where Kafka is.
+        store: what is fed.
+        metrics: where progress and unreadable records are counted.
+    """
+
+    def __init__(self, settings: Settings, store: Store, metrics: Metrics) -> None:
+        self._settings = settings
+        self._store = store
+        self._metrics = metrics
+        self._consumers: dict[TopicPartition, AIOKafkaConsumer] = {}
+        self._topics: dict[str, Topic] = {topic.name(settings.topic_prefix): topic for topic in READ}
+        self._tps: list[TopicPartition] = []
+        self._goals: list[_Goal] = []
+        self._takeover_tp: TopicPartition | None = None
+        self._takeovers: list[tuple[int, str]] = []
+        self._told: tuple[int, Callable[[str], None]] | None = None
+        self._progress = "connecting to Kafka"
+
+    def progress(self) -> str:
+        """How far the first reading has come, in words."""
+        return self._progress
+
+    async def start(self, partitions: int) -> None:
+        """Connect, and stand at the beginning of every partition.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+        """
+        takeover = TopicPartition(AUDIT.name(self._settings.topic_prefix), partition_of(TAKEOVER, partitions))
+        self._takeover_tp = takeover
+        self._tps = [TopicPartition(name, number) for name in self._topics for number in range(partitions)]
+        own = RESOURCES.name(self._settings.topic_prefix)
+        # Every fetch names all partitions of its consumer, so what answers wait for has a small consumer of its own.
+        await self._connect([tp for tp in self._tps if tp.topic == own], takeover)
+        await self._connect([tp for tp in self._tps if tp.topic != own])
+
+    async def _connect(self, tps: list[TopicPartition], takeover: TopicPartition | None = None) -> None:
+        consumer = kafka.table_consumer(self._settings, client_id=f"{self._settings.topic_prefix}.gateway-reader")
+        self._consumers.update(dict.fromkeys(tps, consumer))
+        await consumer.start()
+        consumer.assign(tps if takeover is None else [*tps, takeover])
+        for tp in tps:
+            consumer.seek(tp, 0)  # where that is cut off, the reset policy takes the earliest
+        if takeover is not None:
+            await consumer.seek_to_end(takeover)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await asyncio.gather(*(consumer.stop() for consumer in set(self._consumers.values())), return_exceptions=True)
+
+    async def run(self) -> None:
+        """Read until cancelled.
+
+        Raises:
+            ExceptionGroup: of KafkaError; reading failed for good.
+        """
+        async with asyncio.TaskGroup() as feeds:
+            for consumer in set(self._consumers.values()):
+                feeds.create_task(self._feed(consumer))
+
+    async def _feed(self, consumer: AIOKafkaConsumer) -> None:
+        while True:
+            wait = _WAIT_BEHIND_MS if self._goals else _WAIT_MS
+            batches = await consumer.getmany(timeout_ms=wait, max_records=_AT_ONCE)
+            for tp, records in batches.items():
+                self._take(tp, records)
+            if self._goals:
+                await self._check_goals()
+
+    async def catch_up(self) -> None:
+        """Return when everything that was in the topics at the time of the call has been folded into the store.
+
+        The first time this makes the store ready.
+        """
+        ends: dict[TopicPartition, int] = await self._consumers[self._tps[0]].end_offsets(self._tps)
+        goal = _Goal(dict(ends), 0, asyncio.get_running_loop().create_future())
+        goal.total = await self._left(goal)
+        self._goals.append(goal)
+        await goal.reached
+        if not self._store.ready:
+            self._store.skip({(self._topics[tp.topic], tp.partition): end for tp, end in ends.items()})
+            self._store.begin()
+            self._progress = "ready"
+            self._metrics.restored.set(1)
+
+    def watch_takeovers(self, place: Place, tell: Callable[[str], None]) -> None:
+        """Tell of every gateway that takes over after the record at `place`."""
+        self._told = (place.offset, tell)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._told is None:
+            return  # the own takeover is not written yet
+        own, tell = self._told
+        later, self._takeovers = self._takeovers, []
+        for offset, instance in later:
+            if offset > own:
+                tell(instance)
+
+    def _take(self, tp: TopicPartition, records: Iterable[Any]) -> None:
+        if tp == self._takeover_tp:
+            self._take_takeovers(records)
+            return
+        topic = self._topics[tp.topic]
+        inputs: list[Input] = []
+        for record in records:
+            found = decode(topic, record)
+            if isinstance(found, Malformed):
+                self._metrics.unreadable.labels(topic.short).inc()
+                _log.error(
+                    "record passed over", topic=tp.topic, place=f"{tp.partition}@{record.offset}", why=found.message
+                )
+                self._store.apply(inputs)
+                inputs = []
+                self._store.skip({(topic, tp.partition): record.offset + 1})
+            else:
+                inputs.append(found)
+        self._store.apply(inputs)
+
+    def _take_takeovers(self, records: Iterable[Any]) -> None:
+        for record in records:
+            found = decode(AUDIT, record)
+            event = found.event if isinstance(found, Input) else None
+            if isinstance(event, Audited) and event.verb == "start" and event.resource == TAKEOVER:
+                self._takeovers.append((record.offset, event.uid))
+        self._tell()
+
+    async def _check_goals(self) -> None:
+        for goal in list(self._goals):
+            left = await self._left(goal)
+            if not self._store.ready:
+                read = goal.total - left
+                fraction = read / goal.total if goal.total else 1.0
+                self._metrics.restored.set(fraction)
+                self._progress = f"reading its tables: {read} of {goal.total} positions ({fraction:.0%})"
+            if not left and goal in self._goals:
+                self._goals.remove(goal)
+                if not goal.reached.done():
+                    goal.reached.set_result(None)
+
+    async def _left(self, goal: _Goal) -> int:
+        """Positions that are still to be read."""
+        left = 0
+        for tp, end in goal.ends.items():
+            left += max(0, end - await self._consumers[tp].position(tp))
+        return left

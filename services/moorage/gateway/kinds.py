@@ -1,0 +1,64 @@
+"""What the gateway serves: the kinds of the contract, and the read-only views of what the services decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moorage_schemas.resources.table import KINDS, ResourceKind
+
+VIEW_GROUP = "moorage.io"
+VIEW_VERSION = "v1alpha1"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """One kind at one API version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    short_names: tuple[str, ...]
+    namespaced: bool
+    declared: ResourceKind | None
+    """The kind of the contract; None for what the services decide, which is read-only."""
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`; the core group has no prefix."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def verbs(self) -> list[str]:
+        """What can be done with it, as discovery says it."""
+        reading = ["get", "list", "watch"]
+        return sorted(["create", "delete", "patch", "update", *reading]) if self.declared is not None else reading
+
+
+def _view(kind: str, plural: str, *, namespaced: bool) -> ServedKind:
+    return ServedKind(VIEW_GROUP, VIEW_VERSION, kind, plural, kind.lower(), (), namespaced, None)
+
+
+VIEWS: tuple[ServedKind, ...] = (
+    _view("Binding", "bindings", namespaced=True),
+    _view("Condition", "conditions", namespaced=False),
+    _view("Eviction", "evictions", namespaced=True),
+    _view("Placement", "placements", namespaced=True),
+    _view("Taint", "taints", namespaced=False),
+    _view("Timer", "timers", namespaced=False),
+)
+
+SERVED: tuple[ServedKind, ...] = (
+    *(
+        ServedKind(kind.group, version, kind.kind, kind.plural, kind.singular, kind.short_names, kind.namespaced, kind)
+        for kind in KINDS
+        for version in kind.versions
+    ),
+    *VIEWS,
+)
+
+BY_PLURAL: dict[tuple[str, str, str], ServedKind] = {
+    (served.group, served.version, served.plural): served for served in SERVED
+}
+"""By group, version and plural, as paths name them."""

@@ -1,0 +1,155 @@
+"""From a request's body to an object of the kind that its path names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+
+from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
+from moorage.gateway.kinds import ServedKind
+
+BODY_LIMIT = 1_000_000
+"""Bytes of the largest body: with what the gateway adds it must fit a Kafka record of 1 MiB."""
+
+_DEEPEST = 100  # levels of nesting; deeper documents are no resource, and cost recursion
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+Document = dict[str, Any]
+
+
+async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
+    """The whole body.
+
+    Raises:
+        StatusError: 413, without reading on, when it is larger than `limit`; 400 when the client went away.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        raise too_large("the request's body", limit)
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > limit:
+                raise too_large("the request's body", limit)
+            parts.append(part)
+    except ClientDisconnect:
+        raise bad_request("the client went away before its body was read") from None
+    return b"".join(parts)
+
+
+def media_type(request: Request) -> str:
+    """The content type without parameters, lower case; JSON when there is none."""
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
+
+
+def check_media_type(request: Request, *allowed: str) -> str:
+    """The content type of a request.
+
+    Raises:
+        StatusError: 415 when it is none of the allowed ones.
+    """
+    found = media_type(request)
+    if found not in allowed:
+        raise StatusError(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{', '.join(allowed)} (content-type: invalid value {shorten(found)!r})",
+        )
+    return found
+
+
+def parse_json(body: bytes) -> Any:
+    """Any JSON document.
+
+    Raises:
+        StatusError: 400 when it is none, or is nested too deeply.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"the body is not JSON: {error}") from None
+    level = [document]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return document
+    raise bad_request(f"the body is nested too deeply: at most {_DEEPEST} levels are taken")
+
+
+def parse_object(body: bytes) -> Document:
+    """A JSON object.
+
+    Raises:
+        StatusError: 400 when it is none.
+    """
+    document = parse_json(body)
+    if not isinstance(document, dict):
+        raise bad_request(f"the body must be a JSON object, not {shorten(document)!r}")
+    return document
+
+
+def check_identity(document: Document, kind: ServedKind, namespace: str, name: str) -> Document:
+    """The object with `apiVersion`, `kind` and `metadata` in place, as the path names them.
+
+    Args:
+        document: the object as it came.
+        kind: the kind of the path.
+        namespace: the namespace of the path; empty for a kind without.
+        name: the name of the path; empty when it names none.
+
+    Raises:
+        StatusError: 400 when the object says something else than the path.
+    """
+    for field, expected, words in (
+        ("apiVersion", kind.api_version, "API version"),
+        ("kind", kind.kind, "kind"),
+    ):
+        found = document.get(field, expected)
+        if found != expected:
+            raise bad_request(
+                f"the {words} in the data ({shorten(found)}) does not match the expected {words} ({expected})"
+            )
+    metadata = document.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise bad_request(f"metadata: invalid value {shorten(metadata)!r}: must be an object")
+    metadata = dict(metadata)
+    found = metadata.get("namespace") or ""
+    if kind.namespaced:
+        if found not in {"", namespace}:
+            raise bad_request(
+                f"the namespace of the provided object does not match the namespace sent on the request "
+                f"({shorten(found)} and {namespace})"
+            )
+        metadata["namespace"] = namespace
+    if name:
+        found = metadata.get("name") or name
+        if found != name:
+            raise bad_request(f"the name of the object ({shorten(found)}) does not match the name on the URL ({name})")
+        metadata["name"] = name
+    return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def merge_patch(document: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7396): null removes, objects merge, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged

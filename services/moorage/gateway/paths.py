@@ -1,0 +1,44 @@
+"""Resource paths, as the Kubernetes API has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moorage.gateway.errors import StatusError, no_such_path
+from moorage.gateway.kinds import BY_PLURAL, ServedKind
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePath:
+    """What a path names."""
+
+    kind: ServedKind
+    namespace: str
+    """Empty for a kind without namespaces, and for all namespaces."""
+
+    name: str
+    """Empty for the collection."""
+
+
+def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
+    """What is named by the parts of a path after its group and version.
+
+    Raises:
+        StatusError: 404 when nothing is served there.
+    """
+    namespace = ""
+    if parts[:1] == ["namespaces"] and len(parts) > 2:  # noqa: PLR2004 - namespaces/{ns}/{plural}…
+        namespace, parts = parts[1], parts[2:]
+    plural, *rest = parts
+    kind = BY_PLURAL.get((group, version, plural))
+    if kind is None or (namespace and not kind.namespaced) or len(rest) > 1 or "" in (*parts[1:],):
+        raise no_such_path()
+    name = rest[0] if rest else ""
+    if name and kind.namespaced and not namespace:
+        raise no_such_path()
+    return ResourcePath(kind, namespace, name)
+
+
+def not_allowed(method: str) -> StatusError:
+    """405: the method means nothing there."""
+    return StatusError(405, f"the server does not allow this method on the requested resource ({method})")

@@ -1,0 +1,103 @@
+"""Pods as the API shows them: declared ones with their placement, and those that controllers make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moorage.core.placing.expanding import WorkloadError, controller_of, make_pod
+from moorage.core.quantities import QuantityError
+from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.times import format_time
+
+Document = dict[str, Any]
+Expand = Callable[[WorkloadPlaced, ResourceDeclared, Sequence[DedicatedNodes]], Document | None]
+"""Makes the pod object of a placement from its controller and the fleet's rules; None when it cannot."""
+
+
+def declared_pod(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
+    """A bare pod with where it was placed; None when it was evicted, for it is gone then."""
+    if placed is None or placed.uid != resource.uid:
+        return {**resource.object, "status": {"phase": "Pending"}}
+    if placed.state is PlacementState.EVICTED:
+        return None
+    return with_placement(resource.object, placed)
+
+
+def made_pod(
+    placed: WorkloadPlaced, owner: ResourceDeclared | None, rules: Sequence[DedicatedNodes], make: Expand
+) -> Document | None:
+    """A pod that a controller makes; None when it was evicted, or its controller is another one by now."""
+    if owner is None or placed.state is PlacementState.EVICTED or placed.owner_uid != owner.uid:
+        return None
+    pod = make(placed, owner, rules)
+    return None if pod is None else with_placement(pod, placed)
+
+
+def with_placement(pod: Mapping[str, Any], placed: WorkloadPlaced) -> Document:
+    """The pod with the node and the status that its placement says."""
+    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key != "nodeName"}
+    running = placed.state is PlacementState.PLACED and placed.target is not None
+    condition = {
+        "type": "PodScheduled",
+        "status": "True" if running else "False",
+        "lastTransitionTime": format_time(placed.decided_time),
+    }
+    # A pod whose node the person named was never asked about, so Kubernetes shows no reason when all went well.
+    if placed.reason:
+        condition["reason"] = placed.reason
+    if placed.message:
+        condition["message"] = placed.message
+    if placed.target is not None and running:
+        spec["nodeName"] = placed.target.name
+    status = {**(pod.get("status") or {}), "phase": "Running" if running else "Pending", "conditions": [condition]}
+    if running:
+        status["startTime"] = format_time(placed.decided_time)
+    return {**pod, "spec": spec, "status": status}
+
+
+def expand(placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[DedicatedNodes]) -> Document | None:
+    """The pod of a placement from its controller's template as it is declared now; None when that is wrong."""
+    try:
+        controller = controller_of(owner.object)
+        pod = make_pod(
+            controller,
+            name=placed.workload.name,
+            uid=placed.uid,
+            index=placed.index,
+            made_from=placed.template_hash,
+            rules=rules,
+        )
+    except (WorkloadError, QuantityError):
+        return None
+    metadata = {**pod["metadata"], "creationTimestamp": format_time(placed.decided_time.replace(microsecond=0))}
+    return {**pod, "metadata": metadata}
+
+
+def controller_status(resource: ResourceDeclared, placements: list[WorkloadPlaced]) -> Document:
+    """`status` of a controller: how many pods it has, and how many of them are placed."""
+    own = [
+        placed
+        for placed in placements
+        if placed.owner_uid == resource.uid and placed.state is not PlacementState.EVICTED
+    ]
+    replicas, ready = len(own), sum(placed.state is PlacementState.PLACED for placed in own)
+    observed = {"observedGeneration": resource.object["metadata"].get("generation", 1)}
+    if resource.kind == "DaemonSet":
+        return {
+            **observed,
+            "desiredNumberScheduled": replicas,
+            "currentNumberScheduled": ready,
+            "numberReady": ready,
+            "numberAvailable": ready,
+            "updatedNumberScheduled": ready,
+            "numberMisscheduled": 0,
+        }
+    if resource.kind == "Job":
+        return {"active": replicas, "ready": ready}
+    status = {**observed, "replicas": replicas, "readyReplicas": ready, "availableReplicas": ready}
+    if resource.kind == "Deployment":
+        return {**status, "updatedReplicas": replicas, "unavailableReplicas": replicas - ready}
+    return status

@@ -1,0 +1,222 @@
+"""The Kubernetes API's verbs on resources: get, list, watch, create, update, patch, delete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from moorage.gateway import errors, parsing, paths, watching
+from moorage.gateway.errors import bad_request, shorten
+from moorage.gateway.metrics import Metrics
+from moorage.gateway.paths import ResourcePath
+from moorage.gateway.selecting import selector
+from moorage.gateway.store import Shown, Store
+from moorage.gateway.tables import ObjectId
+from moorage.gateway.writing import Caller, Preconditions, Writer
+
+_TRUE = frozenset({"true", "1", "t", "T", "TRUE", "True"})
+_LONGEST_WATCH = 3600.0  # seconds; clients that want more begin again where they were
+_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_LONGEST_ACTOR = 128
+_DIGITS = 18  # of a number in a query: more is no version or timeout that was ever given
+
+
+class ResourcesApi:
+    """Answers requests about resources."""
+
+    def __init__(self, store: Store, writer: Writer, metrics: Metrics) -> None:
+        self._store = store
+        self._writer = writer
+        self._metrics = metrics
+
+    async def handle(self, request: Request, path: ResourcePath) -> Response:
+        """Answer one request.
+
+        Raises:
+            StatusError: it fails.
+        """
+        if not self._store.ready:
+            raise errors.unavailable("the gateway is not ready: it is still reading its tables")
+        method = request.method
+        if method in {"GET", "HEAD"}:
+            return self._get(path) if path.name and not _flag(request, "watch") else self._list(request, path)
+        if path.kind.declared is None:
+            raise errors.StatusError(
+                405, f"{path.kind.plural}.{path.kind.group} are decided by Moorage's services: they can only be read"
+            )
+        if request.query_params.get("dryRun"):
+            raise bad_request("dryRun: is not supported yet, and nothing was written")
+        if method == "POST" and not path.name:
+            return await self._create(request, path)
+        if method == "PUT" and path.name:
+            return await self._replace(request, path)
+        if method == "PATCH" and path.name:
+            return await self._patch(request, path)
+        if method == "DELETE" and path.name:
+            return await self._delete(request, path)
+        raise paths.not_allowed(method)
+
+    def _get(self, path: ResourcePath) -> Response:
+        shown = self._store.get(_object_id(path))
+        if shown is None:
+            raise errors.not_found(path.kind.group, path.kind.plural, path.name)
+        return answer(200, shown.document)
+
+    def _list(self, request: Request, path: ResourcePath) -> Response:
+        query = request.query_params
+        fields = query.get("fieldSelector", "")
+        if path.name:
+            fields = ",".join(filter(None, (fields, f"metadata.name={path.name}")))
+        selected = selector(query.get("labelSelector", ""), fields)
+        if _flag(request, "watch"):
+            return self._watch(
+                watching.Watch(
+                    kind=path.kind,
+                    namespace=path.namespace,
+                    selected=selected,
+                    version=_version(request),
+                    bookmarks=_flag(request, "allowWatchBookmarks"),
+                    initial_end=_flag(request, "sendInitialEvents"),
+                    timeout=_timeout(request),
+                )
+            )
+        # kubectl and client-go read kind and apiVersion of a list's items from the list.
+        items = [
+            shown.document for shown in self._store.all(path.kind.kind, path.namespace) if selected(shown.document)
+        ]
+        return answer(
+            200,
+            {
+                "kind": f"{path.kind.kind}List",
+                "apiVersion": path.kind.api_version,
+                "metadata": {"resourceVersion": str(self._store.version)},
+                "items": items,
+            },
+        )
+
+    def _watch(self, watch: watching.Watch) -> Response:
+        number = watching.start(self._store, watch)
+
+        async def lines() -> AsyncIterator[bytes]:
+            with self._metrics.watches.track_inprogress():
+                async for line in watching.events(self._store, watch, number):
+                    yield line
+
+        return StreamingResponse(lines(), media_type=parsing.JSON)
+
+    async def _create(self, request: Request, path: ResourcePath) -> Response:
+        if path.kind.namespaced and not path.namespace:
+            raise paths.not_allowed(request.method)
+        parsing.check_media_type(request, parsing.JSON)
+        body = parsing.parse_object(await parsing.read_body(request))
+        document = parsing.check_identity(body, path.kind, path.namespace, "")
+        return _object(201, await self._writer.create(path.kind, document, caller(request)))
+
+    async def _replace(self, request: Request, path: ResourcePath) -> Response:
+        parsing.check_media_type(request, parsing.JSON)
+        body = parsing.parse_object(await parsing.read_body(request))
+        document = parsing.check_identity(body, path.kind, path.namespace, path.name)
+        shown = await self._writer.change(path.kind, _object_id(path), lambda _: document, "update", caller(request))
+        return _object(200, shown)
+
+    async def _patch(self, request: Request, path: ResourcePath) -> Response:
+        parsing.check_media_type(request, parsing.MERGE_PATCH)
+        patch = parsing.parse_object(await parsing.read_body(request))
+
+        def patched(shown: dict[str, Any]) -> dict[str, Any]:
+            merged = parsing.merge_patch(shown, patch)
+            metadata = merged.get("metadata")
+            if isinstance(metadata, dict) and "resourceVersion" not in (patch.get("metadata") or {}):
+                # What is left is the present one: a patch without a version asks for none.
+                merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+            return parsing.check_identity(merged, path.kind, path.namespace, path.name)
+
+        shown = await self._writer.change(path.kind, _object_id(path), patched, "patch", caller(request))
+        return _object(200, shown)
+
+    async def _delete(self, request: Request, path: ResourcePath) -> Response:
+        body = await parsing.read_body(request)
+        options = parsing.parse_object(body) if body.strip() else {}
+        if options.get("dryRun"):
+            raise bad_request("dryRun: is not supported yet, and nothing was deleted")
+        policy = options.get("propagationPolicy") or request.query_params.get("propagationPolicy")
+        if policy == "Orphan" or options.get("orphanDependents"):
+            raise bad_request(
+                "propagationPolicy: invalid value 'Orphan': must be Background or Foreground; "
+                "what a controller has made goes with it"
+            )
+        wanted = options.get("preconditions") or {}
+        if not isinstance(wanted, dict) or not all(isinstance(value, str) for value in wanted.values()):
+            raise bad_request(
+                f"preconditions: invalid value {shorten(wanted)!r}: must be an object with the texts "
+                "uid and resourceVersion"
+            )
+        preconditions = Preconditions(wanted.get("uid", ""), wanted.get("resourceVersion", ""))
+        gone = await self._writer.delete(path.kind, _object_id(path), preconditions, caller(request))
+        details = {
+            "name": path.name,
+            "group": path.kind.group,
+            "kind": path.kind.plural,
+            "uid": gone["metadata"].get("uid", ""),
+        }
+        return answer(
+            200,
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "details": {key: value for key, value in details.items() if value},
+            },
+        )
+
+
+def caller(request: Request) -> Caller:
+    """Who asks, as far as the request says: its `fieldManager`, else the first word of its user agent."""
+    agent = request.headers.get("user-agent", "").partition(" ")[0].partition("/")[0]
+    actor = request.query_params.get("fieldManager", "") or agent or "anonymous"
+    trace = request.headers.get("traceparent", "")
+    shown = "".join(char if char.isprintable() else "?" for char in actor)[:_LONGEST_ACTOR]
+    return Caller(shown, trace if _TRACE.fullmatch(trace) else "")
+
+
+def answer(code: int, document: Mapping[str, Any]) -> Response:
+    """A JSON response."""
+    return Response(orjson.dumps(document), code, media_type=parsing.JSON)
+
+
+def _object(code: int, shown: Shown) -> Response:
+    return answer(code, shown.document)
+
+
+def _object_id(path: ResourcePath) -> ObjectId:
+    return ObjectId(path.kind.kind, path.namespace, path.name)
+
+
+def _flag(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "") in _TRUE
+
+
+def _version(request: Request) -> int | None:
+    text = request.query_params.get("resourceVersion", "")
+    if text in {"", "0"}:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        raise bad_request(f"resourceVersion: invalid value {shorten(text)!r}: must be a number from an earlier answer")
+    if _flag(request, "sendInitialEvents"):
+        return None  # everything that is there now is not older than any version
+    return int(text)
+
+
+def _timeout(request: Request) -> float:
+    text = request.query_params.get("timeoutSeconds", "")
+    if not text:
+        return _LONGEST_WATCH
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        raise bad_request(f"timeoutSeconds: invalid value {shorten(text)!r}: must be a number of seconds")
+    return min(float(text), _LONGEST_WATCH) or _LONGEST_WATCH

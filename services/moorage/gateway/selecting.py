@@ -1,0 +1,75 @@
+"""`labelSelector` and `fieldSelector` of list and watch requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from moorage.gateway.errors import bad_request
+
+Document = Mapping[str, Any]
+Predicate = Callable[[Document], bool]
+
+_SET = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*")
+_PAIR = re.compile(r"\s*(?P<key>[^\s!=(),]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s!=(),]*)\s*")
+_HAS = re.compile(r"\s*(?P<not>!?)\s*(?P<key>[^\s!=(),]+)\s*")
+
+FIELDS: dict[str, Callable[[Document], str]] = {
+    "metadata.name": lambda document: str(document["metadata"].get("name", "")),
+    "metadata.namespace": lambda document: str(document["metadata"].get("namespace", "")),
+    "spec.nodeName": lambda document: str((document.get("spec") or {}).get("nodeName") or ""),
+    "status.phase": lambda document: str((document.get("status") or {}).get("phase") or ""),
+}
+"""The fields that a `fieldSelector` may name."""
+
+
+def selector(labels: str, fields: str) -> Predicate:
+    """Whether an object is selected, by both selectors; empty ones select everything.
+
+    Raises:
+        StatusError: a selector cannot be read, or names a field that is not supported.
+    """
+    tests = [_label_test(part, labels) for part in split(labels)]
+    tests += [_field_test(part, fields) for part in split(fields)]
+    return lambda document: all(test(document) for test in tests)
+
+
+def split(text: str) -> list[str]:
+    """The requirements of a selector: split at commas that are not in parentheses."""
+    return [part for part in re.split(r",(?![^()]*\))", text) if part.strip()]
+
+
+def _label_test(part: str, whole: str) -> Predicate:
+    if found := _SET.fullmatch(part):
+        key, wanted = found["key"], found["operator"] == "in"
+        values = {value.strip() for value in found["values"].split(",")}
+        return lambda document: (_labels(document).get(key) in values) is wanted
+    if found := _PAIR.fullmatch(part):
+        key, value, same = found["key"], found["value"], found["operator"] != "!="
+        return lambda document: (_labels(document).get(key) == value) is same
+    if found := _HAS.fullmatch(part):
+        key, present = found["key"], not found["not"]
+        return lambda document: (key in _labels(document)) is present
+    raise bad_request(
+        f"unable to parse requirement: labelSelector: invalid value {whole!r}: {part.strip()!r} is no requirement such "
+        "as key=value, key!=value, key in (a,b), key notin (a,b), key, !key"
+    )
+
+
+def _field_test(part: str, whole: str) -> Predicate:
+    found = _PAIR.fullmatch(part)
+    if found is None:
+        raise bad_request(
+            f"fieldSelector: invalid value {whole!r}: {part.strip()!r} is no requirement such as metadata.name=n1"
+        )
+    read = FIELDS.get(found["key"])
+    if read is None:
+        raise bad_request(f"field label not supported: {found['key']} (supported: {', '.join(sorted(FIELDS))})")
+    value, same = found["value"], found["operator"] != "!="
+    return lambda document: (read(document) == value) is same
+
+
+def _labels(document: Document) -> Mapping[str, Any]:
+    labels: Mapping[str, Any] = document["metadata"].get("labels") or {}
+    return labels

@@ -1,0 +1,135 @@
+"""Runs the gateway: reads the tables, takes the writing over, and answers over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
+
+import structlog
+import uvicorn
+
+from moorage.gateway.app import Gateway, create_app
+from moorage.gateway.kafka_log import KafkaLog
+from moorage.gateway.kafka_reader import Reader
+from moorage.gateway.metrics import Metrics
+from moorage.gateway.reports import Limits
+from moorage.gateway.store import Store
+from moorage.runtime.clock import WallClock
+from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import ensure_topics
+from moorage_schemas.topics import RESOURCES
+
+_log = structlog.get_logger(__name__)
+
+_LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
+
+Ready = Callable[[str], None]
+
+
+async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
+    """Serve until cancelled.
+
+    The port answers from the beginning, with 503 and the progress until the tables are read.
+
+    Args:
+        settings: where Kafka is, and where to listen.
+        ready: called once with the gateway's address, such as `http://127.0.0.1:8080`, when reads and writes are
+            served.
+
+    Raises:
+        RuntimeFailure: the topics do not fit.
+        KafkaError: Kafka does not answer, or reading failed for good.
+        OSError: the port is taken.
+    """
+    store, metrics, clock = Store(), Metrics(), WallClock()
+    reader = Reader(settings, store, metrics)
+    log = KafkaLog(settings, reader, clock, metrics)
+    app = create_app(
+        Gateway(
+            store=store,
+            log=log,
+            clock=clock,
+            metrics=metrics,
+            limits=Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes),
+            # Whoever listens beyond the own machine is called by names that nobody can know here.
+            hosts=frozenset() if settings.http_host in _LOCAL else None,
+            progress=reader.progress,
+        )
+    )
+    async with _http(app, settings) as (server, address):
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                partitions = (await ensure_topics(settings))[RESOURCES.short]
+                await reader.start(partitions)
+                tasks.create_task(reader.run(), name="gateway-reader")
+                await log.start(partitions)
+                tasks.create_task(log.run(), name="gateway-writer")
+                _log.info("gateway ready", address=address)
+                if ready is not None:
+                    ready(address)
+                tasks.create_task(_until_closed(server), name="gateway-http")
+        finally:
+            store.history.close()
+            await log.close()
+            await reader.close()
+
+
+async def _until_closed(server: asyncio.Task[None]) -> None:
+    await asyncio.shield(server)
+    raise RuntimeError("the HTTP server has ended")
+
+
+@contextlib.asynccontextmanager
+async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.Task[None], str]]:
+    """Listen and answer while the context lasts."""
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
+        host=settings.http_host,
+        port=settings.gateway_port,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=65_536,
+    )
+    sock = _listen(settings.http_host, settings.gateway_port)
+    host, port = sock.getsockname()[:2]
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[sock]), name="http")
+    try:
+        yield task, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    finally:
+        server.should_exit = True
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        sock.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    asyncio switches Nagle's algorithm off only on sockets that say that they are TCP, which uvicorn's own do not; with
+    it, an answer of two parts waits 40 ms for the other side's delayed acknowledgement.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers: the process that runs the gateway has its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield

@@ -1,0 +1,161 @@
+"""The gateway's view of the whole: objects with resource versions, kept current from the log.
+
+A resource version is the sum of the positions in all partitions that the gateway reads. It grows with each record, and
+a gateway that starts again begins at a sum that is no less than any that was ever handed out. What was restored
+carries that sum, so a version from before the restart is never taken for the present one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.gateway import pods
+from moorage.gateway.history import History
+from moorage.gateway.log import Place
+from moorage.gateway.tables import ObjectId, Tables
+from moorage.gateway.views import DEFAULT_NAMESPACE_ID, Views
+from moorage.runtime.service import Input
+from moorage_schemas.topics import Topic
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One object as the API shows it, never changed; `document` carries its resource version."""
+
+    version: int
+    document: Document
+
+
+class Store:
+    """Objects by kind, namespace and name. Changed by `apply` and `begin` alone, in one event loop."""
+
+    def __init__(self, expand: pods.Expand = pods.expand, *, kept: int | None = None) -> None:
+        self.tables = Tables()
+        self.views = Views(self.tables, expand)
+        self.history = History() if kept is None else History(kept=kept)
+        self.ready = False
+        """Whether the tables have been read to their end."""
+
+        self.version = 0
+        self.evicted: Callable[[ObjectId, str], None] | None = None
+        """Told the name and uid of a bare pod that was evicted, whose resource is to be deleted."""
+
+        self._objects: dict[str, dict[ObjectId, Shown]] = {}
+        self._positions: dict[tuple[Topic, int], int] = {}
+
+    def apply(self, records: Iterable[Input]) -> None:
+        """Fold records in, in the order of their log; each gets a version of its own."""
+        for record in records:
+            self._advance((record.topic, record.partition), record.offset + 1)
+            touched = self.tables.apply(record.topic, record.key, record.event)
+            if self.ready:
+                for object_id in sorted(touched):
+                    self._refresh(object_id, self.version)
+        self.history.wake()
+
+    def skip(self, positions: Mapping[tuple[Topic, int], int]) -> None:
+        """Move on over records that carry nothing: transaction markers, and what was compacted away."""
+        for place, position in positions.items():
+            self._advance(place, position)
+        self.history.wake()
+
+    def begin(self) -> None:
+        """The tables are read to their end: show what is in them, and record what changes from here on."""
+        tables = self.tables
+        known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
+        known |= {*tables.origins, DEFAULT_NAMESPACE_ID}
+        for object_id in known:
+            document = self.views.build(object_id)
+            if document is not None:
+                self._put(object_id, self.version, document)
+            self._tell_evicted(object_id)
+        self.history.floor = self.version
+        self.ready = True
+        self.history.wake()
+
+    def get(self, object_id: ObjectId) -> Shown | None:
+        """One object as it is now."""
+        return self._objects.get(object_id.kind, {}).get(object_id)
+
+    def all(self, kind: str, namespace: str = "") -> list[Shown]:
+        """The objects of a kind, of one namespace or of all, by namespace and name."""
+        found = self._objects.get(kind, {})
+        return [found[object_id] for object_id in sorted(found) if not namespace or object_id.namespace == namespace]
+
+    def position(self, topic: Topic, partition: int) -> int:
+        """The offset of the next record of a partition."""
+        return self._positions.get((topic, partition), 0)
+
+    async def reached(self, places: Iterable[Place]) -> None:
+        """Return when all of these records have been folded in."""
+        for place in places:
+            while self.position(place.topic, place.partition) <= place.offset:
+                await self.history.wait()
+
+    def _advance(self, place: tuple[Topic, int], position: int) -> None:
+        before = self._positions.get(place, 0)
+        if position > before:
+            self._positions[place] = position
+            self.version += position - before
+
+    def _refresh(self, object_id: ObjectId, version: int) -> None:
+        """Build an object anew and record the change, if it looks different."""
+        before = self.get(object_id)
+        document = self.views.build(object_id)
+        self._tell_evicted(object_id)
+        if document is None:
+            if before is not None:
+                del self._objects[object_id.kind][object_id]
+                last = _with_version(before.document, version)
+                self.history.add(version, object_id, before.document, None, last)
+            if object_id in self.tables.origins:
+                del self.tables.origins[object_id]
+            return
+        if before is not None:
+            if _same(before.document, document):
+                return
+            if _uid(before.document) != _uid(document):
+                # Deleted and made again in one go: a watch has to see both.
+                self.history.add(version, object_id, before.document, None, _with_version(before.document, version))
+                before = None
+        shown = self._put(object_id, version, document)
+        self.history.add(
+            version, object_id, before.document if before is not None else None, shown.document, shown.document
+        )
+
+    def _put(self, object_id: ObjectId, version: int, document: Document) -> Shown:
+        shown = Shown(version, _with_version(document, version))
+        self._objects.setdefault(object_id.kind, {})[object_id] = shown
+        return shown
+
+    def _tell_evicted(self, object_id: ObjectId) -> None:
+        if self.evicted is not None and (uid := self.tables.evicted_uid(object_id)):
+            self.evicted(object_id, uid)
+
+
+async def within(seconds: float, store: Store, places: Iterable[Place]) -> None:
+    """Wait until records have been read back.
+
+    Raises:
+        TimeoutError: they have not been in that time.
+    """
+    async with asyncio.timeout(seconds):
+        await store.reached(places)
+
+
+def _with_version(document: Document, version: int) -> Document:
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
+
+
+def _same(shown: Document, document: Document) -> bool:
+    version = shown["metadata"]["resourceVersion"]
+    return shown == {**document, "metadata": {**document["metadata"], "resourceVersion": version}}
+
+
+def _uid(document: Document) -> str:
+    return str(document["metadata"].get("uid", ""))

@@ -1,0 +1,168 @@
+"""The objects that the API shows: declared ones merged with what the services decided, and read-only views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moorage.core.tainting import next_taints
+from moorage.gateway import pods
+from moorage.gateway.kinds import VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway.tables import ObjectId, Tables, taint_id
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.times import format_time
+
+Document = dict[str, Any]
+
+_TARGETS = frozenset(kind.value for kind in TargetKind)
+_CONTROLLERS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
+DEFAULT_NAMESPACE = "default"
+
+
+class Views:
+    """Builds objects from tables; holds nothing itself."""
+
+    def __init__(self, tables: Tables, expand: pods.Expand = pods.expand) -> None:
+        self._tables = tables
+        self._expand = expand
+
+    def build(self, object_id: ObjectId) -> Document | None:
+        """The object as it is now, without a resource version; None when there is none."""
+        if object_id.kind in _VIEWS:
+            return self._view(object_id)
+        resource = self._tables.resources.get(object_id.key)
+        if object_id.kind == "Pod":
+            return self._pod(object_id, resource)
+        if resource is not None:
+            return self._declared(object_id, resource)
+        return default_namespace() if object_id == DEFAULT_NAMESPACE_ID else None
+
+    def _declared(self, object_id: ObjectId, resource: ResourceDeclared) -> Document:
+        kind = object_id.kind
+        if kind in _TARGETS:
+            return self._target(resource)
+        if kind in _CONTROLLERS:
+            made = [self._tables.placements[key] for key in self._tables.made_by.get(object_id.key, ())]
+            return {**resource.object, "status": pods.controller_status(resource, made)}
+        if kind == "Namespace":
+            return {**resource.object, "status": {"phase": "Active"}}
+        return dict(resource.object)
+
+    def taints(self, resource: ResourceDeclared) -> TargetTainted | None:
+        """The taints of a target with the wishes that the taint-manager has not answered yet worked in."""
+        key = f"{resource.kind}/{resource.name}"
+        current = self._tables.taints.get(key)
+        if current is not None and current.target_uid not in {"", resource.uid}:
+            current = None
+        applied = current.wishes_applied if current is not None else 0
+        pending = [wish.time for wish in resource.wishes if wish.generation > applied]
+        if not pending:
+            return current
+        conditions = self._tables.conditions.get(key, {})
+        return next_taints(current, resource, conditions, max(pending)) or current
+
+    def _pod(self, object_id: ObjectId, resource: ResourceDeclared | None) -> Document | None:
+        placed = self._tables.placements.get(object_id.key)
+        if resource is not None:
+            return pods.declared_pod(resource, placed)
+        if placed is None or placed.owner == placed.workload:
+            return None
+        owner = self._tables.resources.get(placed.owner.key)
+        return pods.made_pod(placed, owner, list(self._tables.rules.values()), self._expand)
+
+    def _target(self, resource: ResourceDeclared) -> Document:
+        spec = {key: value for key, value in (resource.object.get("spec") or {}).items() if key != "taints"}
+        tainted = self.taints(resource)
+        if tainted is not None and tainted.taints:
+            spec["taints"] = [
+                {
+                    "key": taint.key,
+                    **({"value": taint.value} if taint.value else {}),
+                    "effect": taint.effect,
+                    "timeAdded": format_time(taint.time_added),
+                }
+                for taint in tainted.taints
+            ]
+        status = dict(resource.object.get("status") or {})
+        known = self._tables.conditions.get(f"{resource.kind}/{resource.name}", {})
+        shown = [
+            _condition(condition)
+            for _, condition in sorted(known.items())
+            if condition.target_uid in {"", resource.uid}
+        ]
+        if shown:
+            status["conditions"] = shown
+        return {**resource.object, "spec": spec, **({"status": status} if status else {})}
+
+    def _view(self, object_id: ObjectId) -> Document | None:
+        key = self._tables.origins.get(object_id)
+        if key is None:
+            return None
+        if object_id.kind == "Taint":
+            return self._taint(object_id, key)
+        event: Model | None
+        if object_id.kind == "Condition":
+            target, _, condition_type = key.rpartition("|")
+            event = self._tables.conditions.get(target, {}).get(condition_type)
+        elif object_id.kind == "Placement":
+            event = self._tables.placements.get(key)
+        elif object_id.kind == "Binding":
+            event = self._tables.bindings.get(key)
+        elif object_id.kind == "Timer":
+            event = self._tables.timers.get(key)
+        else:
+            event = self._tables.evictions.get(key)
+        return None if event is None else _read_only(object_id, event.model_dump(mode="json"))
+
+    def _taint(self, object_id: ObjectId, target: str) -> Document | None:
+        tainted = self._tables.taints.get(target)
+        for taint in tainted.taints if tainted is not None else ():
+            if tainted is not None and taint_id(target, *taint.identity) == object_id:
+                whose = tainted.target.model_dump(mode="json")
+                return _read_only(
+                    object_id,
+                    {"target": whose, **taint.model_dump(mode="json"), "generation": tainted.generation},
+                )
+        return None
+
+
+_VIEWS = frozenset(kind.kind for kind in VIEWS)
+DEFAULT_NAMESPACE_ID = ObjectId("Namespace", "", DEFAULT_NAMESPACE)
+
+
+def default_namespace() -> Document:
+    """The namespace that is always there."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": DEFAULT_NAMESPACE, "labels": {"kubernetes.io/metadata.name": DEFAULT_NAMESPACE}},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
+
+
+def _condition(condition: ConditionChanged) -> Document:
+    return {
+        "type": condition.type,
+        "status": condition.status.value,
+        **({"reason": condition.reason} if condition.reason else {}),
+        **({"message": condition.message} if condition.message else {}),
+        "lastHeartbeatTime": format_time(condition.last_heartbeat_time),
+        "lastTransitionTime": format_time(condition.last_transition_time),
+    }
+
+
+def _read_only(object_id: ObjectId, status: Mapping[str, Any]) -> Document:
+    metadata = {"name": object_id.name}
+    if object_id.namespace:
+        metadata["namespace"] = object_id.namespace
+    return {
+        "apiVersion": f"{VIEW_GROUP}/{VIEW_VERSION}",
+        "kind": object_id.kind,
+        "metadata": metadata,
+        "status": dict(status),
+    }

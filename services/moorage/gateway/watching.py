@@ -1,0 +1,129 @@
+"""Watches: the changes of a kind as JSON lines, from a resource version on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from moorage.gateway.errors import StatusError
+from moorage.gateway.history import Change, TooOldError
+from moorage.gateway.kinds import ServedKind
+from moorage.gateway.selecting import Predicate
+from moorage.gateway.store import Store
+
+BOOKMARK_EVERY = 30.0
+"""Seconds without a change after which a bookmark is sent, where bookmarks are wanted."""
+
+_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched."""
+
+    kind: ServedKind
+    namespace: str
+    selected: Predicate
+    version: int | None
+    """Changes after this one; None begins with everything that is there."""
+
+    bookmarks: bool = False
+    initial_end: bool = False
+    """Whether a bookmark says where the objects that were there already end (`sendInitialEvents`)."""
+
+    timeout: float | None = None
+    """Seconds after which the watch ends; None for never."""
+
+
+def expired(version: int, floor: int) -> StatusError:
+    """410: the version is older than what is remembered."""
+    return StatusError(410, f"too old resource version: {version} ({floor})", reason="Expired")
+
+
+def start(store: Store, watch: Watch) -> int:
+    """The number of the first change that a watch shows.
+
+    Raises:
+        StatusError: 410 when its version is too old, 504 when it lies in the future.
+    """
+    if watch.version is None:
+        return store.history.count
+    if watch.version > store.version:
+        raise StatusError(
+            504,
+            f"Too large resource version: {watch.version}, current: {store.version}",
+            retry_after=1,
+        )
+    try:
+        return store.history.position(watch.version)
+    except TooOldError:
+        raise expired(watch.version, store.history.floor) from None
+
+
+async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes]:
+    """The lines of a watch, from the change with this number on; ends with its timeout."""
+    if watch.version is None:
+        number = store.history.count
+        if first := _present(store, watch):
+            yield first
+    loop = asyncio.get_running_loop()
+    end = None if watch.timeout is None else loop.time() + watch.timeout
+    while True:
+        try:
+            changes = store.history.since(number)
+        except TooOldError:
+            yield _line("ERROR", expired(store.version, store.history.floor).document())
+            return
+        number = store.history.count
+        if lines := b"".join(line for change in changes for line in _lines(watch, change)):
+            yield lines
+            continue  # more may have come while these were being sent
+        left = None if end is None else end - loop.time()
+        if store.history.closed or (left is not None and left <= 0):
+            if watch.bookmarks:
+                yield _bookmark(store, watch)
+            return
+        try:
+            async with asyncio.timeout(BOOKMARK_EVERY if left is None else min(left, BOOKMARK_EVERY)):
+                await store.history.wait()
+        except TimeoutError:
+            if watch.bookmarks and (left is None or left > BOOKMARK_EVERY):
+                yield _bookmark(store, watch)
+
+
+def _present(store: Store, watch: Watch) -> bytes:
+    """What is there now, as if it had just been added."""
+    objects = store.all(watch.kind.kind, watch.namespace)
+    lines = [_line("ADDED", shown.document) for shown in objects if watch.selected(shown.document)]
+    if watch.initial_end:
+        lines.append(_bookmark(store, watch, _INITIAL_END))
+    return b"".join(lines)
+
+
+def _lines(watch: Watch, change: Change) -> Iterator[bytes]:
+    object_id = change.object_id
+    if object_id.kind != watch.kind.kind or watch.namespace not in {"", object_id.namespace}:
+        return
+    before = change.before is not None and watch.selected(change.before)
+    after = change.after is not None and watch.selected(change.after)
+    if before and after:
+        yield _line("MODIFIED", change.last)
+    elif after:
+        yield _line("ADDED", change.last)
+    elif before:
+        yield _line("DELETED", change.last)
+
+
+def _bookmark(store: Store, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(store.version), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return _line("BOOKMARK", {"kind": watch.kind.kind, "apiVersion": watch.kind.api_version, "metadata": metadata})
+
+
+def _line(change: str, document: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"type": change, "object": document}, option=orjson.OPT_APPEND_NEWLINE)

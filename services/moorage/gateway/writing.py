@@ -1,0 +1,312 @@
+"""Writes: what is asked for, checked against what is there, made durable, and read back before the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.core.quantities import QuantityError
+from moorage.gateway import checking, errors, objects, wishes
+from moorage.gateway.kinds import ServedKind
+from moorage.gateway.log import Log, Write
+from moorage.gateway.store import Shown, Store, within
+from moorage.gateway.tables import ObjectId
+from moorage.gateway.views import DEFAULT_NAMESPACE_ID
+from moorage.runtime.clock import Clock
+from moorage_schemas.dead_letter import Audited
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
+from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.meta import Resource
+from moorage_schemas.resources.node import Node
+from moorage_schemas.topics import AUDIT, RESOURCES
+
+SOURCE = "moorage/gateway"
+READ_BACK_WITHIN = 15.0
+"""Seconds within which a committed record must have been read back."""
+
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+_SUFFIX_LENGTH = 5
+
+Document = dict[str, Any]
+Change = Callable[[Document], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. Until there is authentication the name is only what the caller says of itself."""
+
+    actor: str = "anonymous"
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """What must be true of an object for it to be changed; empty ones always hold."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Locks:
+    """One lock for each object that somebody is writing."""
+
+    def __init__(self) -> None:
+        self._locks: dict[ObjectId, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def held(self, object_id: ObjectId) -> AsyncIterator[None]:
+        lock, users = self._locks.get(object_id, (asyncio.Lock(), 0))
+        self._locks[object_id] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(object_id)
+            if users > 1:
+                self._locks[object_id] = (lock, users - 1)
+
+
+class Writer:
+    """Checks and writes objects. Of several writes to one object each sees what the one before it wrote.
+
+    Args:
+        store: what is there.
+        log: where writes go.
+        clock: the time of system fields and of wishes.
+    """
+
+    def __init__(self, store: Store, log: Log, clock: Clock) -> None:
+        self._store = store
+        self._log = log
+        self._clock = clock
+        self._locks = _Locks()
+
+    async def create(self, kind: ServedKind, document: Document, caller: Caller) -> Shown:
+        """Create an object.
+
+        Raises:
+            StatusError: 409 when there is one of that name, 422 when a rule is broken, 503 when nothing can be written.
+        """
+        metadata = document["metadata"]
+        generate = metadata.get("generateName")
+        if not metadata.get("name") and isinstance(generate, str) and generate:
+            suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
+            document = {**document, "metadata": {**metadata, "name": generate + suffix}}
+        resource = checking.typed(document, kind)
+        checking.check(resource, kind)
+        if resource.metadata.resource_version:
+            raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
+        object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
+        async with self._locks.held(object_id):
+            self._ensure_writable()
+            if self._store.get(object_id) is not None and object_id not in self._implied():
+                raise errors.already_exists(kind.group, kind.plural, object_id.name)
+            now = self._clock.now()
+            uid = str(uuid.uuid4())
+            new = objects.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
+            wished = self._wishes(None, resource, caller)
+            left = self._store.tables.resources.get(object_id.key)
+            version = left.version + 1 if left is not None else 1
+            declared = ResourceDeclared(object=new, version=version, wishes=tuple(wished))
+            return await self._write(kind, object_id, declared, "create", caller)
+
+    async def change(self, kind: ServedKind, object_id: ObjectId, change: Change, verb: str, caller: Caller) -> Shown:
+        """Change an object: `change` gets it as it is shown and returns it as it is wanted.
+
+        Raises:
+            StatusError: 404, 409 when it is not the version or the object that was meant, 422 when a rule is broken,
+                503 when nothing can be written.
+        """
+        async with self._locks.held(object_id):
+            self._ensure_writable()
+            shown = self._shown(kind, object_id)
+            wanted = change(dict(shown.document))
+            resource = checking.typed(wanted, kind)
+            meta = resource.metadata
+            self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
+            stored = self._declared(kind, object_id)
+            checking.check(resource, kind)
+            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
+            checking.check_update(shown.document, prepared, kind)
+            if kind.kind == "Pod":
+                prepared = objects.with_declared_node(prepared, stored.object)
+            wished = self._wishes(stored, resource, caller)
+            new = objects.updated(prepared, stored.object, wished=bool(wished))
+            if new == stored.object and not wished:
+                return shown
+            tainted = self._store.views.taints(stored) if isinstance(resource, Node) else None
+            current = self._store.tables.taints.get(f"{object_id.kind}/{object_id.name}")
+            same = tainted is not None and current is not None and current.target_uid in {"", stored.uid}
+            applied = current.wishes_applied if same and current is not None else 0
+            declared = ResourceDeclared(
+                object=new,
+                version=stored.version + 1,
+                wishes=wishes.merged(stored.wishes, wished, applied),
+            )
+            return await self._write(kind, object_id, declared, verb, caller)
+
+    async def delete(
+        self, kind: ServedKind, object_id: ObjectId, preconditions: Preconditions, caller: Caller
+    ) -> Mapping[str, Any]:
+        """Delete an object and return it as it was.
+
+        Raises:
+            StatusError: 404, 409 when a precondition fails, 403 when it cannot be deleted, 503.
+        """
+        async with self._locks.held(object_id):
+            self._ensure_writable()
+            shown = self._shown(kind, object_id)
+            self._check_preconditions(kind, object_id, shown, preconditions)
+            if object_id == DEFAULT_NAMESPACE_ID:
+                raise errors.StatusError(403, 'namespaces "default" is forbidden: this namespace may not be deleted')
+            stored = self._declared(kind, object_id)
+            if kind.kind == "Namespace":
+                await self._empty(object_id.name, caller)
+            await self._remove(object_id, stored, "delete", caller)
+            return shown.document
+
+    async def _empty(self, namespace: str, caller: Caller) -> None:
+        """Delete everything that is declared in a namespace."""
+        inside = [ObjectId.of(key) for key in self._store.tables.resources]
+        inside = [object_id for object_id in inside if object_id.namespace == namespace]
+        await asyncio.gather(*(self._delete_inside(object_id, caller) for object_id in inside))
+
+    async def _delete_inside(self, object_id: ObjectId, caller: Caller) -> None:
+        async with self._locks.held(object_id):
+            stored = self._store.tables.resources.get(object_id.key)
+            if stored is not None:
+                await self._remove(object_id, stored, "delete", caller)
+
+    async def sweep(self, object_id: ObjectId, uid: str) -> None:
+        """Delete the resource of a bare pod that was evicted, if it still is that one.
+
+        Raises:
+            StatusError: it cannot be written now.
+        """
+        async with self._locks.held(object_id):
+            stored = self._store.tables.resources.get(object_id.key)
+            if stored is not None and stored.uid == uid == self._store.tables.evicted_uid(object_id):
+                await self._remove(object_id, stored, "evict", Caller("moorage/eviction"))
+
+    def _ensure_writable(self) -> None:
+        if not self._store.ready:
+            raise errors.unavailable("the gateway is not ready: it is still reading its tables")
+        if self._log.obstacle:
+            raise errors.unavailable(self._log.obstacle)
+
+    def _shown(self, kind: ServedKind, object_id: ObjectId) -> Shown:
+        shown = self._store.get(object_id)
+        if shown is None:
+            raise errors.not_found(kind.group, kind.plural, object_id.name)
+        return shown
+
+    def _declared(self, kind: ServedKind, object_id: ObjectId) -> ResourceDeclared:
+        stored = self._store.tables.resources.get(object_id.key)
+        if stored is not None:
+            return stored
+        if object_id in self._implied():
+            # It is shown though nobody declared it; the first change declares it.
+            return ResourceDeclared(object=self._implied()[object_id], version=1)
+        placed = self._store.tables.placements.get(object_id.key)
+        owner = placed.owner.key if placed is not None else "its controller"
+        raise errors.StatusError(
+            405,
+            f'{kind.plural} "{object_id.name}" is made from the template of {owner}: change or delete that instead',
+        )
+
+    def _implied(self) -> dict[ObjectId, Document]:
+        if DEFAULT_NAMESPACE_ID.key in self._store.tables.resources:
+            return {}
+        shown = self._store.get(DEFAULT_NAMESPACE_ID)
+        return {DEFAULT_NAMESPACE_ID: dict(shown.document)} if shown is not None else {}
+
+    @staticmethod
+    def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
+        try:
+            return objects.prepared(document, rules)
+        except QuantityError as error:
+            raise checking.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
+
+    def _wishes(self, stored: ResourceDeclared | None, resource: Resource, caller: Caller) -> list[TaintWish]:
+        if not isinstance(resource, Node):
+            return []
+        shown = self._store.views.taints(stored) if stored is not None else None
+        known = stored.wishes if stored is not None else ()
+        wanted = resource.spec.taints or []
+        return wishes.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
+
+    @staticmethod
+    def _check_preconditions(kind: ServedKind, object_id: ObjectId, shown: Shown, wanted: Preconditions) -> None:
+        uid = str(shown.document["metadata"].get("uid", ""))
+        if wanted.uid and wanted.uid != uid:
+            why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {uid}"
+            raise errors.conflict(kind.group, kind.plural, object_id.name, why)
+        if wanted.resource_version and wanted.resource_version != str(shown.version):
+            raise errors.conflict(kind.group, kind.plural, object_id.name)
+
+    async def _remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> None:
+        meta = self._meta(object_id, event_id(object_id.key, stored.uid, "deleted"), caller)
+        await self._commit(object_id, None, meta, self._audit(object_id, stored, verb, caller))
+
+    async def _write(
+        self, kind: ServedKind, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller
+    ) -> Shown:
+        meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
+        await self._commit(object_id, declared, meta, self._audit(object_id, declared, verb, caller))
+        shown = self._store.get(object_id)
+        if shown is None:
+            raise errors.not_found(kind.group, kind.plural, object_id.name)
+        return shown
+
+    async def _commit(self, object_id: ObjectId, event: ResourceDeclared | None, meta: Meta, audited: Audited) -> None:
+        key = object_id.key
+        audit_meta = Meta(
+            id=event_id(meta.id, "audit"),
+            source=SOURCE,
+            type=AUDIT.event_type,
+            time=meta.time,
+            subject=key,
+            correlation_id=meta.correlation,
+            causation_id=meta.id,
+            traceparent=meta.traceparent,
+        )
+        places = await self._log.commit(
+            [
+                Write(RESOURCES, key, resource_partition_key(key), event, meta),
+                Write(AUDIT, key, key, audited, audit_meta),
+            ]
+        )
+        try:
+            await within(READ_BACK_WITHIN, self._store, [place for place in places if place.topic is RESOURCES])
+        except TimeoutError:
+            raise errors.StatusError(
+                504,
+                f"{key} was written, but the gateway has not read it back within {READ_BACK_WITHIN:g} s",
+            ) from None
+
+    def _meta(self, object_id: ObjectId, identity: str, caller: Caller) -> Meta:
+        return Meta(
+            id=identity,
+            source=SOURCE,
+            type=RESOURCES.event_type,
+            time=self._clock.now(),
+            subject=object_id.key,
+            traceparent=caller.traceparent,
+        )
+
+    def _audit(self, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller) -> Audited:
+        return Audited(
+            actor=caller.actor,
+            verb=verb,
+            resource=object_id.key,
+            uid=declared.uid,
+            version=declared.version,
+            outcome="committed",
+            time=self._clock.now(),
+        )

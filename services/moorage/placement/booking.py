@@ -1,0 +1,61 @@
+"""A binding as the view keeps it: small, for there may be many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.taint import Toleration
+
+Place = tuple[int, int]
+
+
+@dataclass(slots=True, eq=False)
+class Booking:
+    """What a bound workload takes of its node."""
+
+    workload: str
+    owner: str
+    node: str
+    generation: int
+    revision: int
+    tolerations: tuple[Toleration, ...]
+    requests: tuple[tuple[str, int], ...]
+    bypassed: bool
+    bound_time: datetime
+    place: Place
+    """Partition and offset in the log; (-1, -1) before it is there."""
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Orders the states of one binding."""
+        return (self.generation, self.revision)
+
+
+def booking_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Booking:
+    """What the view keeps of a binding."""
+    return Booking(
+        workload=bound.workload.key,
+        owner=bound.owner.key,
+        node=bound.target.name,
+        generation=bound.generation,
+        revision=bound.revision,
+        tolerations=_shared_tolerations(bound.tolerations),
+        requests=_shared_requests(tuple(sorted(bound.requests.items()))),
+        bypassed=bound.bypassed,
+        bound_time=bound.bound_time,
+        place=place,
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _shared_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    """The same object for equal tolerations: pods of a template have the same."""
+    return tolerations
+
+
+@lru_cache(maxsize=65_536)
+def _shared_requests(requests: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    return requests

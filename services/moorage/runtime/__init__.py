@@ -1,0 +1,3 @@
+"""How it runs: everything between the pure core and Kafka."""
+
+from __future__ import annotations

@@ -1,0 +1,235 @@
+"""Runs one or several services in a process: start, signals, health, watchdog, stop.
+
+FastStream carries the life cycle and the process's own connection to Kafka, which the watchdog asks whether
+Kafka answers; the records go through the partition owners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+import uvloop
+from aiokafka.errors import KafkaError
+from faststream import FastStream
+from faststream.kafka import KafkaBroker
+
+from moorage.runtime import kafka
+from moorage.runtime.clock import Clock, WallClock
+from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
+from moorage.runtime.health import HttpServer, health_app
+from moorage.runtime.service import Service
+from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import ensure_topics
+from moorage.runtime.watchdog import Watchdog
+from moorage.runtime.worker import Worker
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+ServiceMaker = Callable[[Settings], Service[Any]]
+"""Makes a service; the settings it gets hold the fleet's true number of partitions."""
+
+_GC_THRESHOLDS = (50_000, 20, 100)
+_PING_TIMEOUT = 5.0
+_RETRY = 1.0  # seconds between attempts to reach Kafka
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What runs, told once everything is ready."""
+
+    services: tuple[str, ...]
+    http_host: str
+    http_port: int
+    """0 when there is no HTTP server."""
+
+
+async def run_services(
+    services: Sequence[Service[Any] | ServiceMaker],
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    ready: Callable[[Running], None] | None = None,
+    http: bool = True,
+    stop: asyncio.Event | None = None,
+    on_stuck: Callable[[str], None] | None = None,
+) -> int:
+    """Run services until a signal (SIGINT, SIGTERM), `stop`, or a failure; then stop in order.
+
+    Args:
+        services: one worker each. A service that depends on the number of partitions is best given by what makes
+            it, for an existing fleet's number may differ from the settings'; given itself, such a difference is
+            an error.
+        settings: where Kafka is, and how to run.
+        clock: where the time comes from.
+        ready: called once, when all partitions given to the workers are restored.
+        http: serve `/healthz`, `/readyz` and `/metrics`.
+        stop: ends the run when it is set.
+        on_stuck: what the watchdog does; it ends the process by default.
+
+    Returns:
+        The exit code: 0 after a stop in order, 70 after a failure.
+    """
+    process = _Process(services, settings, clock or WallClock(), ready, http=http, on_stuck=on_stuck)
+    return await process.run(stop)
+
+
+def run_async(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on uvloop, with the garbage collector set for large states."""
+    # States are hundreds of thousands of small objects that live long and make no cycles: looking through all of
+    # them as often as Python does by default would take a large part of a restore.
+    gc.set_threshold(*_GC_THRESHOLDS)
+    return uvloop.run(main)
+
+
+class _Process:
+    """One run of `run_services`."""
+
+    def __init__(
+        self,
+        services: Sequence[Service[Any] | ServiceMaker],
+        settings: Settings,
+        clock: Clock,
+        ready: Callable[[Running], None] | None,
+        *,
+        http: bool,
+        on_stuck: Callable[[str], None] | None,
+    ) -> None:
+        self._services = services
+        self._settings = settings
+        self._clock = clock
+        self._ready = ready
+        self._on_stuck = on_stuck
+        self._workers: list[Worker[Any]] = []
+        self._began = False
+        self._http = (
+            HttpServer(
+                health_app(lambda: self._workers if self._began else []),
+                host=settings.http_host,
+                port=settings.http_port,
+            )
+            if http
+            else None
+        )
+        self._broker = KafkaBroker(kafka.servers(settings), logger=None, client_id="moorage-edge")
+        self._watchdog: Watchdog | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: BaseException | None = None
+        self._app = FastStream(
+            self._broker,
+            logger=None,
+            on_startup=[self._before],
+            after_startup=[self._start],
+            on_shutdown=[self._stop],
+        )
+
+    async def run(self, stop: asyncio.Event | None) -> int:
+        if stop is not None:
+            self._tasks.append(asyncio.create_task(self._exit_on(stop)))
+        try:
+            await self._app.run(log_level=logging.DEBUG, sleep_time=0.1)
+        except RuntimeFailure as error:
+            self._failure = error
+            await self._stop()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+        if self._failure is not None:
+            log.critical("process.failed", problem=str(self._failure), exit_code=EXIT_FAILED)
+            return EXIT_FAILED
+        log.info("process.stopped")
+        return 0
+
+    async def _before(self) -> None:
+        """Serve health first, then wait for Kafka and its topics."""
+        if self._http is not None:
+            await self._http.start()
+            log.info("http.listening", host=self._settings.http_host, port=self._http.port)
+        partitions = await self._make_topics()
+        log.info("topics.ready", prefix=self._settings.topic_prefix, partitions=partitions)
+        settings = self._settings.model_copy(update={"partitions": partitions})
+        for given in self._services:
+            if isinstance(given, Service) and partitions != self._settings.partitions:
+                raise RuntimeFailure(
+                    f"partitions: invalid value {self._settings.partitions}: the topics of "
+                    f"{self._settings.topic_prefix!r} have {partitions}, and that never changes; "
+                    f"set MOORAGE_PARTITIONS={partitions}"
+                )
+            service = given if isinstance(given, Service) else given(settings)
+            self._workers.append(Worker(service, settings, clock=self._clock, partitions=partitions))
+
+    async def _make_topics(self) -> int:
+        """Make the topics, as soon as Kafka answers, and return how many partitions they have."""
+        while True:
+            try:
+                return next(iter((await ensure_topics(self._settings)).values()))
+            except (KafkaError, TimeoutError, OSError) as error:
+                log.warning("kafka.not_reachable", servers=self._settings.bootstrap_servers, error=repr(error))
+                await asyncio.sleep(_RETRY)
+
+    async def _start(self) -> None:
+        for worker in self._workers:
+            await worker.start()
+            self._tasks.append(asyncio.create_task(self._watch_worker(worker)))
+        self._began = True
+        self._watchdog = Watchdog(
+            self._workers,
+            limit=self._settings.watchdog_timeout,
+            kafka_answers=self._kafka_answers,
+            end=self._on_stuck,
+        )
+        self._watchdog.start()
+        self._tasks.append(asyncio.create_task(self._tell_ready()))
+
+    async def _stop(self) -> None:
+        log.info("process.stopping")
+        if self._watchdog is not None:
+            await self._watchdog.stop()
+        await asyncio.gather(*(worker.stop() for worker in self._workers), return_exceptions=True)
+        if self._http is not None:
+            await self._http.stop()
+
+    async def _tell_ready(self) -> None:
+        began = asyncio.get_running_loop().time()
+        while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - made up of many owners' states
+            await asyncio.sleep(0.05)
+        log.info(
+            "process.ready",
+            services=[worker.service.name for worker in self._workers],
+            seconds=round(asyncio.get_running_loop().time() - began, 2),
+        )
+        if self._ready is not None:
+            self._ready(
+                Running(
+                    services=tuple(worker.service.name for worker in self._workers),
+                    http_host=self._settings.http_host,
+                    http_port=0 if self._http is None else self._http.port,
+                )
+            )
+
+    async def _watch_worker(self, worker: Worker[Any]) -> None:
+        """A worker ends by itself only when it cannot go on; then the process ends."""
+        try:
+            await worker.join()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends with it and says so
+            self._failure = error
+            self._app.exit()
+
+    async def _exit_on(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._app.exit()
+
+    async def _kafka_answers(self) -> bool:
+        with contextlib.suppress(Exception):
+            return await self._broker.ping(timeout=_PING_TIMEOUT)
+        return False

@@ -1,0 +1,275 @@
+"""Records to events and back: CloudEvents in binary mode; structured mode is accepted on input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from moorage.runtime.errors import EncodeError
+from moorage.runtime.service import Emit, Input, Malformed, RawRecord
+from moorage_schemas.base import Model
+from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.envelope import (
+    CONTENT_TYPE,
+    EnvelopeError,
+    Meta,
+    event_id,
+    from_headers,
+    is_structured,
+    parse_structured,
+)
+from moorage_schemas.topics import Cleanup, Topic
+
+SOURCES_HEADER = "moorage-sources"
+"""Header of a state record: the positions in all sources that the batch rests on, `topic=offset,topic=offset`."""
+
+_JSON = b"application/json"
+_SPEC_VERSION = b"1.0"
+_SHOWN = 256  # characters of an offending value that are kept
+_RECORD_OVERHEAD = 2048  # bytes of headers and framing around one record, generously
+
+
+class Outgoing(NamedTuple):
+    """One record as it is written."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: int | None = None) -> Input | Malformed:
+    """Decode a consumed record.
+
+    Args:
+        topic: the topic it came from.
+        record: aiokafka's `ConsumerRecord`.
+        third_party: others than Moorage write the topic: the raw record is kept, a size limit holds, and a
+            trace begins here when the writer began none.
+        max_bytes: the largest value that is taken from third parties.
+    """
+    value: bytes | None = record.value
+    if third_party and max_bytes is not None and value is not None and len(value) > max_bytes:
+        rule = f"must have at most {max_bytes} bytes"
+        return _malformed(topic, record, RefusalReason.TOO_LARGE, field="value", value=f"{len(value)} bytes", rule=rule)
+    try:
+        key = record.key.decode() if record.key else ""
+        if value is None:
+            return _tombstone(topic, record, key, third_party=third_party)
+        meta, event = _read(topic, record.headers, value)
+    except (ValueError, AttributeError, TypeError) as error:
+        return _refusal(topic, record, error)
+    raw = None
+    if third_party:
+        raw = raw_record(record)
+        if not meta.traceparent:
+            meta = replace(meta, traceparent=_new_trace(meta.id))
+    return Input(topic, record.partition, record.offset, key, event, meta, raw)
+
+
+def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes) -> tuple[Meta, Model]:
+    found = dict(headers)
+    if found.get(CONTENT_TYPE) != _JSON and is_structured(headers):
+        meta, data = parse_structured(orjson.loads(value))
+        value = orjson.dumps(data)
+    else:
+        meta = _meta(found)
+    if meta.type != (_event_types.get(topic.short) or _event_type(topic)):
+        raise EnvelopeError("type", meta.type, f"must be {topic.event_type} in topic {topic.short}")
+    return meta, topic.event.model_validate_json(value)
+
+
+def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
+    """What is wrong with a record, in the words of a dead letter."""
+    if isinstance(error, ValidationError):
+        return _invalid(topic, record, error)
+    if isinstance(error, EnvelopeError):
+        reason, field, value, rule = RefusalReason.INVALID_ENVELOPE, error.field, str(error.value), error.rule
+    elif isinstance(error, orjson.JSONDecodeError):
+        reason, field, value, rule = RefusalReason.NOT_JSON, "value", _show(record.value), str(error)
+    elif isinstance(error, UnicodeDecodeError):
+        reason, field, value, rule = RefusalReason.WRONG_KEY, "key", repr(record.key), "must be UTF-8 text"
+    else:  # a header without a value, which Kafka allows and CloudEvents does not
+        reason, field, value, rule = (
+            RefusalReason.INVALID_ENVELOPE,
+            "headers",
+            repr(error),
+            "must be CloudEvents attributes with values",
+        )
+    return _malformed(topic, record, reason, field=field, value=value, rule=rule)
+
+
+def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
+    """The key and event of a record of a table, None for a tombstone; its attributes are not looked at.
+
+    Raises:
+        ValueError: it cannot be decoded.
+    """
+    key: str = record.key.decode() if record.key else ""
+    if record.value is None:
+        return key, None
+    try:
+        return key, topic.event.model_validate_json(record.value)
+    except ValidationError:
+        decoded = decode(topic, record)  # structured mode, perhaps
+        if isinstance(decoded, Malformed):
+            raise ValueError(decoded.message) from None  # noqa: TRY004 - the record's value is wrong, not a type here
+        return key, decoded.event
+
+
+def raw_record(record: Any) -> RawRecord:
+    """A consumed record as it came."""
+    return RawRecord(record.key, record.value, tuple([(name, value or b"") for name, value in record.headers]))
+
+
+def record_meta(topic: Topic, partition: int, offset: int) -> Meta:
+    """The attributes of a record that has none of its own: its id is its place."""
+    return Meta(
+        id=event_id("record", topic.short, partition, offset),
+        source=f"topic/{topic.short}",
+        type=topic.event_type,
+    )
+
+
+def serialize(emit: Emit) -> bytes | None:
+    """The value of an emitted event, None for a tombstone.
+
+    Raises:
+        EncodeError: the topic does not take a record so large.
+    """
+    if emit.event is None:
+        return None
+    value: bytes = emit.event.__pydantic_serializer__.to_json(emit.event)
+    if len(value) + len(emit.key) + _RECORD_OVERHEAD > emit.topic.max_message_bytes:
+        raise EncodeError(
+            f"{emit.topic.short} {emit.key}: invalid value {len(value)} bytes: a record must have at most "
+            f"{emit.topic.max_message_bytes} bytes, key and headers included"
+        )
+    return value
+
+
+def sources_value(positions: Mapping[str, int]) -> bytes:
+    """The value of `SOURCES_HEADER`: the next offset of each source, by its topic's short name."""
+    return ",".join(f"{short}={offset}" for short, offset in sorted(positions.items())).encode()
+
+
+def parse_sources(value: bytes) -> dict[str, int]:
+    """Read `SOURCES_HEADER`; parts that do not parse are left out."""
+    found = {}
+    for part in value.decode("latin-1").split(","):
+        short, equals, offset = part.partition("=")
+        if equals and offset.isdecimal():
+            found[short] = int(offset)
+    return found
+
+
+def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:
+    """The source positions that a state record rests on; None when another service wrote it, or it has none."""
+    positions = None
+    ours = False
+    for name, value in headers:
+        if name == SOURCES_HEADER:
+            positions = value
+        elif name == "ce_source":
+            ours = value == source.encode()
+    return parse_sources(positions) if ours and positions is not None else None
+
+
+def _meta(found: dict[str, bytes]) -> Meta:
+    """What `envelope.from_headers` gives, the short way, for this runs for every record that is read."""
+    get = found.get
+    id_, source, type_ = get("ce_id"), get("ce_source"), get("ce_type")
+    if not id_ or not source or not type_ or get("ce_specversion") != _SPEC_VERSION:
+        return from_headers(list(found.items()))  # names what is wrong
+    time = get("ce_time")
+    try:
+        # Any other form than our own is left to the full reading.
+        when = datetime.fromisoformat(time.decode()) if time else None
+        if when is not None and when.tzinfo is not UTC:
+            return from_headers(list(found.items()))
+        return Meta(
+            id_.decode(),
+            _text(source),
+            _text(type_),
+            when,
+            get("ce_subject", b"").decode(),
+            get("ce_correlationid", b"").decode(),
+            get("ce_causationid", b"").decode(),
+            get("traceparent", b"").decode(),
+        )
+    except ValueError:
+        return from_headers(list(found.items()))
+
+
+@lru_cache(maxsize=4096)
+def _text(value: bytes) -> str:
+    """Decode what many records have in common."""
+    return value.decode()
+
+
+_event_types: dict[str, str] = {}
+
+
+def _event_type(topic: Topic) -> str:
+    return _event_types.setdefault(topic.short, topic.event_type)
+
+
+def _tombstone(topic: Topic, record: Any, key: str, *, third_party: bool) -> Input | Malformed:
+    if topic.cleanup is not Cleanup.COMPACT:
+        return _malformed(
+            topic, record, RefusalReason.INVALID_EVENT, field="value", value="null", rule="must not be empty"
+        )
+    try:
+        meta = from_headers(record.headers)
+    except EnvelopeError:
+        meta = record_meta(topic, record.partition, record.offset)
+    raw = raw_record(record) if third_party else None
+    return Input(topic, record.partition, record.offset, key, None, meta, raw)
+
+
+def _invalid(topic: Topic, record: Any, error: ValidationError) -> Malformed:
+    first, *rest = error.errors(include_url=False)
+    field = ".".join(str(part) for part in first["loc"])
+    not_json = first["type"] == "json_invalid"
+    rule = first["msg"] + (f" (and {len(rest)} more)" if rest else "")
+    return _malformed(
+        topic,
+        record,
+        RefusalReason.NOT_JSON if not_json else RefusalReason.INVALID_EVENT,
+        field=field or "value",
+        value=_show(record.value) if not_json else _show(first.get("input")),
+        rule=rule,
+    )
+
+
+def _malformed(topic: Topic, record: Any, reason: RefusalReason, *, field: str, value: str, rule: str) -> Malformed:
+    value = value[:_SHOWN]
+    return Malformed(
+        topic=topic,
+        partition=record.partition,
+        offset=record.offset,
+        raw=raw_record(record),
+        reason=reason.value,
+        message=f"{field}: invalid value {value!r}: {rule}",
+        field=field,
+        value=value,
+        rule=rule,
+    )
+
+
+def _show(value: object) -> str:
+    if isinstance(value, bytes):
+        return value[:_SHOWN].decode("utf-8", "replace")
+    return (value if isinstance(value, str) else repr(value))[:_SHOWN]
+
+
+def _new_trace(cause: str) -> str:
+    """A W3C trace context that follows from the event's id, so that reading it again gives the same."""
+    return f"00-{event_id('trace', cause)}-{event_id('span', cause)[:16]}-01"

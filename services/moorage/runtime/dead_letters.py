@@ -1,0 +1,67 @@
+"""Dead letters: what was refused, with the reason and the original."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+
+from moorage.runtime.codec import record_meta
+from moorage.runtime.service import Emit, Malformed
+from moorage_schemas.dead_letter import DeadLettered, RefusalReason
+from moorage_schemas.envelope import Meta
+from moorage_schemas.topics import DEAD_LETTERS
+
+_MAX_ORIGINAL = 1_048_576  # bytes of the original that are kept
+_SHOWN = 256  # characters of the offending value
+
+
+def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None = None) -> Emit:
+    """The dead letter of a record.
+
+    Args:
+        service: who refused it.
+        bad: the record and why it was refused.
+        now: when.
+        cause: the record's CloudEvents attributes, when it has any; its place stands in for them otherwise.
+    """
+    raw = bad.raw.value or b""
+    original, encoding = _text(raw[:_MAX_ORIGINAL])
+    key = (bad.raw.key or b"").decode("utf-8", "replace")
+    return Emit(
+        topic=DEAD_LETTERS,
+        key=key,
+        partition_key=key,
+        event=DeadLettered(
+            service=service,
+            reason=RefusalReason(bad.reason),
+            message=bad.message,
+            field=bad.field,
+            value=bad.value[:_SHOWN],
+            rule=bad.rule,
+            topic=bad.topic.short,
+            partition=bad.partition,
+            offset=bad.offset,
+            key=key,
+            headers={name: value.decode("utf-8", "replace") for name, value in bad.raw.headers},
+            original=original,
+            original_encoding=encoding,
+            original_size=len(raw),
+            truncated=len(raw) > _MAX_ORIGINAL,
+            refused_time=now,
+        ),
+        cause=cause or record_meta(bad.topic, bad.partition, bad.offset),
+    )
+
+
+def _text(raw: bytes) -> tuple[str, str]:
+    """The bytes as text when they are mostly plain UTF-8, else base64.
+
+    Control characters would take six bytes each in JSON, which could make the dead letter larger than its topic allows.
+    """
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode(), "base64"
+    if sum(1 for char in text if char < " ") > len(text) // 8:
+        return base64.b64encode(raw).decode(), "base64"
+    return text, "utf-8"

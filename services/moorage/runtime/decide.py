@@ -1,0 +1,230 @@
+"""From a batch of records to what is written for it, with malformed and poisonous records taken out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from moorage.runtime import codec, metrics
+from moorage.runtime.dead_letters import dead_letter
+from moorage.runtime.errors import EncodeError, StartAfresh
+from moorage.runtime.logs import bound_to
+from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, Service
+from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.topics import Topic, partition_of
+
+log = structlog.get_logger(__name__)
+
+S = TypeVar("S")
+
+
+_SLICE = 25
+"""Records after which other tasks get their turn: the transaction in flight, and other partitions' owners."""
+
+
+@dataclass(slots=True)
+class Decision:
+    """What one transaction will hold."""
+
+    now: datetime
+    emits: list[tuple[Emit, bytes | None]] = field(default_factory=list)
+    """What is written, each with its value."""
+
+    positions: dict[Topic, int] = field(default_factory=dict)
+    """The next offset of each source that the batch had records of."""
+
+    records: int = 0
+    afresh: str = ""
+    """Why the state must be restored once this is written; empty when it is sound."""
+
+
+class Decider(Generic[S]):
+    """Calls the service for one partition's records; outlives the partition's states.
+
+    A batch on which the service fails may have spoiled the state, so nothing of it is written. After the restore its
+    records are handed over singly; the one that fails again is remembered as poison, what came before it is written,
+    and after one more restore it is dead-lettered in its turn.
+
+    Args:
+        service: what decides.
+        partition: whose records.
+        partitions: how many each topic has.
+        report_max_bytes: the largest record that is taken from third parties.
+        catch_up: reads the followed topics to their ends.
+    """
+
+    def __init__(
+        self,
+        service: Service[S],
+        partition: int,
+        *,
+        partitions: int,
+        report_max_bytes: int,
+        catch_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._service = service
+        self._partition = partition
+        self._partitions = partitions
+        self._max_bytes = report_max_bytes
+        self._catch_up = catch_up
+        self._changelogs = frozenset(topic.short for topic in service.changelogs)
+        self._singly: set[tuple[str, int]] = set()
+        self._poison: dict[tuple[str, int], str] = {}
+
+    async def decide(  # noqa: C901 - one loop over the kinds of records, told apart here
+        self, state: S, records: Sequence[tuple[Topic, Any]], now: datetime
+    ) -> Decision:
+        """Decide on records, in order.
+
+        Raises:
+            StartAfresh: the service failed on several records at once; nothing of them may be written.
+        """
+        decision = Decision(now)
+        run: list[Input] = []
+        third_party = self._service.refuses
+        careful = bool(self._singly or self._poison)
+        last_topic, foreign = None, False
+        for topic, record in records:
+            if topic is not last_topic:  # a topic's hash is dear: it is made of all its fields
+                last_topic, foreign = topic, topic in third_party
+            if len(run) >= _SLICE:
+                if not await self._process(state, run, decision):
+                    return decision
+                run = []
+                await asyncio.sleep(0)
+            decoded = codec.decode(topic, record, third_party=foreign, max_bytes=self._max_bytes)
+            place = (topic.short, record.offset)
+            alone = careful and (place in self._singly or place in self._poison)
+            if alone or isinstance(decoded, Malformed):
+                if not await self._process(state, run, decision):
+                    return decision
+                run = []
+            if careful and place in self._poison:
+                self._bury(decoded, record, decision)
+            elif isinstance(decoded, Malformed):
+                self._refuse(state, decoded, decision)
+            else:
+                run.append(decoded)
+                if alone:
+                    if not await self._process(state, run, decision):
+                        return decision
+                    run = []
+        await self._process(state, run, decision)
+        return decision
+
+    def add(self, decision: Decision, emits: Sequence[Emit]) -> None:
+        """Add what the service emits by itself: woken, or by its reconciler.
+
+        Raises:
+            EncodeError: it cannot be written.
+        """
+        changelogs, serialize = self._changelogs, codec.serialize
+        added = []  # all of them or, when one cannot be written, none
+        for emit in emits:
+            if emit.topic.short in changelogs:
+                self._check_partition(emit)
+            added.append((emit, serialize(emit)))
+        decision.emits += added
+
+    async def _process(self, state: S, run: Sequence[Input], decision: Decision) -> bool:
+        """Process a run of records; False when it was a single one and has spoiled the state."""
+        if not run:
+            return True
+        fresh = False
+        while True:
+            try:
+                self.add(decision, self._service.process(state, run, decision.now, fresh=fresh))
+                break
+            except Exception as error:  # noqa: BLE001 - a pure function: whatever it raises, the record made it fail
+                if fresh or not isinstance(error, NeedFresh):
+                    self._failed(run, decision, error)
+                    return False
+            await self._catch_up()
+            fresh = True
+        passed = {record.topic.short: record for record in run}  # the last of each topic
+        for record in passed.values():
+            decision.positions[record.topic] = record.offset + 1
+        decision.records += len(run)
+        if self._singly:
+            self._singly.difference_update((record.topic.short, record.offset) for record in run)
+        return True
+
+    def _failed(self, run: Sequence[Input], decision: Decision, error: Exception) -> None:
+        service, first = self._service.name, run[0]
+        if len(run) > 1:
+            self._singly.update((record.topic.short, record.offset) for record in run)
+            log.warning("batch.failed", service=service, partition=self._partition, records=len(run), error=repr(error))
+            raise StartAfresh("the service failed on a batch") from error
+        self._poison[first.topic.short, first.offset] = f"{type(error).__name__}: {error}"
+        with bound_to(first.meta, first.key, service=service):
+            log.error(
+                "record.poisonous",
+                topic=first.topic.short,
+                partition=self._partition,
+                offset=first.offset,
+                exc_info=error,
+            )
+        decision.afresh = "the service failed on a record"
+
+    def _bury(self, decoded: Input | Malformed, record: Any, decision: Decision) -> None:
+        """Dead-letter a record on which the service failed."""
+        place = (decoded.topic.short, decoded.offset)
+        rule = "must not make the service fail"
+        bad = Malformed(
+            topic=decoded.topic,
+            partition=decoded.partition,
+            offset=decoded.offset,
+            raw=codec.raw_record(record),
+            reason=RefusalReason.INVALID_EVENT.value,
+            message=f"the service failed on it: {self._poison[place]}",
+            rule=rule,
+        )
+        cause = decoded.meta if isinstance(decoded, Input) else None
+        self._count_refusal(bad)
+        self.add(decision, [dead_letter(self._service.name, bad, decision.now, cause)])
+        self._passed(decoded, decision)
+        self._singly.discard(place)
+
+    def _refuse(self, state: S, bad: Malformed, decision: Decision) -> None:
+        """Let the service refuse what third parties wrote; anything else is dead-lettered here."""
+        emits: list[Emit]
+        if bad.topic in self._service.refuses:
+            try:
+                emits = self._service.refuse(state, bad, decision.now)
+            except Exception:
+                log.exception("refuse.failed", service=self._service.name, topic=bad.topic.short, offset=bad.offset)
+                emits = [dead_letter(self._service.name, bad, decision.now)]
+        else:
+            emits = [dead_letter(self._service.name, bad, decision.now)]
+        log.warning(
+            "record.refused",
+            service=self._service.name,
+            topic=bad.topic.short,
+            partition=self._partition,
+            offset=bad.offset,
+            reason=bad.reason,
+            problem=bad.message,
+        )
+        self._count_refusal(bad)
+        self.add(decision, emits)
+        self._passed(bad, decision)
+
+    def _passed(self, record: Input | Malformed, decision: Decision) -> None:
+        decision.positions[record.topic] = record.offset + 1
+        decision.records += 1
+
+    def _count_refusal(self, bad: Malformed) -> None:
+        metrics.DEAD_LETTERS.labels(self._service.name, bad.reason).inc()
+
+    def _check_partition(self, emit: Emit) -> None:
+        goes_to = partition_of(emit.partition_key, self._partitions)
+        if goes_to != self._partition:
+            raise EncodeError(
+                f"{emit.topic.short} {emit.key}: invalid value {emit.partition_key!r}: state must stay in its "
+                f"owner's partition {self._partition}, this goes to {goes_to}"
+            )

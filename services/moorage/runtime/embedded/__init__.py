@@ -1,0 +1,9 @@
+"""The embedded broker: a real, single-node Apache Kafka that needs no set-up (a JRE and jars come by themselves)."""
+
+from __future__ import annotations
+
+from moorage.runtime.embedded.broker import EmbeddedKafka, answers
+from moorage.runtime.embedded.errors import EmbeddedKafkaError
+from moorage.runtime.embedded.places import default_data_dir
+
+__all__ = ["EmbeddedKafka", "EmbeddedKafkaError", "answers", "default_data_dir"]

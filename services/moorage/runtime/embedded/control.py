@@ -1,0 +1,89 @@
+"""Looks at and stops the broker of a data folder from outside the process that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from moorage.runtime.embedded.datadir import BrokerState, DataDir
+from moorage.runtime.embedded.errors import EmbeddedKafkaError
+
+_POLL = 0.05  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What is known of the broker of a data folder.
+
+    Attributes:
+        running: Whether its process is there.
+        state: What was remembered of its last start; None when there was none.
+    """
+
+    running: bool
+    state: BrokerState | None
+
+
+def status(data_dir: Path) -> Status:
+    """Look at the broker of this folder.
+
+    Raises:
+        EmbeddedKafkaError: The folder cannot be read.
+    """
+    folder = DataDir(data_dir)
+    try:
+        held = folder.held()
+    except OSError as error:
+        raise EmbeddedKafkaError(
+            f"The data folder {data_dir} cannot be looked at.",
+            why=str(error),
+            action="Make it readable and writable for this user.",
+        ) from error
+    state = folder.state()
+    # The lock says that something runs; only then the remembered process ids are those of this run.
+    return Status(running=held and state is not None and state.pid != 0, state=state)
+
+
+async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - part of the message, too
+    """Stop the broker of this folder in order, whoever started it.
+
+    Args:
+        data_dir: The folder.
+        timeout: Seconds until giving up; the broker's own supervisor kills it well before.
+
+    Returns:
+        Whether there was one to stop.
+
+    Raises:
+        EmbeddedKafkaError: It may not be stopped by this user, or did not stop in time.
+    """
+    found = status(data_dir)
+    if not found.running or found.state is None:
+        return False
+    folder, pid = DataDir(data_dir), found.state.supervisor
+    try:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    except PermissionError as error:
+        raise EmbeddedKafkaError(
+            f"The embedded Kafka on {data_dir} may not be stopped.",
+            why=f"Its supervisor, the process {pid}, belongs to another user.",
+            action="Stop it as that user.",
+        ) from error
+    deadline = time.monotonic() + timeout
+    while folder.held():
+        if time.monotonic() > deadline:
+            raise EmbeddedKafkaError(
+                f"The embedded Kafka on {data_dir} did not stop.",
+                why=f"Its supervisor, the process {pid}, was asked {timeout:g} s ago.",
+                action=f"Kill its processes: kill -9 {found.state.pid} {pid}",
+                log=folder.log_tail(),
+            )
+        await asyncio.sleep(_POLL)
+    folder.remember(replace(found.state, pid=0, supervisor=0, owner=0))
+    return True

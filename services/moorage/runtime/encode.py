@@ -1,0 +1,154 @@
+"""From a decision to the records of its transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import structlog
+
+from moorage.runtime import codec, metrics
+from moorage.runtime.codec import Outgoing
+from moorage.runtime.decide import Decision
+from moorage.runtime.logs import bound_to
+from moorage.runtime.service import Emit, Service
+from moorage.runtime.tables.restore import source_name
+from moorage_schemas.envelope import CONTENT_TYPE, event_id, to_headers
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import Topic, partition_of
+
+log = structlog.get_logger(__name__)
+
+_SPEC_VERSION = ("ce_specversion", b"1.0")
+_CONTENT_TYPE = (CONTENT_TYPE, b"application/json")
+
+
+class _Place(NamedTuple):
+    """What all records of one topic have in common."""
+
+    topic: str
+    is_state: bool
+    source: tuple[str, bytes]
+    type: tuple[str, bytes]
+
+
+class Encoder:
+    """Encodes the decisions of one service.
+
+    The headers are those of `envelope.to_headers(service.child_meta(...))`, built in one go, for this runs for every
+    record that is written; a test holds the two together.
+
+    Args:
+        service: whose they are.
+        prefix: the topics' prefix.
+        partitions: how many partitions each topic has.
+    """
+
+    def __init__(self, service: Service[Any], *, prefix: str, partitions: int) -> None:
+        self._name = service.name
+        self._changelogs = frozenset(service.changelogs)
+        self._source = source_name(service.name)
+        self._prefix = prefix
+        self._partitions = partitions
+        self._places: dict[str, _Place] = {}
+
+    def records(self, decision: Decision, positions: Mapping[str, int]) -> list[Outgoing]:
+        """The records of a decision.
+
+        Args:
+            decision: what is written.
+            positions: the next offset of every source, by short name: what the state rests on after it.
+        """
+        if not decision.emits:
+            return []
+        sources = (codec.SOURCES_HEADER, codec.sources_value(positions))
+        time = ("ce_time", format_time(decision.now).encode())
+        ordinals: dict[tuple[str, str, str], int] = {}
+        records = []
+        for emit, value in decision.emits:
+            short, key, cause = emit.topic.short, emit.key, emit.cause
+            place = self._places.get(short) or self._place(emit.topic)
+            raw_key = key.encode()
+            if emit.meta is not None:
+                headers = to_headers(emit.meta)
+            else:
+                which = (cause.id, short, key)
+                ordinal = ordinals.get(which, 0)
+                ordinals[which] = ordinal + 1
+                headers = [
+                    _SPEC_VERSION,
+                    ("ce_id", event_id(cause.id, short, key, ordinal).encode()),
+                    place.source,
+                    place.type,
+                    _CONTENT_TYPE,
+                    time,
+                ]
+                if key:
+                    headers.append(("ce_subject", raw_key))
+                headers.append(("ce_correlationid", (cause.correlation_id or cause.id).encode()))
+                headers.append(("ce_causationid", cause.id.encode()))
+                if cause.traceparent:
+                    headers.append(("traceparent", cause.traceparent.encode()))
+            if place.is_state:
+                headers.append(sources)
+            partition = partition_of(emit.partition_key, self._partitions)
+            records.append(Outgoing(place.topic, partition, raw_key, value, headers))
+        if log.is_enabled_for(logging.DEBUG):
+            self._tell(decision, records)
+        return records
+
+    def _tell(self, decision: Decision, records: Sequence[Outgoing]) -> None:
+        """Log every event of a decision with its id, its chain and what it is about."""
+        for (emit, _), record in zip(decision.emits, records, strict=True):
+            with bound_to(emit.cause, emit.partition_key, service=self._name):
+                log.debug(
+                    "event.decided",
+                    topic=emit.topic.short,
+                    key=emit.key,
+                    id=dict(record.headers)["ce_id"].decode(),
+                    tombstone=emit.event is None,
+                )
+
+    def _place(self, topic: Topic) -> _Place:
+        place = self._places[topic.short] = _Place(
+            topic=topic.name(self._prefix),
+            is_state=topic in self._changelogs,
+            source=("ce_source", self._source.encode()),
+            type=("ce_type", topic.event_type.encode()),
+        )
+        return place
+
+    def count(self, decision: Decision) -> None:
+        """Count what was written, once it is committed."""
+        counts: dict[str, int] = {}
+        for emit, _ in decision.emits:
+            short = emit.topic.short
+            counts[short] = counts.get(short, 0) + 1
+            observe = _OBSERVED.get(short)
+            if observe is not None:
+                observe(self._name, emit, decision)
+        for short, count in counts.items():
+            metrics.EMITTED.labels(self._name, short).inc(count)
+
+
+def _decided(service: str, emit: Emit, decision: Decision) -> None:
+    reported = getattr(emit.event, "report_time", None)
+    if reported is not None:
+        seconds = (decision.now - reported).total_seconds()
+        metrics.DECISION_SECONDS.labels(service, emit.topic.short).observe(max(0.0, seconds))
+
+
+def _fired(service: str, emit: Emit, decision: Decision) -> None:
+    deadline = getattr(emit.event, "deadline", None)
+    if deadline is not None:
+        seconds = (decision.now - deadline).total_seconds()
+        metrics.TIMER_LATENESS.labels(service).observe(max(0.0, seconds))
+
+
+_OBSERVED: dict[str, Callable[[str, Emit, Decision], None]] = {
+    "evictions": _decided,
+    "placements": _decided,
+    "taints": _decided,
+    "timer-fired": _fired,
+}

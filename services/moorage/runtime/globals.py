@@ -1,0 +1,148 @@
+"""The global view of a service: every partition of some topics, read by every worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import structlog
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from moorage.runtime import codec, metrics
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.offsets import Offsets
+from moorage.runtime.service import GlobalView, Malformed
+from moorage.runtime.settings import Settings
+from moorage.runtime.tables.reader import TableReader, Tail
+from moorage_schemas.topics import Topic
+
+log = structlog.get_logger(__name__)
+
+_BACKOFF = 0.5  # seconds between attempts to learn the ends
+
+
+class GlobalReader:
+    """Keeps a `GlobalView` up to date for as long as the worker lives; owners come and go above it.
+
+    Args:
+        service: the service's name, for metrics.
+        topics: what the view is made of.
+        view: what records are folded into.
+        settings: where Kafka is.
+        partitions: how many each topic has.
+        client_id: for Kafka's logs.
+        on_change: told which partitions to wake; None for all of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: str,
+        topics: Sequence[Topic],
+        view: GlobalView,
+        settings: Settings,
+        partitions: int,
+        client_id: str,
+        on_change: Callable[[Iterable[int] | None], None],
+    ) -> None:
+        self.view = view
+        self.caught_up = asyncio.Event()
+        self._service = service
+        self._topics = topics
+        self._settings = settings
+        self._partitions = partitions
+        self._on_change = on_change
+        self._reader = TableReader(settings, client_id=f"{client_id}-globals")
+        self._offsets = Offsets(settings, name=f"{client_id}-globals")
+        self._tails: list[tuple[Tail, int]] = []
+        self._wanted = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def progress(self) -> float:
+        """How far the first reading is, 0 to 1."""
+        if self.caught_up.is_set():
+            return 1.0
+        if not self._wanted:
+            return 0.0
+        return min(0.999, sum(tail.position - begin for tail, begin in self._tails) / self._wanted)
+
+    @property
+    def moves(self) -> int:
+        """Changes with each step of the first reading; for the watchdog."""
+        return 0 if self.caught_up.is_set() else sum(tail.position for tail, _ in self._tails)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._reader.start()
+        self._task = asyncio.create_task(self._catch_up(), name=f"{self._service}-globals")
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._reader.stop()
+
+    async def _catch_up(self) -> None:
+        while not self.caught_up.is_set():
+            try:
+                await self._read_to_end()
+            except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
+                log.warning("globals.not_caught_up", service=self._service, error=repr(error))
+                await asyncio.sleep(_BACKOFF)
+
+    async def _read_to_end(self) -> None:
+        places = {
+            TopicPartition(topic.name(self._settings.topic_prefix), partition): topic
+            for topic in self._topics
+            for partition in range(self._partitions)
+        }
+        await self._offsets.start()
+        try:
+            begins = await self._offsets.begin(places)
+            ends = await self._offsets.end(places)
+        finally:
+            await self._offsets.stop()
+        if not self._tails:  # a second attempt goes on with what was begun
+            self._tails = [
+                (self._reader.add(tp, begins[tp], self._sink(topic)), begins[tp]) for tp, topic in places.items()
+            ]
+        self._wanted = sum(ends[tp] - begins[tp] for tp in places)
+        for tail, _ in self._tails:
+            await self._reader.reached(tail, ends[tail.tp])
+        self.caught_up.set()
+        self._on_change(None)
+
+    def _sink(self, topic: Topic) -> Callable[[Sequence[Any]], None]:
+        def take(records: Sequence[Any]) -> None:
+            for record in records:
+                self._fold(topic, record)
+            if self.caught_up.is_set():
+                self._on_change(self.view.changed())
+
+        return take
+
+    def _fold(self, topic: Topic, record: Any) -> None:
+        decoded = codec.decode(topic, record)
+        if isinstance(decoded, Malformed):
+            metrics.TABLE_RECORDS_SKIPPED.labels(self._service).inc()
+            log.error(
+                "globals.malformed_record",
+                topic=topic.short,
+                partition=record.partition,
+                offset=record.offset,
+                problem=decoded.message,
+            )
+            return
+        try:
+            self.view.apply(decoded)
+        except Exception:
+            metrics.TABLE_RECORDS_SKIPPED.labels(self._service).inc()
+            log.exception(
+                "globals.record_not_applied", topic=topic.short, partition=record.partition, offset=record.offset
+            )

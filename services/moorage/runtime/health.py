@@ -1,0 +1,95 @@
+"""Health, readiness and metrics over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.worker import Worker
+
+
+def health_app(workers: Callable[[], Sequence[Worker[Any]]]) -> Starlette:
+    """The application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
+
+    Args:
+        workers: the workers of this process; empty as long as it has not begun.
+    """
+
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        running = workers()
+        ready = bool(running) and all(worker.ready for worker in running)
+        body = {"ready": ready, "services": {worker.service.name: worker.report() for worker in running}}
+        return JSONResponse(body, status_code=200 if ready else 503)
+
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn inside a process that handles its signals itself."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the process."""
+        yield
+
+
+class HttpServer:
+    """Serves an ASGI application from this event loop until it is stopped.
+
+    Args:
+        app: the application.
+        host: the address to listen on.
+        port: the port; 0 takes a free one.
+    """
+
+    def __init__(self, app: Any, *, host: str, port: int) -> None:
+        self._server = _Server(
+            uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, lifespan="auto")
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._host, self._wanted = host, port
+        self.port = 0
+        """The port that it listens on, once it was started."""
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            RuntimeFailure: the port is taken.
+        """
+        self._task = asyncio.create_task(self._serve(), name="http")
+        while not self._server.started:
+            if self._task.done():
+                raise RuntimeFailure(
+                    f"http_port: invalid value {self._wanted}: nothing could be served on {self._host}:{self._wanted}; "
+                    "is the port taken?"
+                )
+            await asyncio.sleep(0.01)
+        self.port = int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    async def _serve(self) -> None:
+        # uvicorn ends with SystemExit when it cannot bind.
+        with contextlib.suppress(SystemExit):
+            await self._server.serve()
+
+    async def stop(self) -> None:
+        """Finish the requests under way and stop."""
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task

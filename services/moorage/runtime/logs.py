@@ -1,0 +1,77 @@
+"""Structured logs: JSON for machines, coloured lines for a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import orjson
+import structlog
+
+from moorage.runtime.settings import Settings
+from moorage_schemas.envelope import Meta
+
+_QUIET = ("aiokafka", "faststream", "uvicorn", "asyncio")
+
+
+def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
+    """Set up structlog and the standard library's logging for this process.
+
+    Args:
+        settings: the format and the lowest level.
+        stream: where to; standard error when None.
+    """
+    out = stream or sys.stderr
+    level = getattr(logging, settings.log_level.upper())
+    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not out.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer(serializer=_json)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+    )
+    errors = [structlog.processors.format_exc_info] if as_json else []
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.PositionalArgumentsFormatter(), *errors, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *errors, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _QUIET:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+        # Kafka's clients tell of every passing trouble, which the runtime tells of itself when it matters.
+        logger.setLevel(level if settings.log_level == "debug" else logging.WARNING)
+    if settings.log_level != "debug":
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
+    """Bind an event to every line that is logged inside: its id, correlation and target."""
+    with structlog.contextvars.bound_contextvars(
+        event_id=meta.id, correlation=meta.correlation, target=target or meta.subject, **more
+    ):
+        yield
+
+
+def _json(document: Any, **options: Any) -> str:
+    return orjson.dumps(document, default=options.get("default", str)).decode()

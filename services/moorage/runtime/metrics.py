@@ -1,0 +1,51 @@
+"""Prometheus metrics of the runtime."""
+
+from __future__ import annotations
+
+import contextlib
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_LATENCIES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+
+LAG = Gauge("moorage_lag_records", "Records that wait to be processed", ["service", "partition"])
+RESTORE_PROGRESS = Gauge(
+    "moorage_restore_progress", "How far a partition's state is restored, 0 to 1", ["service", "partition"]
+)
+OWNED = Gauge("moorage_partitions_owned", "Partitions that this process owns", ["service"])
+BATCH_SECONDS = Histogram(
+    "moorage_batch_seconds",
+    "Seconds from taking a batch to its commit",
+    ["service"],
+    buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+)
+BATCH_RECORDS = Histogram(
+    "moorage_batch_records", "Records in a batch", ["service"], buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+)
+RECORDS = Counter("moorage_records_total", "Records processed", ["service", "topic"])
+EMITTED = Counter("moorage_events_emitted_total", "Events written", ["service", "topic"])
+DECISION_SECONDS = Histogram(
+    "moorage_decision_latency_seconds",
+    "Seconds from a report's making to the decision that it led to",
+    ["service", "topic"],
+    buckets=_LATENCIES,
+)
+TIMER_LATENESS = Histogram(
+    "moorage_timer_lateness_seconds", "Seconds from a deadline to its firing", ["service"], buckets=_LATENCIES
+)
+DEAD_LETTERS = Counter("moorage_dead_letters_total", "Records refused", ["service", "reason"])
+REPAIRS = Counter("moorage_reconciler_repairs_total", "Events that the reconciler had to write", ["service"])
+REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer group", ["service"])
+COMMITTED = Counter("moorage_transactions_committed_total", "Transactions committed", ["service"])
+ABORTED = Counter("moorage_transactions_aborted_total", "Transactions given up or of unknown outcome", ["service"])
+RESTARTS = Counter("moorage_partition_restarts_total", "Times that a partition started afresh", ["service", "why"])
+TABLE_RECORDS_SKIPPED = Counter(
+    "moorage_table_records_skipped_total", "Table records that could not be folded in", ["service"]
+)
+
+
+def forget_partition(service: str, partition: int) -> None:
+    """Take the gauges of a partition away that this process no longer owns."""
+    for gauge in (LAG, RESTORE_PROGRESS):
+        with contextlib.suppress(KeyError):
+            gauge.remove(service, str(partition))

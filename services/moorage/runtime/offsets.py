@@ -1,0 +1,86 @@
+"""Asks Kafka for the ends of partitions, and for who is in a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.errors import for_code
+
+from moorage.runtime import kafka
+from moorage.runtime.settings import Settings
+
+_FRESH = 0.5  # seconds that an answer about a group is used again
+
+
+class Offsets:
+    """Begin and end offsets, and group membership, for one service in this process.
+
+    The end of a partition is its high watermark, not the last stable offset: another service's open transaction must
+    not hide one's own latest records, so a reader waits for that transaction instead.
+    """
+
+    def __init__(self, settings: Settings, *, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._consumer: AIOKafkaConsumer | None = None
+        self._admin: AIOKafkaAdminClient | None = None
+        self._lock = asyncio.Lock()
+        self._members: tuple[float, str, dict[str, set[tuple[str, int]]]] | None = None
+
+    async def start(self) -> None:
+        """Connect."""
+        self._consumer = kafka.table_consumer(self._settings, client_id=f"{self._name}-offsets", committed_only=False)
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            await self._consumer.stop()
+            self._consumer = None
+        if self._admin is not None:
+            await self._admin.close()
+            self._admin = None
+
+    async def begin(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return dict(await self._asking().beginning_offsets(list(partitions)))
+
+    async def end(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermark of each partition: the offset that the next record will have."""
+        return dict(await self._asking().end_offsets(list(partitions)))
+
+    async def is_member(self, group: str, client_id: str, partition: TopicPartition) -> bool:
+        """Whether the group's coordinator says that the member of this client holds the partition now."""
+        async with self._lock:
+            now = asyncio.get_running_loop().time()
+            if self._members is None or self._members[0] < now - _FRESH or self._members[1] != group:
+                self._members = (now, group, await self._describe(group))
+        held = self._members[2].get(client_id, set())
+        return (partition.topic, partition.partition) in held
+
+    async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
+        """What each client of a stable group holds; empty while the group rebalances."""
+        if self._admin is None:
+            admin = kafka.admin_client(self._settings, client_id=f"{self._name}-members")
+            await admin.start()
+            self._admin = admin
+        held: dict[str, set[tuple[str, int]]] = {}
+        for response in await self._admin.describe_consumer_groups([group]):
+            for code, _, state, _, _, members, *_ in response.groups:
+                if code:
+                    raise for_code(code)(group)
+                if state != "Stable":
+                    return {}
+                for _, client, _, _, assignment in members:
+                    decoded = ConsumerProtocol.ASSIGNMENT.decode(assignment)
+                    held[client] = {(tp.topic, tp.partition) for tp in decoded.partitions()}
+        return held
+
+    def _asking(self) -> AIOKafkaConsumer:
+        if self._consumer is None:
+            raise RuntimeError("the offsets client was not started")
+        return self._consumer

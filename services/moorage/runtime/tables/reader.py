@@ -1,0 +1,217 @@
+"""Reads many partitions with one consumer: up to an offset (restoring) or for ever (following).
+
+Each partition has its own position here, so that partitions come and go, and the consumer itself can be
+replaced after an error, without a record lost or read twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from moorage.runtime import kafka
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+Sink = Callable[[Sequence[Any]], None]
+"""Takes consumed records of one partition, in order; must not block."""
+
+_CHUNK = 2000  # records that are taken before other tasks get their turn
+_POLL_MS = 100  # a read that ends in a transaction's marker brings no records, so positions are looked at this often
+_BACKOFF = 0.5  # seconds before a failed consumer is replaced
+
+
+@dataclass(eq=False)
+class Tail:
+    """One partition that is read."""
+
+    tp: TopicPartition
+    sink: Sink
+    position: int
+    """The next offset to read."""
+
+    limit: int | None
+    """The first offset that is not wanted; None to follow for ever."""
+
+    waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Nothing more is wanted, for now."""
+        return self.limit is not None and self.position >= self.limit
+
+
+class TableReader:
+    """A consumer without a group that reads the partitions it is told to, read_committed."""
+
+    def __init__(self, settings: Settings, *, client_id: str) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._by_partition: dict[TopicPartition, Tail] = {}
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin reading whatever is added."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"{self._client_id}-reader")
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self.remove(list(self._by_partition))
+
+    def add(self, tp: TopicPartition, position: int, sink: Sink, *, limit: int | None = None) -> Tail:
+        """Read a partition from a position on, up to a limit when there is one, in place of an earlier tail of it."""
+        self.remove([tp])
+        tail = Tail(tp, sink, position, limit)
+        self._by_partition[tp] = tail
+        self._changed.set()
+        return tail
+
+    def extend(self, tail: Tail, limit: int | None) -> None:
+        """Move a tail's limit on; None follows for ever."""
+        tail.limit = limit
+        self._changed.set()
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading partitions; who still waits for them gets `StartAfresh`."""
+        for tp in partitions:
+            tail = self._by_partition.pop(tp, None)
+            if tail is not None:
+                self._changed.set()
+                for _, waiter in tail.waiters:
+                    if not waiter.done():
+                        waiter.set_exception(StartAfresh("the table is no longer read"))
+                tail.waiters.clear()
+
+    async def reached(self, tail: Tail, offset: int) -> None:
+        """Wait until everything below an offset has been given to the tail's sink.
+
+        Raises:
+            StartAfresh: the tail was removed meanwhile.
+        """
+        if tail.position >= offset:
+            return
+        if self._by_partition.get(tail.tp) is not tail:
+            raise StartAfresh("the table is no longer read")
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        tail.waiters.append((offset, waiter))
+        self._changed.set()
+        await waiter
+
+    async def _run(self) -> None:
+        while True:
+            if not self._wanted():
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            consumer = kafka.table_consumer(self._settings, client_id=self._client_id)
+            try:
+                await consumer.start()
+                await self._read(consumer)
+            except KafkaError as error:
+                log.warning("tables.reader_failed", client=self._client_id, error=repr(error))
+            finally:
+                with contextlib.suppress(KafkaError):
+                    await consumer.stop()
+            await asyncio.sleep(_BACKOFF)
+
+    def _wanted(self) -> dict[TopicPartition, Tail]:
+        return {tp: tail for tp, tail in self._by_partition.items() if not tail.done}
+
+    async def _read(self, consumer: AIOKafkaConsumer) -> None:
+        reading: dict[TopicPartition, Tail] = {}
+        idle: set[TopicPartition] = set()
+        while True:
+            self._changed.clear()
+            wanted = self._wanted()
+            if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
+                # A new assignment interrupts all fetches, so tails that are only announced come in with it.
+                reading, idle = dict(self._by_partition), set()
+                consumer.assign(list(reading))
+                for tp, tail in reading.items():
+                    consumer.seek(tp, tail.position)
+            self._pause_idle(consumer, reading, idle)
+            if not wanted:
+                await self._changed.wait()
+                continue
+            batches = await self._poll(consumer)
+            for tp, records in batches.items():
+                tail = reading[tp]
+                if self._by_partition.get(tp) is tail and not tail.done:
+                    self._take(tail, records)
+            for tp, tail in reading.items():
+                if self._by_partition.get(tp) is tail and not tail.done and (tail.waiters or tail.limit is not None):
+                    # Past a transaction's markers there are no records, only a position.
+                    tail.position = max(tail.position, await consumer.position(tp))
+                self._wake(tail)
+            await asyncio.sleep(0)
+
+    def _pause_idle(
+        self, consumer: AIOKafkaConsumer, reading: dict[TopicPartition, Tail], idle: set[TopicPartition]
+    ) -> None:
+        """Fetch what is wanted now, and nothing else of what is assigned."""
+        for tp, tail in reading.items():
+            if self._by_partition.get(tp) is not tail or tail.done:
+                if tp not in idle:
+                    consumer.pause(tp)
+                    idle.add(tp)
+            elif tp in idle:
+                consumer.seek(tp, tail.position)
+                consumer.resume(tp)
+                idle.discard(tp)
+
+    async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
+        """Records, or nothing after a while or when the set of partitions changes."""
+        polled = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS, max_records=_CHUNK))
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
+            if polled.done():
+                return dict(polled.result())
+            # It waits for records and has taken none yet, so none are lost.
+            polled.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await polled
+            return {}
+        finally:
+            changed.cancel()
+            if not polled.done():
+                polled.cancel()
+
+    @staticmethod
+    def _take(tail: Tail, records: list[Any]) -> None:
+        wanted = [record for record in records if record.offset >= tail.position]
+        if tail.limit is not None and wanted and wanted[-1].offset >= tail.limit:
+            wanted = [record for record in wanted if record.offset < tail.limit]
+            tail.position = tail.limit
+        if wanted:
+            tail.position = max(tail.position, wanted[-1].offset + 1)
+            tail.sink(wanted)
+
+    @staticmethod
+    def _wake(tail: Tail) -> None:
+        if not tail.waiters:
+            return
+        still = []
+        for offset, waiter in tail.waiters:
+            if tail.position >= offset:
+                if not waiter.done():
+                    waiter.set_result(None)
+            elif not waiter.done():
+                still.append((offset, waiter))
+        tail.waiters = still

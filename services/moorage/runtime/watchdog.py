@@ -1,0 +1,149 @@
+"""Ends the process when there is work and no progress.
+
+Two things are watched: each owner's progress, from inside the event loop, and the event loop itself, from a thread.
+While Kafka does not answer, a much longer limit holds, for nothing would be gained by starting again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from moorage.runtime.errors import EXIT_STUCK
+from moorage.runtime.worker import Worker
+
+log = structlog.get_logger(__name__)
+
+OUTAGE_FACTOR = 10
+"""How much longer the limit is while Kafka does not answer."""
+
+_LOOKS = 12  # looks within the limit
+
+
+@dataclass
+class _Seen:
+    """What was seen of one owner, or of a worker that has not got its share."""
+
+    item: Any
+    moves: int
+    answered: float = 0.0
+    """Seconds without progress while Kafka answered."""
+
+    silent: float = 0.0
+    """Seconds without progress while it did not."""
+
+
+class Watchdog:
+    """Watches workers.
+
+    Args:
+        workers: what is watched.
+        limit: seconds of work without progress that are too long.
+        kafka_answers: asks whether Kafka answers, within a few seconds.
+        end: ends the process; told why.
+    """
+
+    def __init__(
+        self,
+        workers: Sequence[Worker[Any]],
+        *,
+        limit: float,
+        kafka_answers: Callable[[], Awaitable[bool]],
+        end: Callable[[str], None] | None = None,
+    ) -> None:
+        self._workers = workers
+        self._limit = limit
+        self._answers = kafka_answers
+        self._end = end or end_process
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._stop = threading.Event()
+        self._beat = time.monotonic()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._task = asyncio.create_task(self._watch(), name="watchdog")
+        threading.Thread(target=self._watch_loop, name="moorage-watchdog", daemon=True).start()
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        self._stop.set()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _watch(self) -> None:
+        pause = self._limit / _LOOKS
+        while True:
+            self._beat = time.monotonic()
+            await asyncio.sleep(pause)
+            self._beat = time.monotonic()
+            await self.look(pause)
+
+    async def look(self, seconds: float) -> None:
+        """Look at every worker and owner once.
+
+        Args:
+            seconds: how long ago the last look was.
+        """
+        stuck = []
+        for worker in self._workers:
+            name = worker.service.name
+            items: list[tuple[str, Any, int]] = [(f"{name}, which is not in its group,", worker, 0)]
+            items += [
+                (
+                    f"{name} partition {partition} ({owner.phase.value}, {owner.waiting} records waiting)",
+                    owner,
+                    partition,
+                )
+                for partition, owner in worker.owners.items()
+            ]
+            for number, (what, item, partition) in enumerate(items):
+                place = (name, partition if number else -1)
+                # Owners wait for the global view, so its first reading is progress of theirs.
+                moves = item.moves + (worker.moves if number else 0)
+                seen = self._seen.get(place)
+                if seen is None or seen.item is not item or seen.moves != moves or item.idle:
+                    self._seen[place] = _Seen(item, moves)
+                else:
+                    stuck.append((what, seen))
+        if not stuck:
+            return
+        answers = await self._answers()
+        for what, seen in stuck:
+            if answers:
+                seen.answered += seconds
+            else:
+                seen.silent += seconds
+            if seen.answered >= self._limit or seen.answered + seen.silent >= OUTAGE_FACTOR * self._limit:
+                self._end(
+                    f"{what} made no progress for {seen.answered + seen.silent:.0f} s; "
+                    f"Kafka {'answers' if answers else 'does not answer'}"
+                )
+                return
+
+    def _watch_loop(self) -> None:
+        """A service that never returns would keep the event loop, and the look above, from running."""
+        while not self._stop.wait(min(1.0, self._limit / _LOOKS)):
+            still = time.monotonic() - self._beat - self._limit / _LOOKS
+            if still > self._limit + 10:  # asking Kafka takes some seconds of a look
+                self._end(f"the event loop has stood still for {still:.0f} s")
+                return
+
+
+def end_process(why: str) -> None:
+    """Log and end the process at once: what is stuck would not stop in order."""
+    log.critical("watchdog.ends_process", why=why, exit_code=EXIT_STUCK)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(EXIT_STUCK)

@@ -1,0 +1,112 @@
+"""The service timer. It knows nothing of what its timers are for.
+
+Consumes:
+    `timers`: set, move, cancel (an upsert without deadline) and forget (a tombstone).
+Keeps:
+    The timers (source table `timers`) and which generation of each has fired (changelog `timer-fired`), in a heap.
+Emits:
+    `timer-fired`: at or after the deadline, never before, once for each generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from moorage.core.timing import DueTimer, TimerTable
+from moorage.runtime.service import Emit, Input, Service
+from moorage.runtime.settings import Settings
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
+
+
+@dataclass(slots=True)
+class State:
+    """One partition."""
+
+    table: TimerTable = field(default_factory=TimerTable)
+    restored: bool = False
+    """Whether work has begun, so that what is unknown by now is gone."""
+
+
+class TimerService(Service[State]):
+    """Deadlines in, what has come due out."""
+
+    name: ClassVar[str] = "timer"
+    sources: ClassVar[tuple[Topic, ...]] = (TIMERS,)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({TIMERS})
+    changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)
+
+    def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
+        """An empty state for a partition."""
+        return State()
+
+    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in a timer, or that one has fired."""
+        if topic is TIMERS:
+            if isinstance(event, SetTimer):
+                state.table.set(event)
+            else:
+                state.table.remove(key)
+        elif isinstance(event, TimerFired):
+            state.table.fired(event)
+
+    def process(
+        self,
+        state: State,
+        batch: Sequence[Input],
+        now: datetime,  # noqa: ARG002 - what is due is for `wake`
+        *,
+        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+    ) -> list[Emit]:
+        """Fold the timers in; what is due comes with `wake`, which follows at once."""
+        self._begin(state)
+        for record in batch:
+            self.apply(state, record.topic, record.key, record.event)
+        return []
+
+    def wake(self, state: State, now: datetime) -> list[Emit]:
+        """Fire what has come due."""
+        self._begin(state)
+        return [self._fire(state, due, now) for due in state.table.due(now)]
+
+    def next_wake(self, state: State) -> datetime | None:
+        """The earliest deadline."""
+        return state.table.next_deadline()
+
+    def _begin(self, state: State) -> None:
+        if not state.restored:
+            state.table.forget_orphans()
+            state.restored = True
+
+    def _fire(self, state: State, due: DueTimer, now: datetime) -> Emit:
+        timer = due.timer
+        event = TimerFired(
+            id=timer.id,
+            target=timer.target,
+            owner=timer.owner,
+            generation=timer.generation,
+            deadline=due.deadline,
+            fired_time=now,
+            subject=timer.subject,
+        )
+        self.apply(state, TIMER_FIRED, timer.id, event)
+        # The record that set the timer may be long gone from memory, so what caused this is named by the timer itself.
+        cause = Meta(
+            id=event_id("timer", timer.id, timer.generation),
+            source=f"moorage/{timer.owner}",
+            type=TIMERS.event_type,
+            time=due.deadline,
+            subject=timer.id,
+            correlation_id=timer.correlation_id,
+        )
+        return Emit(TIMER_FIRED, timer.id, timer.target.key, event, cause)
+
+
+def service(settings: Settings) -> TimerService:  # noqa: ARG001 - every service is made alike
+    """The service, for the command line to run."""
+    return TimerService()

@@ -1,0 +1,138 @@
+"""Ask the oracle for the answers to seeded random requests, and write them beside the other vectors.
+
+Run by hand when operations or edge cases are added; the tests read what is committed::
+
+    MOORAGE_ORACLE=path/to/oracle python tests/conformance/generate_vectors.py
+
+`MOORAGE_ORACLE` names the built program or the folder that holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Request = dict[str, Any]
+
+SEED = 20260102
+VECTORS = Path(__file__).parent / "vectors"
+KEYS = ("a", "b", "example.com/c", "node.kubernetes.io/not-ready")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "Bogus", "")
+OPERATORS = ("", "Equal", "Exists", "Gt", "Lt", "exists", "Bogus")
+VALUES = ("", "x", "7", "-7", "0", "-0", "+7", "007", "9223372036854775807", "9223372036854775808", "-", "x_", "é")
+ODD_KEYS = (
+    *KEYS,
+    "",
+    "/",
+    "a/",
+    "/a",
+    "a/b/c",
+    "A_/b",
+    "-",
+    "k" * 63,
+    "k" * 64,
+    f"{'p' * 253}/k",
+    f"{'p' * 254}/k",
+    "ü",
+    "a b",
+)
+SECONDS = (0, -1, 1, 30, 300, 9223372036, 9223372037, 18446744074, 9223372036854775807, -9223372036854775808)
+TIMES = ("2026-01-01T00:00:00Z", "2025-12-31T23:59:59.75+01:00", "2026-01-01T00:00:01.5Z", None)
+
+
+def taint(rng: random.Random, *, timed: bool = True) -> Request:
+    made: Request = {"key": rng.choice(KEYS), "effect": rng.choice(EFFECTS[:4])}
+    if rng.random() < 0.6:
+        made["value"] = rng.choice(VALUES)
+    if timed and rng.random() < 0.5:
+        made["timeAdded"] = rng.choice(TIMES)
+    return made
+
+
+def toleration(rng: random.Random, keys: tuple[str, ...] = KEYS) -> Request:
+    made: Request = {}
+    if rng.random() < 0.8:
+        made["key"] = rng.choice(keys)
+    if rng.random() < 0.8:
+        made["operator"] = rng.choice(OPERATORS)
+    if rng.random() < 0.5:
+        made["value"] = rng.choice(VALUES)
+    if rng.random() < 0.6:
+        made["effect"] = rng.choice(EFFECTS)
+    if rng.random() < 0.4:
+        made["tolerationSeconds"] = rng.choice(SECONDS)
+    return made
+
+
+def some(rng: random.Random, make: Callable[[], Request], most: int) -> list[Request]:
+    return [make() for _ in range(rng.randint(0, most))]
+
+
+def normalize(rng: random.Random) -> Request:
+    high = rng.choice((1, 3, 10, 1000, 2**40, 2**62))
+    low = rng.choice((0, 0, 0, -high))
+    return {"op": "normalize", "scores": [rng.randint(low, high) for _ in range(rng.randint(0, 8))]}
+
+
+def set_taints(rng: random.Random) -> Request:
+    request: Request = {"op": "set_taints", "taints": some(rng, lambda: taint(rng), 5)}
+    request["add"] = some(rng, lambda: taint(rng), 3)
+    request["remove"] = some(rng, lambda: taint(rng, timed=False) | rng.choice(({}, {"effect": ""})), 3)
+    return request
+
+
+def edges(rng: random.Random) -> Request:
+    comparison = rng.random() < 0.6
+    op = rng.choice(("tolerates", "filter", "evict", "validate", "parse_taints"))
+    if op == "tolerates":
+        return {"op": op, "comparisonOperators": comparison, "toleration": toleration(rng), "taint": taint(rng)}
+    if op == "validate":
+        made = some(rng, lambda: toleration(rng, ODD_KEYS), 3)
+        return {"op": op, "comparisonOperators": comparison, "tolerations": made}
+    if op == "parse_taints":
+        return {"op": op, "spec": [spec(rng) for _ in range(rng.randint(0, 3))]}
+    # Mostly tolerant, else nearly every answer would be the same.
+    tolerations = some(rng, lambda: toleration(rng), 3)
+    if rng.random() < 0.5:
+        tolerations.append({"operator": "Exists", "tolerationSeconds": rng.choice(SECONDS)})
+    return {
+        "op": op,
+        "comparisonOperators": comparison,
+        "taints": some(rng, lambda: taint(rng), 4),
+        "tolerations": tolerations,
+    }
+
+
+def spec(rng: random.Random) -> str:
+    value = rng.choice(("", "=", f"={rng.choice(VALUES)}", f"={rng.choice(VALUES)}"))
+    effect = rng.choice(("", *(f":{effect}" for effect in EFFECTS)))
+    return rng.choice(ODD_KEYS) + value + effect + rng.choice(("", "", "-"))
+
+
+def main() -> int:
+    path = Path(os.environ.get("MOORAGE_ORACLE", ""))
+    program = path / "oracle" if path.is_dir() else path
+    if not program.is_file():
+        sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(path)!r}: must name the built oracle\n")
+        return 2
+    for name, make, count in (("normalize", normalize, 200), ("set_taints", set_taints, 300), ("edges", edges, 500)):
+        rng = random.Random(f"{SEED}-{name}")  # noqa: S311 - seeded test data
+        requests = [make(rng) for _ in range(count)]
+        lines = "".join(json.dumps(request) + "\n" for request in requests)
+        done = subprocess.run([str(program)], input=lines, capture_output=True, text=True, check=True)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        with (VECTORS / f"{name}.jsonl").open("w", encoding="utf-8") as out:
+            for i, (request, answer) in enumerate(zip(requests, answers, strict=True)):
+                record = {"id": f"{name}-{i:03}", "request": request, "expect": answer}
+                out.write(json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,236 @@
+"""`eval` against the answers of the real upstream code; see `generate_vectors.py` for where they come from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.core.deviations import Deviation
+from moorage.core.evaluating import OPERATIONS, evaluate
+
+VECTORS = Path(__file__).parent / "vectors"
+# The oracle's own folder, where it stands beside the project: new vectors there are noticed here.
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "vectors"
+
+Vector = dict[str, Any]
+
+
+def read(folder: Path) -> list[Vector]:
+    """The vectors of a folder whose operation is there."""
+    found = []
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            found += [vector for line in lines if (vector := json.loads(line))["request"].get("op") in OPERATIONS]
+    return found
+
+
+COMMITTED = read(VECTORS)
+
+
+def wrong(vectors: list[Vector]) -> list[str]:
+    out = []
+    for vector in vectors:
+        answer = evaluate(vector["request"] | {"id": vector["id"]}, as_upstream=True)
+        if answer != vector["expect"] | {"id": vector["id"]}:
+            out.append(f"{vector['id']}: {vector['request']}\n  expected {vector['expect']}\n  answered {answer}")
+    return out
+
+
+def test_every_operation_has_many_vectors() -> None:
+    counts = Counter(vector["request"]["op"] for vector in COMMITTED)
+    assert set(counts) == set(OPERATIONS)
+    assert min(counts.values()) >= 150, counts
+
+
+def test_as_upstream_answers_every_committed_vector() -> None:
+    assert wrong(COMMITTED) == []
+
+
+def test_as_upstream_answers_the_vectors_beside_the_project() -> None:
+    # Where the oracle is not beside the project this holds the committed copies again, and nothing is left out.
+    vectors = read(SHARED) or COMMITTED
+    assert len(vectors) >= 1000
+    assert wrong(vectors) == []
+
+
+def tolerations(request: Vector) -> list[Vector]:
+    return [*request.get("tolerations", []), *([request["toleration"]] if "toleration" in request else [])]
+
+
+def taints(request: Vector) -> list[Vector]:
+    return [*request.get("taints", []), *([request["taint"]] if "taint" in request else [])]
+
+
+def long_key(request: Vector) -> bool:
+    named = [t.get("key", "") for t in tolerations(request)]
+    named += [spec.partition("=")[0].partition(":")[0] for spec in request.get("spec", [])]
+    return any(len(key) > 253 for key in named)
+
+
+def added_twice(request: Vector) -> bool:
+    counts = Counter((t["key"], t["effect"]) for t in request.get("add", []))
+    return any(count > 1 for count in counts.values())
+
+
+# For each deviation, the requests whose answers it may change.
+MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
+    Deviation.EMPTY_KEY_NEEDS_EXISTS: lambda r: any(
+        not t.get("key") and t.get("operator") != "Exists" for t in tolerations(r)
+    ),
+    Deviation.EXISTS_TAKES_NO_VALUE: lambda r: any(
+        t.get("operator") == "Exists" and t.get("value") for t in tolerations(r)
+    ),
+    Deviation.COMPARISON_OPERATORS_ON: lambda r: (
+        (r.get("comparisonOperators") is None or r["op"] == "evict")
+        and any(t.get("operator") in {"Gt", "Lt"} for t in tolerations(r))
+    ),
+    Deviation.DEADLINE_FROM_TIME_ADDED: lambda r: (
+        any(t.get("timeAdded") for t in taints(r)) and any("tolerationSeconds" in t for t in tolerations(r))
+    ),
+    Deviation.SECONDS_DO_NOT_OVERFLOW: lambda r: (
+        any(abs(s) >= 2**55 for s in r.get("scores", []))
+        or any(t.get("tolerationSeconds", 0) > 2**33 for t in tolerations(r))
+    ),
+    Deviation.SECONDS_WITH_ANY_EFFECT: lambda r: any(
+        "tolerationSeconds" in t and t.get("effect") != "NoExecute" for t in tolerations(r)
+    ),
+    Deviation.KEY_LENGTH: long_key,
+    Deviation.WORDS_OF_TODAY: lambda r: any(spec.count("/") > 1 or len(spec) > 63 for spec in r.get("spec", [])),
+    Deviation.REMOVE_BY_KEY: lambda r: any(not t.get("effect") for t in r.get("remove", [])),
+    Deviation.ADD_ONCE: added_twice,
+    Deviation.OVERWRITE: lambda r: bool(r.get("overwrite")),
+    Deviation.TIME_KEEPS_FRACTION: lambda r: any("." in (t.get("timeAdded") or "") for t in taints(r)),
+    Deviation.CLEAR_ERRORS: lambda r: "error" in evaluate(r, as_upstream=False) and r["op"] != "parse_taints",
+}
+
+
+def test_every_deviation_says_where_it_may_show() -> None:
+    assert set(MAY_SHOW) == set(Deviation)
+
+
+@pytest.mark.parametrize("vector", [pytest.param(v, id=v["id"]) for v in COMMITTED])
+def test_as_documented_differs_by_named_deviations_only(vector: Vector) -> None:
+    request = vector["request"]
+    if evaluate(request, as_upstream=False) == vector["expect"]:
+        return
+    named = [d.slug for d in Deviation if request["op"] in d.operations and MAY_SHOW[d](request)]
+    assert named, f"no deviation explains the answer to {request}"
+
+
+SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
+    # deviation: request, part of upstream's answer, part of ours
+    Deviation.EMPTY_KEY_NEEDS_EXISTS: (
+        {"op": "tolerates", "toleration": {"value": "x"}, "taint": {"key": "a", "value": "x", "effect": "NoExecute"}},
+        {"tolerates": True},
+        {"tolerates": False},
+    ),
+    Deviation.EXISTS_TAKES_NO_VALUE: (
+        {
+            "op": "tolerates",
+            "toleration": {"key": "a", "operator": "Exists", "value": "x"},
+            "taint": {"key": "a", "effect": "NoExecute"},
+        },
+        {"tolerates": True},
+        {"tolerates": False},
+    ),
+    Deviation.COMPARISON_OPERATORS_ON: (
+        {
+            "op": "evict",
+            "comparisonOperators": True,
+            "taints": [{"key": "a", "value": "5", "effect": "NoExecute"}],
+            "tolerations": [{"key": "a", "operator": "Gt", "value": "3"}],
+        },
+        {"evict": "now"},
+        {"evict": "never"},
+    ),
+    Deviation.DEADLINE_FROM_TIME_ADDED: (
+        {
+            "op": "evict",
+            "taints": [
+                {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+                {"key": "b", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:30Z"},
+            ],
+            "tolerations": [
+                {"key": "a", "operator": "Exists", "tolerationSeconds": 20},
+                {"key": "b", "operator": "Exists", "tolerationSeconds": 10},
+            ],
+        },
+        {"seconds": 10},
+        {"seconds": 20, "deadline": "2026-01-01T00:00:20Z"},
+    ),
+    Deviation.SECONDS_DO_NOT_OVERFLOW: (
+        {
+            "op": "evict",
+            "taints": [{"key": "a", "effect": "NoExecute"}],
+            "tolerations": [{"operator": "Exists", "tolerationSeconds": 18446744074}],
+        },
+        {"seconds": 0},
+        {"seconds": 18446744074},
+    ),
+    Deviation.SECONDS_WITH_ANY_EFFECT: (
+        {"op": "validate", "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 5}]},
+        {"valid": False},
+        {"valid": True},
+    ),
+    Deviation.KEY_LENGTH: (
+        {"op": "validate", "tolerations": [{"key": f"{'p' * 253}/k", "operator": "Exists"}]},
+        {"valid": True},
+        {"valid": False},
+    ),
+    Deviation.WORDS_OF_TODAY: (
+        {"op": "parse_taints", "spec": [f"{'k' * 64}:NoExecute"]},
+        {"error": f"invalid taint spec: {'k' * 64}:NoExecute, name part must be no more than 63 characters"},
+        {"error": f"invalid taint spec: {'k' * 64}:NoExecute, name part must be no more than 63 bytes"},
+    ),
+    Deviation.REMOVE_BY_KEY: (
+        {"op": "set_taints", "taints": [{"key": "a", "effect": "NoExecute"}], "remove": [{"key": "a"}]},
+        {"taints": [{"key": "a", "effect": "NoExecute"}]},
+        {"taints": []},
+    ),
+    Deviation.ADD_ONCE: (
+        {
+            "op": "set_taints",
+            "add": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoExecute", "value": "x"}],
+        },
+        {
+            "taints": [
+                {"key": "a", "effect": "NoExecute", "timeAdded": "NOW"},
+                {"key": "a", "effect": "NoExecute", "timeAdded": "NOW", "value": "x"},
+            ]
+        },
+        {"taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "NOW"}]},
+    ),
+    Deviation.OVERWRITE: (
+        {
+            "op": "set_taints",
+            "overwrite": True,
+            "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}],
+            "add": [{"key": "a", "effect": "NoExecute", "value": "x"}],
+        },
+        {"taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]},
+        {"taints": [{"key": "a", "effect": "NoExecute", "value": "x", "timeAdded": "NOW"}]},
+    ),
+    Deviation.TIME_KEEPS_FRACTION: (
+        {"op": "set_taints", "taints": [{"key": "a", "effect": "x", "timeAdded": "2026-01-01T00:00:00.5Z"}]},
+        {"taints": [{"key": "a", "effect": "x", "timeAdded": "2026-01-01T00:00:00Z"}]},
+        {"taints": [{"key": "a", "effect": "x", "timeAdded": "2026-01-01T00:00:00.500000Z"}]},
+    ),
+    Deviation.CLEAR_ERRORS: (
+        {"op": "normalize", "score": [1]},
+        {"scores": []},
+        {"error": "score: Forbidden: unknown field; known fields: id, op, unstable, scores"},
+    ),
+}
+
+
+@pytest.mark.parametrize("deviation", Deviation, ids=lambda d: d.slug)
+def test_each_deviation_shows_in_a_case(deviation: Deviation) -> None:
+    request, upstream, ours = SHOWN[deviation]
+    assert request["op"] in deviation.operations
+    assert evaluate(request, as_upstream=True).items() >= upstream.items()
+    assert evaluate(request, as_upstream=False).items() >= ours.items()

@@ -1,0 +1,100 @@
+"""What all tests share: the broker of the run, names for its topics, brokers of a test's own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from tests.brokers import (
+    Broker,
+    BrokerMissingError,
+    Choice,
+    DockerBroker,
+    EmbeddedBroker,
+    ExternalBroker,
+    choose,
+)
+
+# Unique among the runs that may share one cluster: a process id alone is the same in every container.
+RUN = f"t{os.getpid()}-{int(time.time()):x}"
+_CHOICE = pytest.StashKey[Choice]()
+_NOTES: list[str] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        config.stash[_CHOICE] = choose()
+    except BrokerMissingError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    choice = config.stash[_CHOICE]
+    return f"kafka: {choice.kind or 'MISSING'} ({choice.why})"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for note in _NOTES:
+        terminalreporter.write_line(f"kafka: {note}", yellow=True)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    """The broker of the run, which all tests share: use `topic_prefix`, and do not stop it."""
+    choice = request.config.stash[_CHOICE]
+    if choice.kind is None:
+        raise BrokerMissingError(choice.why)
+    started: Broker
+    if choice.kind == "external":
+        started = ExternalBroker(os.environ["MOORAGE_BOOTSTRAP_SERVERS"], RUN)
+        await started.start()
+    elif choice.kind == "docker":
+        started = await _docker_or_embedded(choice, tmp_path_factory)
+    else:
+        started = EmbeddedBroker(tmp_path_factory.mktemp("kafka"))
+        await started.start()
+    try:
+        yield started
+    finally:
+        await started.close()
+
+
+async def _docker_or_embedded(choice: Choice, folders: pytest.TempPathFactory) -> Broker:
+    """Start the container; where nobody insisted on it and it does not start, say so and take the embedded one."""
+    container = DockerBroker()
+    try:
+        await container.start()
+    except Exception as error:
+        await container.close()
+        if choice.named:
+            raise
+        _NOTES.append(f"the embedded broker was used, for the container did not start: {error}")
+        embedded = EmbeddedBroker(folders.mktemp("kafka"))
+        await embedded.start()
+        return embedded
+    return container
+
+
+_counter = itertools.count(1)
+
+
+@pytest.fixture
+def topic_prefix() -> str:
+    """Begins the names of a test's own topics, groups and transactional ids, so that one broker serves all tests."""
+    return f"{RUN}-{next(_counter)}-"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
+    """An embedded broker of the test's own, running, to be stopped, killed and paused at will."""
+    own = EmbeddedBroker(tmp_path / "kafka")
+    await own.start()
+    try:
+        yield own
+    finally:
+        await own.close()

@@ -1,0 +1,148 @@
+"""Reports: what is refused, which of several counts, and what a condition is then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from moorage.core.reports import (
+    Accepted,
+    Duplicate,
+    Refusal,
+    Stale,
+    Verdict,
+    check_key,
+    check_size,
+    check_time,
+    judge,
+    newer_condition,
+    unknown_target,
+)
+from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.refs import TargetKind, TargetRef
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+TARGET = TargetRef(kind=TargetKind.NODE, name="n1")
+
+
+def report(status: str = "False", seconds: float = 0, **fields: Any) -> ConditionReported:
+    return ConditionReported(
+        target=TARGET,
+        type="Ready",
+        status=ConditionStatus(status),
+        observed_time=T0 + timedelta(seconds=seconds),
+        **fields,
+    )
+
+
+def decide(
+    one: ConditionReported, known: ConditionChanged | None = None, *, report_id: str = "r1", uid: str = "u1"
+) -> Verdict:
+    return judge(one, report_id=report_id, source="probe", target_uid=uid, known=known)
+
+
+def accepted(verdict: Verdict) -> ConditionChanged:
+    assert isinstance(verdict, Accepted)
+    return verdict.condition
+
+
+def test_the_first_report_is_the_condition() -> None:
+    condition = accepted(decide(report("False", reason="Kubelet", message="down")))
+    assert condition.generation == 1
+    assert condition.status is ConditionStatus.FALSE
+    assert (condition.reason, condition.message, condition.source) == ("Kubelet", "down", "probe")
+    assert condition.last_transition_time == condition.last_heartbeat_time == T0
+    assert (condition.report_id, condition.target_uid) == ("r1", "u1")
+
+
+def test_a_named_source_goes_before_the_envelopes() -> None:
+    assert accepted(decide(report(source="probe/disk"))).source == "probe/disk"
+
+
+def test_a_heartbeat_keeps_the_transition_time_and_takes_the_new_words() -> None:
+    first = accepted(decide(report("False")))
+    second = accepted(decide(report("False", 10, reason="Still"), first, report_id="r2"))
+    assert second.last_transition_time == T0
+    assert second.last_heartbeat_time == T0 + timedelta(seconds=10)
+    assert (second.generation, second.reason) == (2, "Still")
+
+
+def test_a_new_status_moves_the_transition_time() -> None:
+    first = accepted(decide(report("False")))
+    second = accepted(decide(report("True", 10), first, report_id="r2"))
+    assert second.last_transition_time == T0 + timedelta(seconds=10)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "report_id", "expected"),
+    [
+        (-0.000001, "r2", Stale()),
+        (-3600, "r1", Stale()),
+        (0, "r1", Duplicate()),
+    ],
+)
+def test_what_is_older_or_the_same_does_not_count(seconds: float, report_id: str, expected: Verdict) -> None:
+    first = accepted(decide(report("False")))
+    assert decide(report("True", seconds), first, report_id=report_id) == expected
+
+
+def test_of_two_with_one_time_the_later_record_wins() -> None:
+    first = accepted(decide(report("False")))
+    assert accepted(decide(report("True"), first, report_id="r2")).status is ConditionStatus.TRUE
+
+
+def test_an_earlier_targets_condition_counts_only_for_the_generation() -> None:
+    first = accepted(decide(report("False", 100)))
+    second = accepted(decide(report("False", 50), first, report_id="r1", uid="u2"))
+    assert second.generation == 2
+    assert second.last_transition_time == T0 + timedelta(seconds=50)
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"), [("", False), ("Node/n1", False), ("Node/n2", True), ("n1", True), ("Node/n1 ", True)]
+)
+def test_the_key_is_the_targets_or_empty(key: str, *, refused: bool) -> None:
+    refusal = check_key(key, TARGET.key)
+    assert (refusal is not None) is refused
+    if refusal is not None:
+        assert refusal.reason is RefusalReason.WRONG_KEY
+        assert refusal.message == f"key: invalid value {key!r}: must be empty or the target's key, Node/n1"
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(-1e6, False), (30, False), (30.000001, True)])
+def test_the_future_begins_after_the_skew(seconds: float, *, refused: bool) -> None:
+    refusal = check_time(report(seconds=seconds), T0, timedelta(seconds=30))
+    assert (refusal is not None) is refused
+    if refusal is not None:
+        assert refusal.reason is RefusalReason.FUTURE_TIME
+        assert refusal.message == (
+            "observedTime: invalid value '2026-01-01T00:00:30.000001Z': "
+            "must not be more than 30 s after the present, 2026-01-01T00:00:00Z"
+        )
+
+
+@pytest.mark.parametrize(("size", "refused"), [(0, False), (100, False), (101, True)])
+def test_the_size_has_a_limit(size: int, *, refused: bool) -> None:
+    refusal = check_size(size, 100)
+    expected = Refusal(
+        RefusalReason.TOO_LARGE, field="value", value=f"{size} bytes", rule="must have at most 100 bytes"
+    )
+    assert refusal == (expected if refused else None)
+
+
+def test_an_unknown_target_is_named() -> None:
+    refusal = unknown_target(report())
+    assert (refusal.reason, refusal.value) == (RefusalReason.UNKNOWN_TARGET, "Node/n1")
+
+
+def test_newer_is_a_higher_generation_or_another_target() -> None:
+    first = accepted(decide(report()))
+    second = accepted(decide(report("True", 1), first, report_id="r2"))
+    assert newer_condition(first, None)
+    assert newer_condition(second, first)
+    assert not newer_condition(first, second)
+    assert not newer_condition(second, second)
+    assert newer_condition(first.model_copy(update={"target_uid": "u2"}), second)

@@ -1,0 +1,153 @@
+"""Timers: due at or after their time, once for each generation, whatever order they come in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.core.timing import TimerTable
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.timer import SetTimer, TimerFired
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+TARGET = TargetRef(kind=TargetKind.NODE, name="n1")
+TICK = timedelta(microseconds=1)
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def timer(name: str, generation: int, seconds: float | None) -> SetTimer:
+    deadline = None if seconds is None else at(seconds)
+    return SetTimer(id=name, target=TARGET, owner="test", generation=generation, deadline=deadline)
+
+
+def fired(name: str, generation: int) -> TimerFired:
+    return TimerFired(id=name, target=TARGET, owner="test", generation=generation, deadline=T0, fired_time=T0)
+
+
+def due(table: TimerTable, seconds: float) -> list[tuple[str, int]]:
+    return [(found.timer.id, found.timer.generation) for found in table.due(at(seconds))]
+
+
+def test_it_is_due_at_its_deadline_and_not_a_microsecond_before() -> None:
+    table = TimerTable()
+    table.set(timer("a", 1, 5))
+    assert table.due(at(5) - TICK) == []
+    assert due(table, 5) == [("a", 1)]
+
+
+def test_it_stays_due_until_it_has_fired_and_then_is_over() -> None:
+    table = TimerTable()
+    table.set(timer("a", 1, 5))
+    assert due(table, 6) == due(table, 7) == [("a", 1)]
+    table.fired(fired("a", 1))
+    assert due(table, 8) == []
+    assert table.next_deadline() is None
+
+
+def test_the_earliest_comes_first_then_by_id() -> None:
+    table = TimerTable()
+    for name, seconds in (("c", 2), ("b", 1), ("a", 2)):
+        table.set(timer(name, 1, seconds))
+    assert due(table, 9) == [("b", 1), ("a", 1), ("c", 1)]
+    assert table.next_deadline() == at(1)
+
+
+def test_a_higher_generation_moves_it_and_a_lower_or_equal_one_is_ignored() -> None:
+    table = TimerTable()
+    assert table.set(timer("a", 2, 5))
+    assert not table.set(timer("a", 2, 1))
+    assert not table.set(timer("a", 1, 1))
+    assert table.next_deadline() == at(5)
+    assert table.set(timer("a", 3, 9))
+    assert due(table, 8) == []
+    assert due(table, 9) == [("a", 3)]
+
+
+def test_a_cancelled_one_is_never_due_and_may_be_set_again() -> None:
+    table = TimerTable()
+    table.set(timer("a", 1, 5))
+    table.set(timer("a", 2, None))
+    assert due(table, 9) == []
+    table.set(timer("a", 3, 6))
+    assert due(table, 9) == [("a", 3)]
+
+
+def test_a_removed_one_is_forgotten() -> None:
+    table = TimerTable()
+    table.set(timer("a", 1, 5))
+    table.remove("a")
+    assert due(table, 9) == []
+    assert len(table) == 0
+
+
+def test_what_has_fired_may_be_known_before_the_timer() -> None:
+    table = TimerTable()
+    table.fired(fired("a", 2))
+    table.set(timer("a", 2, 5))
+    assert due(table, 9) == []
+    table.set(timer("a", 3, 5))
+    assert due(table, 9) == [("a", 3)]
+
+
+def test_fired_generations_of_unknown_timers_are_dropped_and_those_of_known_ones_kept() -> None:
+    table = TimerTable()
+    table.set(timer("known", 1, 5))
+    table.fired(fired("known", 1))
+    table.fired(fired("gone", 4))
+    table.forget_orphans()
+    assert due(table, 9) == []
+    table.set(timer("gone", 1, 5))
+    assert due(table, 9) == [("gone", 1)]
+
+
+def test_superseded_entries_do_not_pile_up() -> None:
+    table = TimerTable()
+    for generation in range(1, 5001):
+        table.set(timer("a", generation, generation))
+    assert len(table._heap) < 200
+    assert due(table, 5000) == [("a", 5000)]
+
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["set", "set", "cancel", "remove", "look"]),
+        st.sampled_from("abc"),
+        st.integers(1, 6),
+        st.integers(0, 20),
+    ),
+    max_size=60,
+)
+
+
+@given(moves)
+def test_against_a_list_that_is_searched(steps: list[tuple[str, str, int, int]]) -> None:
+    table = TimerTable()
+    known: dict[str, SetTimer] = {}
+    done: dict[str, int] = {}
+    now = 0
+    for verb, name, generation, seconds in steps:
+        if verb in {"set", "cancel"}:
+            event = timer(name, generation, seconds if verb == "set" else None)
+            table.set(event)
+            if name not in known or known[name].generation < generation:
+                known[name] = event
+        elif verb == "remove":
+            table.remove(name)
+            known.pop(name, None)
+            done.pop(name, None)
+        else:
+            now += seconds
+            live = [e for e in known.values() if e.deadline is not None and done.get(e.id, 0) < e.generation]
+            expected = sorted((e.deadline, e.id) for e in live if e.deadline is not None and e.deadline <= at(now))
+            found = table.due(at(now))
+            assert [(f.deadline, f.timer.id) for f in found] == expected
+            for f in found:
+                table.fired(fired(f.timer.id, f.timer.generation))
+                done[f.timer.id] = f.timer.generation
+            waiting = [e.deadline for e in live if e.deadline is not None and e.deadline > at(now)]
+            assert table.next_deadline() == min(waiting, default=None)

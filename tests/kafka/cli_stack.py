@@ -1,0 +1,124 @@
+"""A whole Moorage beside the broker of the run, and the command line as a process against it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moorage.cli.reading import Seen, TopicReader
+from moorage.cli.stack import Stack
+from moorage.runtime.settings import Settings
+from moorage_schemas.topics import Topic
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+async def program(
+    *words: str, env: dict[str, str] | None = None, text: str | None = None, seconds: float = 60.0
+) -> Done:
+    """Run a program to its end."""
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        env={**os.environ, **(env or {})},
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await process.communicate(None if text is None else text.encode())
+    except BaseException:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        raise
+    return Done(process.returncode or 0, out.decode(), err.decode())
+
+
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
+    """Return when something holds; look again until then.
+
+    Raises:
+        TimeoutError: it does not hold in time.
+    """
+    async with asyncio.timeout(seconds):
+        while not await holds():  # noqa: ASYNC110 - nothing tells when another process has done something
+            await asyncio.sleep(0.05)
+
+
+class Live:
+    """A Moorage that runs, seen from the command line."""
+
+    def __init__(self, stack: Stack, prefix: str) -> None:
+        self.server, self.bootstrap, self.prefix = stack.server, stack.bootstrap, prefix
+        self.env = {
+            "MOORAGE_SERVER": stack.server,
+            "MOORAGE_BOOTSTRAP_SERVERS": stack.bootstrap,
+            "MOORAGE_TOPIC_PREFIX": prefix,
+        }
+
+    async def moorage(self, *words: str, text: str | None = None, code: int = 0, seconds: float = 60.0) -> Done:
+        """Run the command line; it must end with `code`."""
+        done = await program(sys.executable, "-m", "moorage.cli", *words, env=self.env, text=text, seconds=seconds)
+        assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
+        return done
+
+    def reader(self, *topics: Topic) -> TopicReader:
+        """Reads topics from now on."""
+        return TopicReader(self.bootstrap, self.prefix, topics)
+
+    async def node_of(self, pod: str) -> str:
+        """Where a pod of the default namespace is; empty while it waits."""
+        done = await self.moorage("get", "pod", pod, "-o", "json")
+        return str(done.json["spec"].get("nodeName", ""))
+
+    async def running(self, *pods: str) -> None:
+        """Return when these pods are placed."""
+
+        async def placed() -> bool:
+            listed = (await self.moorage("get", "pods", "-o", "json")).json["items"]
+            there = {one["metadata"]["name"] for one in listed if one["status"]["phase"] == "Running"}
+            return set(pods) <= there
+
+        await until(placed)
+
+
+async def collect(reader: TopicReader, enough: Callable[[list[Seen]], bool], seconds: float = 30.0) -> list[Seen]:
+    """Read until there is enough."""
+    found: list[Seen] = []
+    async with asyncio.timeout(seconds):
+        async for batch in reader.batches():
+            found += batch
+            if enough(found):
+                break
+    return found
+
+
+@asynccontextmanager
+async def running(bootstrap: str, prefix: str, folder: Path) -> AsyncIterator[Live]:
+    """Services and gateway on a broker that is there."""
+    settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=6, gateway_port=0)
+    told: list[str] = []
+    async with Stack(settings, folder, told.append, together=True) as stack:
+        yield Live(stack, prefix)

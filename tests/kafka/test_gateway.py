@@ -1,0 +1,362 @@
+"""The gateway on a real broker: durable before the answer, one writer, nothing lost by a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from tests.brokers import Broker, EmbeddedBroker
+from tests.kafka.toys import eventually
+
+from moorage.gateway import serve
+from moorage.runtime import kafka
+from moorage.runtime.settings import Settings
+from moorage_schemas.envelope import from_headers
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, Topic, partition_of
+
+pytestmark = pytest.mark.kafka
+
+NODES = "/api/v1/nodes"
+PARTITIONS = 3
+Json = dict[str, Any]
+
+
+def settings_of(broker: Broker, topic_prefix: str) -> Settings:
+    return Settings(
+        bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix, partitions=PARTITIONS, gateway_port=0
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """A gateway that is ready, and a client of it."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(settings, ready=address.set_result))
+    try:
+        futures: list[asyncio.Future[Any]] = [task, address]
+        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+        assert done, "not ready within 60 s"
+        if address not in done:
+            await task
+        async with httpx.AsyncClient(base_url=address.result(), timeout=60) as client:
+            yield client
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def node(name: str = "n1", **spec: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
+
+
+async def ok(answer: httpx.Response) -> Json:
+    assert answer.status_code in {200, 201, 202}, answer.text
+    document: Json = answer.json()
+    return document
+
+
+async def committed(settings: Settings, topic: Topic, key: str) -> list[Any]:
+    """The committed records of a key, by a reader that has nothing to do with the gateway."""
+    consumer = kafka.table_consumer(settings, client_id="test-reader")
+    await consumer.start()
+    try:
+        tp = TopicPartition(topic.name(settings.topic_prefix), partition_of(key, PARTITIONS))
+        consumer.assign([tp])
+        await consumer.seek_to_beginning(tp)
+        return [record for record in await _to_end(consumer, tp) if record.key == key.encode()]
+    finally:
+        await consumer.stop()
+
+
+async def _to_end(consumer: AIOKafkaConsumer, tp: TopicPartition) -> list[Any]:
+    end = (await consumer.end_offsets([tp]))[tp]
+    records: list[Any] = []
+    async with asyncio.timeout(30):
+        while await consumer.position(tp) < end:
+            records += (await consumer.getmany(tp, timeout_ms=50)).get(tp, [])
+    return records
+
+
+async def test_what_was_answered_is_committed(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        path = "/api/v1/namespaces/default/pods"
+        body = {"metadata": {"name": "p1"}, "spec": {"containers": [{"name": "main"}]}}
+        made = await ok(await client.post(f"{path}?fieldManager=ann", json=body))
+        key = "Pod/default/p1"
+        (record,) = await committed(settings, RESOURCES, key)
+        declared = ResourceDeclared.model_validate_json(record.value)
+        assert declared.uid == made["metadata"]["uid"]
+        assert from_headers(record.headers).type == RESOURCES.event_type
+        (audited,) = await committed(settings, AUDIT, key)
+        assert json.loads(audited.value)["actor"] == "ann"
+        assert await ok(await client.get(f"{path}/p1")) == made
+        await ok(await client.delete(f"{path}/p1"))
+        assert (await client.get(f"{path}/p1")).status_code == 404
+        assert [record.value is None for record in await committed(settings, RESOURCES, key)] == [False, True]
+
+
+async def test_a_restart_keeps_everything_and_versions_go_on(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    taint = {"key": "cold", "value": "a", "effect": "NoSchedule"}
+    async with running(settings) as client:
+        for number in range(5):
+            await ok(await client.post(NODES, json=node(f"n{number}", taints=[taint])))
+        await ok(await client.delete(f"{NODES}/n3"))
+        before = await ok(await client.get(NODES))
+    async with running(settings) as client:
+        after = await ok(await client.get(NODES))
+        assert [without_version(item) for item in after["items"]] == [without_version(item) for item in before["items"]]
+        assert after["items"][0]["spec"]["taints"][0]["key"] == "cold"
+        assert int(after["metadata"]["resourceVersion"]) > int(before["metadata"]["resourceVersion"])
+        # A version from before is not the present one, even of an object that has not changed since.
+        stale = await client.put(f"{NODES}/n0", json=before["items"][0] | {"spec": {"unschedulable": True}})
+        assert stale.status_code == 409
+        old = before["metadata"]["resourceVersion"]
+        gone = await client.get(f"{NODES}?watch=true&resourceVersion={old}")
+        assert gone.status_code == 410
+        changed = await ok(
+            await client.patch(
+                f"{NODES}/n0", content=b'{"spec":{"unschedulable":true}}', headers={"content-type": MERGE}
+            )
+        )
+        assert int(changed["metadata"]["resourceVersion"]) > int(after["metadata"]["resourceVersion"])
+
+
+MERGE = "application/merge-patch+json"
+
+
+def without_version(document: Json) -> Json:
+    metadata = {key: value for key, value in document["metadata"].items() if key != "resourceVersion"}
+    return {**document, "metadata": metadata}
+
+
+async def test_of_concurrent_updates_of_one_version_exactly_one_wins(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        made = await ok(await client.post(NODES, json=node()))
+        attempts = [
+            client.put(f"{NODES}/n1", json=made | {"metadata": {**made["metadata"], "labels": {"by": str(number)}}})
+            for number in range(20)
+        ]
+        answers = await asyncio.gather(*attempts)
+        assert sorted(answer.status_code for answer in answers) == [200] + [409] * 19
+        (winner,) = [answer.json() for answer in answers if answer.status_code == 200]
+        assert await ok(await client.get(f"{NODES}/n1")) == winner
+        assert len(await committed_of_node(settings, "n1")) == 2
+
+
+async def committed_of_node(settings: Settings, name: str) -> list[Any]:
+    consumer = kafka.table_consumer(settings, client_id="test-reader")
+    await consumer.start()
+    try:
+        tp = TopicPartition(RESOURCES.name(settings.topic_prefix), partition_of(f"Node/{name}", PARTITIONS))
+        consumer.assign([tp])
+        await consumer.seek_to_beginning(tp)
+        return [record for record in await _to_end(consumer, tp) if record.key == f"Node//{name}".encode()]
+    finally:
+        await consumer.stop()
+
+
+async def test_concurrent_writes_share_transactions(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        answers = await asyncio.gather(*(client.post(NODES, json=node(f"n{number}")) for number in range(60)))
+        assert {answer.status_code for answer in answers} == {201}
+        versions = [answer.json()["metadata"]["resourceVersion"] for answer in answers]
+        assert len(set(versions)) == 60
+        metrics = (await client.get("/metrics")).text
+        (line,) = [line for line in metrics.splitlines() if line.startswith("moorage_gateway_commit_seconds_count ")]
+        assert float(line.split()[1]) < 60
+
+
+async def test_a_second_gateway_fences_the_first_out(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as first:
+        await ok(await first.post(NODES, json=node()))
+        async with running(settings) as second:
+            assert len((await ok(await second.get(NODES)))["items"]) == 1
+            refused = await first.post(NODES, json=node("n2"))
+            assert (refused.status_code, refused.json()["reason"]) == (503, "ServiceUnavailable")
+            assert "another gateway has taken over" in refused.json()["message"]
+            ready = await first.get("/readyz")
+            assert (ready.status_code, "another gateway" in ready.text) == (503, True)
+            await ok(await second.post(NODES, json=node("n2")))
+            assert (await second.get("/readyz")).status_code == 200
+            # It still reads, and what the second one writes.
+            lines = first.stream("GET", f"{NODES}?watch=true&fieldSelector=metadata.name=n2&timeoutSeconds=20")
+            async with lines as answer:
+                event = json.loads(await anext(answer.aiter_lines()))
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "n2")
+
+
+async def test_an_idle_gateway_notices_that_it_is_fenced_out(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as first, running(settings):
+        await answers_ready(first, 503)
+        assert "another gateway" in (await first.get("/readyz")).text
+
+
+async def test_a_writer_that_kafka_has_given_up_begins_anew(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        await ok(await client.post(NODES, json=node()))
+        # As after a pause that was longer than a transaction may last: the epoch has gone on, nobody has taken over.
+        other = kafka.transactional_producer(settings, transactional_id=f"{settings.topic_prefix}.gateway")
+        await other.start()
+        await other.stop()
+        refused = await client.post(NODES, json=node("n2"))
+        assert refused.status_code == 503, refused.text
+        await answers_ready(client)
+        await ok(await client.post(NODES, json=node("n2")))
+
+
+async def answers_ready(client: httpx.AsyncClient, code: int = 200) -> None:
+    """Return when `/readyz` answers so."""
+
+    async def asked() -> bool:
+        return (await client.get("/readyz")).status_code == code
+
+    await eventually(asked, 90.0, f"/readyz did not come to answer {code}")
+
+
+async def test_a_watch_sees_what_is_written(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        since = (await ok(await client.get(NODES)))["metadata"]["resourceVersion"]
+        query = f"{NODES}?watch=true&resourceVersion={since}&timeoutSeconds=20"
+        async with client.stream("GET", query) as answer:
+            await ok(await client.post(NODES, json=node()))
+            await ok(await client.delete(f"{NODES}/n1"))
+            lines = answer.aiter_lines()
+            seen = [json.loads(await anext(lines))["type"] for _ in range(2)]
+        assert seen == ["ADDED", "DELETED"]
+
+
+async def test_reports_are_durable_before_the_answer(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        await ok(await client.post(NODES, json=node()))
+        now = datetime.now(UTC).isoformat()
+        event = {
+            "specversion": "1.0",
+            "id": "r1",
+            "source": "probe",
+            "type": CONDITION_REPORTS.event_type,
+            "data": {
+                "target": {"kind": "Node", "name": "n1"},
+                "type": "Ready",
+                "status": "False",
+                "observedTime": now,
+            },
+        }
+        headers = {"content-type": "application/cloudevents+json"}
+        answer = await client.post("/v1/conditions", content=json.dumps(event), headers=headers)
+        assert answer.status_code == 202, answer.text
+        (record,) = await committed(settings, CONDITION_REPORTS, "Node/n1")
+        assert from_headers(record.headers).id == "r1"
+
+
+SERVE = """
+import asyncio
+from moorage.gateway import serve
+from moorage.runtime.settings import Settings
+asyncio.run(serve(Settings(log_format="json"), ready=lambda address: print("READY", address, flush=True)))
+"""
+
+
+@contextlib.asynccontextmanager
+async def process(settings: Settings) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+    """A gateway in a process of its own, killed at the end if it still lives."""
+    given = {
+        "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+        "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
+        "MOORAGE_PARTITIONS": str(PARTITIONS),
+        "MOORAGE_GATEWAY_PORT": "0",
+    }
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVE, env={**os.environ, **given}, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert started.stdout is not None
+        async with asyncio.timeout(60):
+            while (line := (await started.stdout.readline()).decode())[:6] != "READY ":
+                assert line, "the gateway has ended"
+        async with httpx.AsyncClient(base_url=line.split()[1], timeout=30) as client:
+            yield started, client
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            started.kill()
+        await started.wait()
+
+
+async def test_a_gateway_that_is_killed_has_kept_all_that_it_answered(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    answered: set[str] = set()
+    enough = asyncio.Event()
+
+    async def write_on(client: httpx.AsyncClient, writer: int) -> None:
+        with contextlib.suppress(httpx.TransportError):
+            for number in itertools.count():
+                name = f"n{writer}-{number}"
+                await ok(await client.post(NODES, json=node(name)))
+                answered.add(name)
+                if len(answered) >= 60:
+                    enough.set()
+
+    async with process(settings) as (started, client):
+        writers = [asyncio.create_task(write_on(client, writer)) for writer in range(8)]
+        async with asyncio.timeout(60):
+            await enough.wait()
+        started.kill()
+        await asyncio.gather(*writers)
+    async with process(settings) as (_, client):
+        found = {item["metadata"]["name"] for item in (await ok(await client.get(NODES)))["items"]}
+        assert answered <= found
+        assert len(found - answered) <= 8, "more than what was under way"
+        await ok(await client.post(NODES, json=node("after")))
+
+
+async def test_writes_are_refused_while_the_broker_is_away_and_go_on_after(
+    own_broker: EmbeddedBroker, topic_prefix: str
+) -> None:
+    settings = settings_of(own_broker, topic_prefix).model_copy(update={"transaction_timeout_ms": 2000})
+    async with running(settings) as client:
+        made = await ok(await client.post(NODES, json=node()))
+        await own_broker.kill()
+        refused = await client.post(NODES, json=node("n2"))
+        assert refused.status_code in {503, 504}, refused.text
+        assert (await client.get("/readyz")).status_code == 503
+        assert await ok(await client.get(f"{NODES}/n1")) == made
+        await own_broker.start()
+        await answers_ready(client, 200)
+        after = await ok(await client.post(NODES, json=node("n3")))
+        names = {item["metadata"]["name"] for item in (await ok(await client.get(NODES)))["items"]}
+        assert {"n1", "n3"} <= names <= {"n1", "n2", "n3"}
+    async with running(settings) as client:
+        assert names == {item["metadata"]["name"] for item in (await ok(await client.get(NODES)))["items"]}
+        again = await ok(await client.get(f"{NODES}/n3"))
+        assert again["metadata"]["uid"] == after["metadata"]["uid"]
+
+
+async def test_a_large_body_gets_its_answer_and_the_gateway_goes_on(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with running(settings) as client:
+        large = node() | {"metadata": {"name": "n1", "annotations": {"a": "x" * 2_000_000}}}
+        answer = await client.post(NODES, json=large)
+        assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
+        # The whole of a near-limit body reaches the log.
+        fits = node() | {"metadata": {"name": "n1", "annotations": {"a": "x" * 900_000}}}
+        made = await ok(await client.post(NODES, json=fits))
+        assert len(made["metadata"]["annotations"]["a"]) == 900_000

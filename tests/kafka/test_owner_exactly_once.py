@@ -1,0 +1,199 @@
+"""Exactly once through stops, kills, lost offsets and zombies; the checker reads what committed readers see."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from tests.brokers import Broker
+from tests.kafka.processes import CounterProcess
+from tests.kafka.toys import (
+    COUNTED,
+    NUMBERS,
+    TABLE,
+    TALLIES,
+    Counter,
+    Number,
+    assert_exactly_once,
+    counted,
+    eventually,
+    make_toys,
+    read_all,
+    settings_for,
+    worker_for,
+    write_numbers,
+)
+
+from moorage.runtime.settings import Settings
+
+pytestmark = pytest.mark.kafka
+
+
+def numbers(count: int, *, keys: int = 7, start: int = 0) -> list[Number]:
+    return [Number(key=f"k{i % keys}", n=i) for i in range(start, start + count)]
+
+
+async def all_counted(settings: Settings, wanted: int, seconds: float = 60.0) -> None:
+    async def there() -> bool:
+        return sum(map(len, (await counted(settings)).values())) >= wanted
+
+    await eventually(there, seconds, f"{wanted} records were not processed")
+
+
+async def test_a_restarted_worker_goes_on_where_the_one_before_it_stopped(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, batch_max_records=50)
+    await make_toys(settings)
+    first, second = numbers(700), numbers(300, start=700)
+    await write_numbers(settings, first)
+    service = Counter()
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await all_counted(settings, 700)
+    assert max(service.batches) == 50
+    assert service.dropped == settings.partitions
+    await write_numbers(settings, second)
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        await all_counted(settings, 1000)
+    assert_exactly_once(await counted(settings), [*first, *second])
+
+
+async def test_a_stop_in_the_middle_of_the_work_loses_and_doubles_nothing(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, batch_max_records=10)
+    await make_toys(settings)
+    work = numbers(2000)
+    await write_numbers(settings, work)
+    stops = 0
+    for _ in range(4):
+        service = Counter()
+        async with worker_for(service, settings):
+            await eventually(lambda service=service: len(service.batches) >= 8, message="no batches")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        stops += 1
+    async with worker_for(Counter(), settings):
+        await all_counted(settings, 2000)
+    assert stops == 4
+    assert_exactly_once(await counted(settings), work)
+
+
+async def test_the_source_offsets_in_state_records_win_over_lost_committed_ones(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await make_toys(settings)
+    work = numbers(300)
+    await write_numbers(settings, [Number(key=f"k{i}", n=1000) for i in range(7)], topic=TABLE)
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        group = worker.group
+
+        def table_was_read() -> bool:
+            return sum(len(owner._state.table) for owner in worker.owners.values()) == 7
+
+        await eventually(table_was_read)
+        await write_numbers(settings, work)
+        await all_counted(settings, 300)
+    before = await counted(settings)
+
+    await _rewind(settings, group)
+    more = [Number(key=f"k{i % 7}", n=5) for i in range(70)]
+    await write_numbers(settings, more)
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        await all_counted(settings, 370)
+    found = await counted(settings)
+    assert sum(map(len, found.values())) == 370
+    for key, events in found.items():
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert events[: len(before[key])] == before[key]
+        # The table was restored past the rewound offset, up to where the state stands.
+        assert events[-1].total == sum(event.n for event in events) + 1000
+    changelog = await read_all(settings, TALLIES)
+    assert all(dict(record.headers)["moorage-sources"].startswith(b"toy-numbers=") for record in changelog)
+
+
+async def _rewind(settings: Settings, group: str) -> None:
+    """Set every committed offset of the group to zero, as an operator's mistake would."""
+    places = [
+        TopicPartition(topic.name(settings.topic_prefix), partition)
+        for topic in (NUMBERS, TABLE)
+        for partition in range(settings.partitions)
+    ]
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign(places)
+        await consumer.commit(dict.fromkeys(places, 0))
+    finally:
+        await consumer.stop()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_process_killed_at_any_moment_loses_and_doubles_nothing(
+    broker: Broker, topic_prefix: str, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - chooses moments, repeatably
+    settings = settings_for(
+        broker.bootstrap, topic_prefix, batch_max_records=20, transaction_timeout_ms=4000, session_timeout_ms=6000
+    )
+    await make_toys(settings)
+    work: list[Number] = []
+    for round_ in range(4):
+        part = numbers(250, start=250 * round_)
+        async with CounterProcess(settings) as process:
+            await process.wait_ready()
+            writing = asyncio.create_task(write_numbers(settings, part))
+            target = chance.randint(1, 200) + 250 * round_
+            await _written_past(settings, target)
+            await process.kill()
+            await writing
+        work += part
+    async with CounterProcess(settings) as process:
+        await process.wait_ready()
+        await all_counted(settings, len(work))
+    assert_exactly_once(await counted(settings), work)
+
+
+async def _written_past(settings: Settings, wanted: int) -> None:
+    """Wait until about so many results were written, committed or not: the moment falls anywhere in a transaction."""
+    places = [TopicPartition(COUNTED.name(settings.topic_prefix), p) for p in range(settings.partitions)]
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.bootstrap_servers)
+    await consumer.start()
+    try:
+
+        async def there() -> bool:
+            return int(sum((await consumer.end_offsets(places)).values())) >= wanted
+
+        await eventually(there, 40.0, f"{wanted} results were not written")
+    finally:
+        await consumer.stop()
+
+
+async def test_a_paused_process_writes_nothing_after_its_partitions_have_moved(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(
+        broker.bootstrap, topic_prefix, batch_max_records=20, transaction_timeout_ms=4000, session_timeout_ms=6000
+    )
+    await make_toys(settings)
+    first, second, third = numbers(200), numbers(300, start=200), numbers(100, start=500)
+    async with CounterProcess(settings) as zombie:
+        await zombie.wait_ready()
+        await write_numbers(settings, first)
+        await _written_past(settings, 50)
+        zombie.send(signal.SIGSTOP)
+        await write_numbers(settings, second)
+        async with worker_for(Counter(), settings) as worker:
+            await worker.wait_ready()  # after the zombie's session has timed out
+            await all_counted(settings, 500)
+            zombie.send(signal.SIGCONT)
+            await write_numbers(settings, third)
+            await all_counted(settings, 600)
+            # Both are members again in the end: the work goes on, and nothing of the zombie's old batch came in.
+            await eventually(lambda: worker.ready and len(worker.owners) == 2, message="the two do not share")
+        more = numbers(100, start=600)
+        await write_numbers(settings, more)
+        await all_counted(settings, 700)
+    assert_exactly_once(await counted(settings), [*first, *second, *third, *more])

@@ -1,0 +1,321 @@
+# ruff: noqa: ARG002 - toy services take what the interface gives them, and use what they need
+"""An owner's life: time, wake-ups, the reconciler, global views, and a broker that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.brokers import Broker, EmbeddedBroker
+from tests.kafka.toys import (
+    COUNTED,
+    KNOWN,
+    NUMBERS,
+    TABLE,
+    Counted,
+    Counter,
+    CounterState,
+    Number,
+    assert_exactly_once,
+    counted,
+    eventually,
+    make_toys,
+    settings_for,
+    worker_for,
+    write_numbers,
+    write_raw,
+)
+
+from moorage.runtime.service import Emit, GlobalView, Input
+from moorage.runtime.settings import Settings
+from moorage.runtime.worker import Worker
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta
+from moorage_schemas.topics import Topic
+
+pytestmark = pytest.mark.kafka
+
+
+class HandClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 1, 1, tzinfo=UTC)
+        self._moved = asyncio.Condition()
+
+    def now(self) -> datetime:
+        return self._now
+
+    async def sleep_until(self, when: datetime) -> None:
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._now >= when)
+
+    async def move(self, seconds: float) -> None:
+        async with self._moved:
+            self._now += timedelta(seconds=seconds)
+            self._moved.notify_all()
+
+
+class Delaying(Counter):
+    """Answers each number as many seconds later as it says."""
+
+    name = "delaying"
+    changelogs = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: list[tuple[datetime, Input]] = []
+        self.woken: list[datetime] = []
+        self.fail_wakes = 0
+
+    def process(self, state: CounterState, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        for record in batch:
+            assert isinstance(record.event, Number)
+            self.due.append((now + timedelta(seconds=record.event.n), record))
+        return []
+
+    def next_wake(self, state: CounterState) -> datetime | None:
+        return min((when for when, _ in self.due), default=None)
+
+    def wake(self, state: CounterState, now: datetime) -> list[Emit]:
+        if self.fail_wakes:
+            self.fail_wakes -= 1
+            raise LookupError("a wake-up that fails")
+        ready = [(when, record) for when, record in self.due if when <= now]
+        if ready:
+            self.woken.append(now)
+        self.due = [item for item in self.due if item not in ready]
+        emits = []
+        for _, record in ready:
+            assert isinstance(record.event, Number)
+            event = Counted(key=record.key, seq=1, n=record.event.n, total=0)
+            emits.append(Emit(COUNTED, record.key, record.key, event, record.meta))
+        return emits
+
+
+async def count_of(settings: Settings) -> int:
+    return sum(map(len, (await counted(settings)).values()))
+
+
+async def all_counted(settings: Settings, wanted: int, seconds: float = 60.0) -> None:
+    async def there() -> bool:
+        return await count_of(settings) >= wanted
+
+    await eventually(there, seconds, f"{wanted} records were not processed")
+
+
+async def test_a_wake_up_comes_at_its_time_by_the_clock_and_never_before(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1, reconcile_interval=10_000)
+    await make_toys(settings)
+    clock, service = HandClock(), Delaying()
+    began = clock.now()
+    async with Worker(service, settings, clock=clock, partitions=1) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, [Number(key="a", n=300), Number(key="b", n=100)])
+        await eventually(lambda: len(service.due) == 2, message="not read")
+        await clock.move(99.999)
+        # The owner has looked at the clock again, for it committed the offsets of a batch without output.
+        await eventually(lambda: worker.owners[0]._committed[NUMBERS] == 2, message="not committed")
+        assert service.woken == []
+        await clock.move(0.001)
+        await all_counted(settings, 1)
+        await clock.move(500)
+        await all_counted(settings, 2)
+    assert service.woken == [began + timedelta(seconds=100), began + timedelta(seconds=600)]
+
+
+async def test_wake_ups_by_the_wall_clock_are_not_early_and_hardly_late(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await make_toys(settings)
+    service = Delaying()
+    wanted: list[datetime] = []
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, [Number(key="a", n=1), Number(key="b", n=2)])
+        await eventually(lambda: len(service.due) == 2, message="not read")
+        wanted = sorted(when for when, _ in service.due)
+        await all_counted(settings, 2)
+    for when, woken in zip(wanted, service.woken, strict=True):
+        assert timedelta(0) <= woken - when < timedelta(seconds=1)
+
+
+async def test_a_wake_up_that_fails_is_tried_again_while_records_go_on(broker: Broker, topic_prefix: str) -> None:
+    class Stumbling(Delaying):
+        name = "stumbling"
+
+        def new_state(self, partition: int) -> CounterState:
+            self.due = []
+            return super().new_state(partition)
+
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await make_toys(settings)
+    service = Stumbling()
+    service.fail_wakes = 2
+    async with worker_for(service, settings) as worker:
+        await write_numbers(settings, [Number(key="a", n=0)])
+        await all_counted(settings, 1)
+        assert service.fail_wakes == 0
+        await write_numbers(settings, [Number(key="b", n=0)])
+        await all_counted(settings, 2)
+        await worker.wait_ready()
+
+
+async def test_the_reconciler_repairs_what_differs(broker: Broker, topic_prefix: str) -> None:
+    class Repairing(Counter):
+        name = "repairing"
+
+        def reconcile(self, state: CounterState, now: datetime) -> list[Emit]:
+            self.reconciled += 1
+            return self.repairs.pop() if self.repairs else []
+
+        repairs: list[list[Emit]]
+
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1, reconcile_interval=0.2)
+    await make_toys(settings)
+    service = Repairing()
+    service.repairs = []
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, [Number(key="a", n=5)])
+        await all_counted(settings, 1)
+        (record,) = [event for events in (await counted(settings)).values() for event in events]
+        cause = Meta(id="repair", source="test", type=NUMBERS.event_type)
+        service.repairs = [[Emit(COUNTED, "a", "a", record, cause)]]
+        await all_counted(settings, 2)
+        before = service.reconciled
+        await eventually(lambda: service.reconciled > before + 1, message="it ran once only")
+    assert await count_of(settings) == 2
+
+
+class Names(GlobalView):
+    """Every known name of the fleet."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._fresh = False
+
+    def apply(self, record: Input) -> None:
+        self.names.add(record.key)
+        self._fresh = True
+
+    def changed(self) -> Iterable[int] | None:
+        fresh, self._fresh = self._fresh, False
+        return None if fresh else ()
+
+
+class Global(Counter):
+    """Says in each partition how many names there are, whenever that changes."""
+
+    name = "global"
+    follows = ()
+    changelogs = ()
+    globals = (KNOWN,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views: dict[int, Names] = {}
+        self.at_first_wake: dict[int, int] = {}
+        self.said: dict[int, int] = {}
+
+    def new_globals(self) -> GlobalView:
+        return Names()
+
+    def use_globals(self, state: CounterState, view: GlobalView) -> None:
+        assert isinstance(view, Names)
+        self.views[state.partition] = view
+
+    def apply(self, state: CounterState, topic: Topic, key: str, event: Model | None) -> None:
+        assert topic is not KNOWN
+
+    def wake(self, state: CounterState, now: datetime) -> list[Emit]:
+        self.at_first_wake.setdefault(state.partition, len(self.views[state.partition].names))
+        self.said[state.partition] = len(self.views[state.partition].names)
+        return []
+
+
+async def test_global_views_are_caught_up_before_work_and_wake_every_partition(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await make_toys(settings)
+    headers = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"x"),
+        ("ce_source", b"test"),
+        ("ce_type", KNOWN.event_type.encode()),
+    ]
+    for number in range(8):
+        await write_raw(
+            settings, KNOWN, b"n%d" % number, b'{"name": "n"}', headers, partition=number % settings.partitions
+        )
+    service = Global()
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await eventually(lambda: len(service.said) == settings.partitions, message="not woken")
+        assert set(service.at_first_wake.values()) == {8}
+        assert len({id(view) for view in service.views.values()}) == 1
+        await write_raw(settings, KNOWN, b"later", b'{"name": "n"}', headers)
+        await eventually(lambda: set(service.said.values()) == {9}, message="the change woke nobody")
+
+
+async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=2)
+    await make_toys(settings)
+    await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(6000)], topic=TABLE)
+    async with worker_for(Counter(), settings) as worker:
+        await eventually(
+            lambda: sum(len(owner._state.table) for owner in worker.owners.values() if owner._has_state) == 6000,
+            message="the table was not read",
+        )
+        await eventually(
+            lambda: sum(owner._committed.get(TABLE, 0) for owner in worker.owners.values()) == 6000,
+            message="its offsets were not committed",
+        )
+    async with worker_for(Counter(), settings) as worker:
+        seen: set[float] = set()
+
+        def ready() -> bool:
+            seen.update(part["restored"] for part in worker.report()["partitions"].values())
+            return worker.ready
+
+        await eventually(ready, message="not restored")
+        assert sum(len(owner._state.table) for owner in worker.owners.values()) == 6000
+        assert {part["restored"] for part in worker.report()["partitions"].values()} == {1.0}
+        assert all(0 <= fraction <= 1 for fraction in seen)
+
+
+async def test_a_broker_that_is_killed_and_started_again_costs_nothing_but_time(own_broker: EmbeddedBroker) -> None:
+    settings = settings_for(own_broker.bootstrap, "outage", batch_max_records=20, transaction_timeout_ms=4000)
+    await make_toys(settings)
+    first = [Number(key=f"k{i % 5}", n=i) for i in range(1500)]
+    second = [Number(key=f"k{i % 5}", n=i) for i in range(1500, 1800)]
+    service = Counter()
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, first)
+        await eventually(lambda: len(service.batches) > 5, message="nothing happens")
+        await own_broker.kill()
+        await own_broker.start()
+        await write_numbers(settings, second)
+        await all_counted(settings, 1800, 90.0)
+        await worker.wait_ready()
+    assert_exactly_once(await counted(settings), [*first, *second])
+
+
+async def test_a_broker_that_hangs_longer_than_a_transaction_may_take(own_broker: EmbeddedBroker) -> None:
+    settings = settings_for(own_broker.bootstrap, "hang", batch_max_records=10, transaction_timeout_ms=2000)
+    await make_toys(settings)
+    work = [Number(key=f"k{i % 5}", n=i) for i in range(1000)]
+    service = Counter()
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, work)
+        await eventually(lambda: len(service.batches) > 3, message="nothing happens")
+        await own_broker.pause()
+        began = asyncio.get_running_loop().time()
+        await eventually(lambda: asyncio.get_running_loop().time() - began > 9, message="time stands still")
+        await own_broker.resume()
+        await all_counted(settings, 1000, 90.0)
+    assert_exactly_once(await counted(settings), work)

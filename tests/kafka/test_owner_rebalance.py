@@ -1,0 +1,120 @@
+"""Workers come and go: partitions move, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.brokers import Broker
+from tests.kafka.toys import (
+    Counter,
+    Number,
+    assert_exactly_once,
+    counted,
+    eventually,
+    make_toys,
+    settings_for,
+    worker_for,
+    write_numbers,
+)
+
+from moorage.runtime.owner import Phase
+from moorage.runtime.settings import Settings
+from moorage.runtime.worker import Worker
+
+pytestmark = pytest.mark.kafka
+
+
+async def all_counted(settings: Settings, wanted: int) -> None:
+    async def there() -> bool:
+        return sum(map(len, (await counted(settings)).values())) >= wanted
+
+    await eventually(there, 60.0, f"{wanted} records were not processed")
+
+
+def shares(*workers: Worker[object]) -> list[int]:
+    return sorted(len(worker.owners) for worker in workers)
+
+
+async def test_three_workers_coming_and_going_lose_and_double_nothing(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, batch_max_records=10, partitions=6)
+    await make_toys(settings)
+    work: list[Number] = []
+    stop = asyncio.Event()
+
+    async def produce() -> None:
+        while not stop.is_set():
+            part = [Number(key=f"k{i % 11}", n=i) for i in range(len(work), len(work) + 40)]
+            await write_numbers(settings, part)
+            work.extend(part)
+
+    one, two, three = (worker_for(Counter(), settings) for _ in range(3))
+    writing = asyncio.create_task(produce())
+    await one.start()
+    await one.wait_ready()
+    assert shares(one) == [6]
+    await two.start()
+    await eventually(lambda: one.ready and two.ready and shares(one, two) == [3, 3], message="two do not share")
+    await three.start()
+    await eventually(
+        lambda: one.ready and two.ready and three.ready and shares(one, two, three) == [2, 2, 2],
+        message="three do not share",
+    )
+    held = [set(worker.owners) for worker in (one, two, three)]
+    assert set.union(*held) == set(range(6))
+    await two.stop()
+    await eventually(lambda: one.ready and three.ready and shares(one, three) == [3, 3], message="nobody took over")
+    await one.stop()
+    await eventually(lambda: three.ready and shares(three) == [6], message="nobody took over")
+    stop.set()
+    await writing
+    await all_counted(settings, len(work))
+    await three.stop()
+    assert_exactly_once(await counted(settings), work)
+
+
+async def test_a_partition_that_stays_keeps_its_state(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await make_toys(settings)
+    first, second = Counter(), Counter()
+    async with worker_for(first, settings) as one:
+        await one.wait_ready()
+        owners = dict(one.owners)
+        async with worker_for(second, settings) as two:
+            await eventually(lambda: one.ready and two.ready and shares(one, two) == [2, 2], message="not shared")
+            kept = {partition: owner for partition, owner in one.owners.items() if owners[partition] is owner}
+            assert len(kept) == 2
+            assert all(owner.phase is Phase.RUNNING for owner in kept.values())
+            await eventually(lambda: first.dropped == 2, message="the given-up states were not dropped")
+            work = [Number(key=f"k{i}", n=i) for i in range(40)]
+            await write_numbers(settings, work)
+            await all_counted(settings, 40)
+    assert_exactly_once(await counted(settings), work)
+
+
+async def test_a_worker_without_partitions_is_ready(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await make_toys(settings)
+    async with worker_for(Counter(), settings) as one, worker_for(Counter(), settings) as two:
+        await eventually(lambda: one.ready and two.ready and shares(one, two) == [0, 1], message="not ready")
+        empty = next(worker for worker in (one, two) if not worker.owners)
+        assert empty.report() == {"ready": True, "assigned": True, "globals": None, "partitions": {}}
+
+
+async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await make_toys(settings)
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        usurper = worker.owners[0]._context.producer(0)
+        await usurper.start()
+        work = [Number(key="k", n=i) for i in range(20)]
+        await write_numbers(settings, work)
+        # The coordinator says that the worker holds the partition, so it takes it back, with a fresh state.
+        await all_counted(settings, 20)
+        with pytest.raises(Exception, match=r"(?i)fenced|epoch|producer"):
+            await usurper.write([], {worker.owners[0]._tps[Counter.sources[0]]: 0})
+        await usurper.close()
+    assert_exactly_once(await counted(settings), work)

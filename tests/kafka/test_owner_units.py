@@ -1,0 +1,182 @@
+"""Parts of the runtime that need no broker: codec, encoder, watchdog, dead letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.kafka.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
+
+from moorage.runtime import codec
+from moorage.runtime.dead_letters import dead_letter
+from moorage.runtime.decide import Decision
+from moorage.runtime.encode import Encoder
+from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
+from moorage.runtime.watchdog import OUTAGE_FACTOR, Watchdog
+from moorage_schemas.dead_letter import DeadLettered
+from moorage_schemas.envelope import EnvelopeError, Meta, from_headers, to_headers
+from moorage_schemas.topics import DEAD_LETTERS
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+text = st.text(min_size=1, max_size=20)
+times = st.one_of(st.none(), st.datetimes(timezones=st.just(UTC), min_value=datetime(1970, 1, 1)))  # noqa: DTZ001 - hypothesis wants it naive
+metas = st.builds(
+    Meta, text, text, text, times, st.text(max_size=9), st.text(max_size=9), st.text(max_size=9), st.text(max_size=9)
+)
+
+
+@given(metas)
+def test_the_short_reading_of_headers_gives_what_the_full_one_gives(meta: Meta) -> None:
+    headers = to_headers(meta)
+    assert codec._meta(dict(headers)) == from_headers(headers) == meta
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time", "traceparent"]),
+        st.one_of(st.binary(max_size=6), st.sampled_from([b"1.0", b"2026-01-01T00:00:00+02:00", b"2026-01-01"])),
+    )
+)
+def test_the_short_reading_refuses_what_the_full_one_refuses(headers: dict[str, bytes]) -> None:
+    def outcome(read: Any, argument: Any) -> object:
+        try:
+            return read(argument)
+        except EnvelopeError as error:
+            return str(error)
+
+    assert outcome(codec._meta, headers) == outcome(from_headers, list(headers.items()))
+
+
+@given(st.lists(st.tuples(metas, st.sampled_from(["a", "b"]), st.booleans()), max_size=8))
+def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, str, bool]]) -> None:
+    service = Counter()
+    emits = [
+        Emit(TALLIES, key, key, Tally(key=key, count=1, total=1), cause)
+        if state
+        else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause)
+        for cause, key, state in cases
+    ]
+    decision = Decision(NOW, [(emit, codec.serialize(emit)) for emit in emits])
+    records = Encoder(service, prefix="p", partitions=4).records(decision, {"toy-numbers": 7, "toy-table": 0})
+    seen: dict[tuple[str, str, str], int] = {}
+    for emit, record in zip(emits, records, strict=True):
+        which = (emit.cause.id, emit.topic.short, emit.key)
+        ordinal = seen.get(which, 0)
+        seen[which] = ordinal + 1
+        wanted = to_headers(child_meta(emit, source="moorage/counter", now=NOW, ordinal=ordinal))
+        if emit.topic is TALLIES:
+            wanted.append(("moorage-sources", b"toy-numbers=7,toy-table=0"))
+        assert record.headers == wanted
+        assert record.topic == emit.topic.name("p")
+
+
+def test_state_positions_are_taken_from_ones_own_records_only() -> None:
+    headers = [("ce_source", b"moorage/counter"), ("moorage-sources", b"toy-numbers=12,toy-table=3,broken,x=y")]
+    assert codec.state_positions(headers, "moorage/counter") == {"toy-numbers": 12, "toy-table": 3}
+    assert codec.state_positions(headers, "moorage/other") is None
+    assert codec.state_positions(headers[:1], "moorage/counter") is None
+
+
+def record(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()) -> Any:
+    return SimpleNamespace(partition=0, offset=5, key=key, value=value, headers=headers)
+
+
+def test_a_tombstone_without_attributes_is_known_by_its_place() -> None:
+    one, two = codec.decode(TABLE, record(b"k", None)), codec.decode(TABLE, record(b"k", None))
+    assert isinstance(one, Input)
+    assert one.event is None
+    assert isinstance(two, Input)
+    assert one.meta.id == two.meta.id != ""
+
+
+def test_table_records_in_structured_mode_are_read_too() -> None:
+    from moorage_schemas.envelope import to_structured  # noqa: PLC0415 - used here only
+
+    event = Number(key="k", n=4)
+    body = __import__("json").dumps(to_structured(Meta("i", "s", TABLE.event_type), event)).encode()
+    headers = (("content-type", b"application/cloudevents+json"),)
+    assert codec.decode_table(TABLE, record(b"k", body, headers)) == ("k", event)
+    with pytest.raises(ValueError, match="specversion"):
+        codec.decode_table(TABLE, record(b"k", b"{}"))
+
+
+def test_a_dead_letter_keeps_what_came_and_fits_its_topic() -> None:
+    for value in (b"\x01" * 900_000, b'{"a": 1}', b"\xff" * 10, None):
+        bad = Malformed(NUMBERS, 1, 2, RawRecord(b"\xffkey", value, (("h", b"\xfe"),)), "NotJSON", "no")
+        emit = dead_letter("counter", bad, NOW)
+        assert len(codec.serialize(emit) or b"") < DEAD_LETTERS.max_message_bytes
+        assert isinstance(emit.event, DeadLettered)
+        assert emit.event.original_size == len(value or b"")
+
+
+@dataclass
+class FakeOwner:
+    partition: int = 0
+    moves: int = 0
+    idle: bool = False
+    waiting: int = 3
+    phase: Any = field(default_factory=lambda: SimpleNamespace(value="Running"))
+
+
+class Watched:
+    """A watchdog over one owner, looked at by hand."""
+
+    def __init__(self) -> None:
+        self.owner = FakeOwner()
+        self.answers = True
+        self.ended: list[str] = []
+        self.worker = SimpleNamespace(service=SimpleNamespace(name="toy"), owners={0: self.owner}, idle=True, moves=1)
+        worker: Any = self.worker
+        self.dog = Watchdog([worker], limit=10, kafka_answers=self._ask, end=self.ended.append)
+
+    async def _ask(self) -> bool:
+        return self.answers
+
+    async def look(self, times: int) -> None:
+        for _ in range(times):
+            await self.dog.look(1.0)
+
+
+async def test_the_watchdog_ends_a_process_without_progress_after_its_limit() -> None:
+    watched = Watched()
+    await watched.look(10)
+    assert watched.ended == []
+    await watched.look(1)
+    assert watched.ended == ["toy partition 0 (Running, 3 records waiting) made no progress for 10 s; Kafka answers"]
+
+
+async def test_progress_and_idleness_calm_the_watchdog() -> None:
+    watched = Watched()
+    for _ in range(5):
+        await watched.look(8)
+        watched.owner.moves += 1
+    watched.owner.idle = True
+    await watched.look(50)
+    assert watched.ended == []
+
+
+async def test_a_worker_that_never_gets_its_share_is_stuck_too_and_catching_up_is_progress() -> None:
+    watched = Watched()
+    watched.worker.owners.clear()
+    watched.worker.idle = False
+    for _ in range(3):
+        await watched.look(9)
+        watched.worker.moves += 1
+    assert watched.ended == []
+    await watched.look(11)
+    assert watched.ended == ["toy, which is not in its group, made no progress for 10 s; Kafka answers"]
+
+
+async def test_while_kafka_is_silent_a_longer_limit_holds() -> None:
+    watched = Watched()
+    watched.answers = False
+    await watched.look(10 * OUTAGE_FACTOR)
+    assert watched.ended == []
+    await watched.look(1)
+    assert len(watched.ended) == 1

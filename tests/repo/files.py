@@ -1,0 +1,26 @@
+"""The files of the repository, as the repository tests see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What `.gitignore` keeps out; named again here because a copy of the tree need not be a git repository.
+_IGNORED = frozenset({".git", ".venv", "__pycache__", "dist", "build", ".moorage", ".hypothesis"})
+_TEXT = frozenset({".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh", ".txt", ".cfg", ""})
+
+
+def files(*suffixes: str, under: str = "") -> Iterator[Path]:
+    """Text files of the repository with one of these suffixes (all, when none is given), in order."""
+    for path in sorted((ROOT / under).rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        hidden = any(part in _IGNORED or part.endswith(("_cache", ".egg-info")) for part in parts)
+        if path.is_file() and not hidden and path.suffix in (suffixes or _TEXT):
+            yield path
+
+
+def name(path: Path) -> str:
+    """The path as people write it."""
+    return path.relative_to(ROOT).as_posix()

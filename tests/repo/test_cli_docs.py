@@ -1,0 +1,88 @@
+"""The command line is what its help and the documents say."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from moorage.cli.app import COMMANDS, app, load
+from moorage_schemas.resources.table import kind_of
+
+ROOT = Path(__file__).parents[2]
+COMMAND = re.compile(r"(?:^|[`$\s/])moorage ((?:[a-z-]+ ?)+)")
+DOCUMENTS = [
+    path for path in (ROOT / "README.md", *ROOT.glob("examples/*.md"), *ROOT.glob("docs/**/*.md")) if path.is_file()
+]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_help_is_that_of_the_command(name: str) -> None:
+    command: Any = load(name)
+    assert (command.help or "").splitlines()[0] == COMMANDS[name].help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    for parameter in load(name).params:
+        # Arguments are shown by their metavar; options need words.
+        assert parameter.param_type_name == "argument" or parameter.help, f"{name} {parameter.name} has no help"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_in_documents_exist(document: Path) -> None:
+    for line in document.read_text("utf-8").splitlines():
+        if not (line.startswith(("    ", "$ ")) or "`moorage " in line):
+            continue
+        for words in COMMAND.findall(
+            line if line.startswith(("    ", "$ ")) else " ".join(re.findall(r"`([^`]*)`", line))
+        ):
+            first = words.split()[0]
+            assert first.startswith("-") or first in COMMANDS, f"{document.name}: moorage {words}"
+
+
+def test_the_fleet_is_what_the_issue_of_the_demo_asks_for() -> None:
+    documents = [
+        document
+        for file in sorted((ROOT / "examples" / "fleet").glob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text("utf-8"))
+    ]
+    nodes = [one for one in documents if one["kind"] == "Node"]
+    zones = {one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in nodes}
+    pods = sum(
+        {"Pod": 1, "DaemonSet": len(nodes)}.get(one["kind"], one.get("spec", {}).get("replicas", 0))
+        for one in documents
+    )
+    assert (len(nodes), len(zones), pods) == (20, 3, 60)
+    assert all(kind_of(one["apiVersion"], one["kind"]) for one in documents)
+    assert {"Deployment", "StatefulSet", "DaemonSet", "Pod"} <= {one["kind"] for one in documents}
+
+
+def test_the_example_probe_needs_the_contract_and_aiokafka_only() -> None:
+    tree = ast.parse((ROOT / "examples" / "probe.py").read_text("utf-8"))
+    modules = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    modules |= {
+        name.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+    standard = {"__future__", "argparse", "asyncio", "os", "sys", "uuid", "datetime"}
+    assert modules - standard <= {"aiokafka", "moorage_schemas", "pydantic"}  # pydantic comes with moorage-schemas
+
+
+def test_the_example_deployer_names_when_it_acknowledges() -> None:
+    text = (ROOT / "examples" / "deployer.py").read_text("utf-8")
+    assert text.count(".subscriber(") == text.count("ack_policy=AckPolicy.NACK_ON_ERROR")
+
+
+def test_main_stays_light() -> None:
+    import moorage.cli  # noqa: PLC0415 - what is looked at
+
+    imports = [line for line in inspect.getsource(moorage.cli).splitlines() if re.match(r"(from|import) ", line)]
+    assert imports == ["from __future__ import annotations"]

@@ -1,0 +1,81 @@
+"""The table of topics holds together, and the services keep to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from moorage.cli.contract.participants import participants, service_classes
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITION_REPORTS,
+    CONDITIONS,
+    EVICTIONS,
+    TAINTS,
+    TIMER_FIRED,
+    TIMERS,
+    TOPICS,
+    Cleanup,
+    Topic,
+)
+
+DAY_MS = 86_400_000
+SERVICES = sorted(service_classes(), key=lambda service: service.name)
+
+
+def test_names_are_unique_and_versioned() -> None:
+    names = [topic.name() for topic in TOPICS]
+    assert len(set(names)) == len(names) == 11
+    assert all(name.startswith("moorage.") and name.endswith(".v1") for name in names)
+    assert CONDITIONS.name("fleet-a") == "fleet-a.conditions.v1"
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
+def test_what_is_compacted_is_kept_and_what_is_deleted_has_a_term(topic: Topic) -> None:
+    config = topic.config()
+    assert config["cleanup.policy"] == topic.cleanup.value
+    if topic.cleanup is Cleanup.COMPACT:
+        assert "retention.ms" not in config
+    else:
+        assert int(config["retention.ms"]) in (7 * DAY_MS, 30 * DAY_MS)
+    assert topic.writer
+
+
+def test_what_is_keyed_by_a_target_is_partitioned_by_it() -> None:
+    of_targets = (CONDITION_REPORTS, CONDITIONS, TAINTS, BINDINGS, TIMERS, TIMER_FIRED, EVICTIONS)
+    assert {topic.partition_by for topic in of_targets} == {"target"}
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_a_service_consumes_topics_that_line_up(service: type) -> None:
+    """One owner has partition p of all sources, so what meets in it must be partitioned alike."""
+    sources = service.sources  # type: ignore[attr-defined]  # a Service, as the fixture makes sure
+    alike = {topic.partition_by.split(",")[0] for topic in sources}
+    assert len(alike) == 1, sources
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_tables_are_among_the_sources_and_restored_topics_are_compacted(service: type) -> None:
+    assert service.source_tables <= set(service.sources)  # type: ignore[attr-defined]  # a Service
+    assert not set(service.changelogs) & set(service.sources)  # type: ignore[attr-defined]  # a Service
+    assert service.refuses <= set(service.sources)  # type: ignore[attr-defined]  # a Service
+
+
+def test_a_state_topic_has_one_writer() -> None:
+    """`timers` is the exception by design: each key of it is written by the service that owns the timer."""
+    writers = defaultdict(set)
+    for participant in participants():
+        for topic in participant.sends:
+            writers[topic.short].add(participant.name)
+    compacted = {topic.short for topic in TOPICS if topic.cleanup is Cleanup.COMPACT}
+    assert {short: names for short, names in writers.items() if short in compacted and len(names) > 1} == {}
+    assert compacted <= writers.keys()
+
+
+def test_the_table_names_the_writers() -> None:
+    by_topic = {topic: topic.writer.split(", ") for topic in TOPICS}
+    names = {participant.name for participant in participants()}
+    others = {"third parties", "all services", "the timer's owner"}
+    for topic, writers in by_topic.items():
+        assert set(writers) <= names | others, topic.short

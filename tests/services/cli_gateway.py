@@ -1,0 +1,104 @@
+"""A gateway in memory for tests of the command line: objects by path, resource versions, and failures on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+Object = dict[str, Any]
+
+
+def status(code: int, reason: str, message: str) -> httpx.Response:
+    return httpx.Response(code, json={"kind": "Status", "code": code, "reason": reason, "message": message})
+
+
+class FakeGateway:
+    """Answers as the gateway does, as far as the command line looks."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.requests: list[tuple[str, str, Any]] = []
+        self.events: list[Any] = []
+        self.before_patch: Callable[[str], None] = lambda _path: None
+        self.refuse: dict[str, httpx.Response] = {}
+        """By `METHOD path`: answered instead."""
+
+        self._version = 0
+
+    def put(self, path: str, found: Object) -> None:
+        self._version += 1
+        metadata = {**found.get("metadata", {}), "resourceVersion": str(self._version)}
+        self.objects[path] = {**found, "metadata": metadata}
+
+    def node(self, name: str, **spec: Any) -> None:
+        self.put(
+            f"/api/v1/nodes/{name}",
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec, "status": {}},
+        )
+
+    def spec(self, name: str) -> Object:
+        spec: Object = self.objects[f"/api/v1/nodes/{name}"]["spec"]
+        return spec
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:  # noqa: PLR0911 - one for each verb
+        path = request.url.path
+        body: Any = json.loads(request.content) if request.content else None
+        self.requests.append((request.method, path, body))
+        if answer := self.refuse.get(f"{request.method} {path}"):
+            return answer
+        if path == "/v1/conditions":
+            self.events += body if isinstance(body, list) else [body]
+            return httpx.Response(202, json={})
+        match request.method:
+            case "GET":
+                return self._get(path)
+            case "POST":
+                where = f"{path}/{body['metadata']['name']}"
+                if where in self.objects:
+                    return status(409, "AlreadyExists", "there already")
+                self.put(where, body)
+                return httpx.Response(201, json=self.objects[where])
+            case "PATCH":
+                return self._patch(path, body)
+            case _:
+                if path not in self.objects:
+                    return self._missing(path)
+                return httpx.Response(200, json=self.objects.pop(path))
+
+    def _get(self, path: str) -> httpx.Response:
+        if path in self.objects:
+            return httpx.Response(200, json=self.objects[path])
+        below = [found for where, found in sorted(self.objects.items()) if where.rpartition("/")[0] == path]
+        if below or path.rpartition("/")[2].endswith("s"):
+            return httpx.Response(200, json={"kind": "List", "metadata": {"resourceVersion": "1"}, "items": below})
+        return self._missing(path)
+
+    def _patch(self, path: str, change: Object) -> httpx.Response:
+        self.before_patch(path)
+        found = self.objects[path]
+        wanted = (change.get("metadata") or {}).pop("resourceVersion", None)
+        if wanted is not None and wanted != found["metadata"]["resourceVersion"]:
+            return status(409, "Conflict", "the object has been modified")
+        self.put(path, merge(found, change))
+        return httpx.Response(200, json=self.objects[path])
+
+    @staticmethod
+    def _missing(path: str) -> httpx.Response:
+        collection, _, name = path.rpartition("/")
+        return status(404, "NotFound", f'{collection.rpartition("/")[2]} "{name}" not found')
+
+
+def merge(found: Any, change: Any) -> Any:
+    """JSON merge patch (RFC 7386)."""
+    if not isinstance(change, dict):
+        return change
+    result = dict(found) if isinstance(found, dict) else {}
+    for name, value in change.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge(result.get(name), value)
+    return result

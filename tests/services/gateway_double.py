@@ -1,0 +1,176 @@
+"""A gateway over a log in memory: what is committed is read back at once, unless a test holds it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from moorage.gateway.app import Gateway, create_app
+from moorage.gateway.errors import unavailable
+from moorage.gateway.log import Place, Write
+from moorage.gateway.store import Store
+from moorage.runtime.service import Input
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
+from moorage_schemas.topics import PARTITIONS, RESOURCES, TAINTS, Topic, partition_of
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MERGE = "application/merge-patch+json"
+
+
+class SetClock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+    async def sleep_until(self, when: datetime) -> None:
+        self.time = max(self.time, when)
+
+
+class MemoryLog:
+    """Keeps records in memory and feeds them to the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ends: dict[tuple[Topic, int], int] = {}
+        self.obstacle = ""
+        self.written: list[Write] = []
+        self.reported: list[Write] = []
+        self.open = asyncio.Event()
+        """Commits wait while it is clear."""
+
+        self.open.set()
+
+    async def commit(self, writes: Sequence[Write]) -> list[Place]:
+        await self.open.wait()
+        if self.obstacle:
+            raise unavailable(self.obstacle)
+        self.written += writes
+        return [self.append(write.topic, write.key, write.partition_key, write.event, write.meta) for write in writes]
+
+    async def report(self, writes: Sequence[Write]) -> None:
+        if self.obstacle:
+            raise unavailable(self.obstacle)
+        self.reported += writes
+
+    def append(
+        self, topic: Topic, key: str, partition_key: str, event: Model | None, meta: Meta | None = None
+    ) -> Place:
+        """Write a record as a service would."""
+        partition = partition_of(partition_key, PARTITIONS)
+        offset = self._ends.get((topic, partition), 0)
+        self._ends[(topic, partition)] = offset + 1
+        if topic in self._store.tables.topics:
+            meta = meta or Meta(id=event_id(topic.short, key, offset), source="test", type=topic.event_type)
+            self._store.apply([Input(topic, partition, offset, key, event, meta)])
+        return Place(topic, partition, offset)
+
+
+class Fixture:
+    """A gateway, its parts, and a client."""
+
+    def __init__(self, *, kept: int | None = None, ready: bool = True) -> None:
+        self.store = Store(kept=kept)
+        self.log = MemoryLog(self.store)
+        self.clock = SetClock()
+        self.gateway = Gateway(store=self.store, log=self.log, clock=self.clock)
+        if ready:
+            self.store.begin()
+        self.app = create_app(self.gateway)
+        transport = httpx.ASGITransport(app=self.app)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    async def ok(self, method: str, path: str, body: Json | None = None, **options: Any) -> Json:
+        """A request that must succeed."""
+        answer = await self.call(method, path, body, **options)
+        assert answer.status_code in {200, 201}, answer.text
+        document: Json = answer.json()
+        return document
+
+    async def call(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
+        """A request; a PATCH is a merge patch."""
+        headers = {"content-type": MERGE} if method == "PATCH" else {}
+        headers |= options.pop("headers", {})
+        if body is not None:
+            options["json"] = body
+        return await self.http.request(method, path, headers=headers, **options)
+
+    def tainted(
+        self, name: str, taints: Sequence[tuple[str, str, str]], *, uid: str, generation: int, applied: int = 0
+    ) -> None:
+        """The taint-manager's word on a node: taints as (key, value, effect)."""
+        target = TargetRef(kind=TargetKind.NODE, name=name)
+        records = tuple(
+            TaintRecord(key=key, value=value, effect=effect, time_added=NOW, origins=(TaintOrigin.CONDITION,))
+            for key, value, effect in taints
+        )
+        event = TargetTainted(
+            target=target, target_uid=uid, generation=generation, taints=records, wishes_applied=applied
+        )
+        self.log.append(TAINTS, target.key, target.key, event)
+
+    @property
+    def declared(self) -> list[Write]:
+        """The records of `resources` that were written."""
+        return [write for write in self.log.written if write.topic is RESOURCES]
+
+
+def node(name: str = "n1", *, taints: Sequence[Json] | None = None, **spec: Any) -> Json:
+    """A node."""
+    full = {**spec, **({"taints": list(taints)} if taints is not None else {})}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, **({"spec": full} if full else {})}
+
+
+def pod(name: str = "p1", **spec: Any) -> Json:
+    """A pod."""
+    containers = [{"name": "main", "image": "app:1"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def deployment(name: str = "web", replicas: int = 2) -> Json:
+    """A deployment."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+            },
+        },
+    }
+
+
+def pod_ref(name: str) -> WorkloadRef:
+    """A pod in the default namespace."""
+    return WorkloadRef(kind="Pod", namespace="default", name=name)
+
+
+def node_ref(name: str) -> TargetRef:
+    """A node."""
+    return TargetRef(kind=TargetKind.NODE, name=name)
+
+
+def later(seconds: float) -> datetime:
+    """An instant after `NOW`."""
+    return NOW + timedelta(seconds=seconds)
