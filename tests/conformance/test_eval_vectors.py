@@ -110,7 +110,7 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
 
 
 def test_every_deviation_says_where_it_may_show() -> None:
-    assert set(MAY_SHOW) == set(Deviation)
+    assert set(MAY_SHOW) == {d for d in Deviation if d.operations}
 
 
 @pytest.mark.parametrize("vector", [pytest.param(v, id=v["id"]) for v in COMMITTED])
@@ -118,7 +118,7 @@ def test_as_documented_differs_by_named_deviations_only(vector: Vector) -> None:
     request = vector["request"]
     if evaluate(request, as_upstream=False) == vector["expect"]:
         return
-    named = [d.slug for d in Deviation if request["op"] in d.operations and MAY_SHOW[d](request)]
+    named = [d.slug for d in MAY_SHOW if request["op"] in d.operations and MAY_SHOW[d](request)]
     assert named, f"no deviation explains the answer to {request}"
 
 
@@ -228,7 +228,7 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
 }
 
 
-@pytest.mark.parametrize("deviation", Deviation, ids=lambda d: d.slug)
+@pytest.mark.parametrize("deviation", MAY_SHOW, ids=lambda d: d.slug)
 def test_each_deviation_shows_in_a_case(deviation: Deviation) -> None:
     request, upstream, ours = SHOWN[deviation]
     assert request["op"] in deviation.operations

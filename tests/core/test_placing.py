@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -238,6 +240,25 @@ def test_the_message_is_kube_schedulers() -> None:
     ]
 
 
+def test_a_tolerated_time_that_is_over_keeps_away() -> None:
+    added = datetime(2026, 1, 1, tzinfo=UTC)
+    fleet = Fleet()
+    fleet.put(NodeFacts("a", taints=(Taint(key="k", effect="NoExecute", time_added=added),)))
+    patient = shape(tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 10}])
+
+    def decide(wanted: PodShape, seconds: float) -> Decision:
+        return Decider(fleet).decide(replace(ask(fleet, wanted), now=added + timedelta(seconds=seconds)))
+
+    assert [decide(patient, seconds).target for seconds in (0, 9.999, 10, 11)] == ["a", "a", None, None]
+    over = "0/1 nodes are available: 1 node(s) had taint(s) that are tolerated no longer."
+    assert decide(patient, 10).message == over
+    assert Decider(fleet).decide(ask(fleet, patient)).target == "a", "no time, nothing is over"
+    for_ever = shape(tolerations=[{"key": "k", "operator": "Exists"}])
+    assert decide(for_ever, 11).target == "a"
+    fleet.put(NodeFacts("a"))
+    assert decide(patient, 11).target == "a"
+
+
 def test_without_nodes_that_is_said() -> None:
     fleet = Fleet()
     decision = Decider(fleet).decide(ask(fleet, shape()))
@@ -328,6 +349,7 @@ def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
         "NodeUnschedulable",
         "TaintToleration",
         "NodeAffinity",
+        "TolerationOver",
         "NodeResourcesFit",
     ]
     assert {one.name: one.weight for one in discovered_prioritizers()} == {

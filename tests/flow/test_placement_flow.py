@@ -145,6 +145,33 @@ def test_an_evicted_replica_is_placed_elsewhere_with_the_reasons_kept() -> None:
     assert after[name].scores[0].target == target.name
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_nobody_goes_where_the_tolerated_time_is_over(kind: str) -> None:
+    world = World("n1")
+    patient = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    template = {**TEMPLATE, "spec": pod(tolerations=[patient])}
+    world.declare(kind, "web", {"template": template})
+    assert world.run().where() == ["n1"]
+    world.fleet.taint("n1", "bad")
+    world.run()
+    world.flow.advance(4)
+    assert world.where() == ["n1"]
+    world.flow.advance(2)
+    world.check()
+    assert world.where() == ["-"], "its replacement would have to leave at once"
+    assert world.pods()[next(iter(world.pods()))].message.startswith(
+        "0/1 nodes are available: 1 node(s) had taint(s) that are tolerated no longer."
+    )
+    assert [event.state for event in world.flow.events(EVICTIONS)].count(EvictionState.REQUESTED) == 1
+    world.fleet.declare("n2")
+    assert world.run().where() == (["n2"] if kind != "DaemonSet" else ["-", "n2"])
+    world.fleet.untaint("n1", "bad")
+    assert world.run().where() == (["n2"] if kind != "DaemonSet" else ["n1", "n2"])
+    world.fleet.taint("n1", "bad")
+    world.declare("Deployment", "more", {"template": {**TEMPLATE, "spec": pod(tolerations=[patient])}})
+    assert world.run().where("more") == ["n1"], "the time runs from when the taint was added again"
+
+
 def test_replicas_wait_and_come_back_when_there_is_room() -> None:
     world = World()
     world.big_node("n1", "2")

@@ -52,7 +52,7 @@ async def test_a_restarted_worker_goes_on_where_the_one_before_it_stopped(broker
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
         await all_counted(settings, 700)
-    assert max(service.batches) == 50
+    assert 1 < max(service.batches) <= 50
     assert service.dropped == settings.partitions
     await write_numbers(settings, second)
     async with worker_for(Counter(), settings) as worker:

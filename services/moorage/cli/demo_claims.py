@@ -235,7 +235,9 @@ def whole_story(chains: list[Chain]) -> Claim:
     fates = [fate for chain in chains for fate in chain.fates.values()]
     kinds = {type(fate.verdict).__name__ for fate in fates}
     kinds |= {"bare" if fate.bare else "replaced" for fate in fates if fate.requested}
-    missing = {"EvictNow", "EvictAt", "Keep", "bare", "replaced"} - kinds
+    if any(fate.due and fate.successor for chain in chains if chain.needs_condition for fate in chain.fates.values()):
+        kinds.add("from a condition to a new placement")
+    missing = {"EvictNow", "EvictAt", "Keep", "bare", "replaced", "from a condition to a new placement"} - kinds
     return Claim("every kind of fate was shown", not missing, f"missing: {', '.join(sorted(missing))}")
 
 

@@ -20,7 +20,7 @@ class _Entry:
 
 
 class Deviation(Enum):
-    """A named departure. `slug` is its id, `operations` the `eval` operations where it can show."""
+    """A named departure. `slug` is its id, `operations` the `eval` operations where it can show, if any."""
 
     EMPTY_KEY_NEEDS_EXISTS = _Entry(
         "empty-key-needs-exists",
@@ -49,6 +49,13 @@ class Deviation(Enum):
         "It runs from when the controller sees the taint, for the shortest of the tolerated times.",
         "A restart of a controller must not lengthen it; a deadline is absolute and the same for everyone.",
         ("evict",),
+    )
+    EXPIRED_TOLERATION_KEEPS_AWAY = _Entry(
+        "expired-toleration-keeps-away",
+        "A taint that evicts keeps new pods away when the time for which they tolerate it is over.",
+        "Any matching toleration admits the pod, whose time then begins anew.",
+        "The time runs from `timeAdded`, so the pod would have to leave at once, and its replacement after it.",
+        (),
     )
     SECONDS_DO_NOT_OVERFLOW = _Entry(
         "seconds-do-not-overflow",
@@ -141,14 +148,15 @@ class Deviation(Enum):
         return self.value.operations
 
 
+def _where(deviation: Deviation) -> str:
+    return ", ".join(f"`{operation}`" for operation in deviation.operations) or "placement only"
+
+
 def as_table() -> str:
     """The list as a Markdown table, a row for each, in the order of the enumeration."""
     rows = [
         "| id | Moorage | upstream's code | reason | operations |",
         "|---|---|---|---|---|",
-        *(
-            f"| `{d.slug}` | {d.title} | {d.upstream} | {d.reason} | {', '.join(f'`{o}`' for o in d.operations)} |"
-            for d in Deviation
-        ),
+        *(f"| `{d.slug}` | {d.title} | {d.upstream} | {d.reason} | {_where(d)} |" for d in Deviation),
     ]
     return "\n".join(rows) + "\n"

@@ -111,12 +111,14 @@ def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) ->
     applied = 0
     if tainted is not None:
         applied = tainted.wishes_applied
-        found = {t.identity: Taint(key=t.key, value=t.value, effect=t.effect) for t in tainted.taints}
+        found = {record.identity: record.as_taint() for record in tainted.taints}
     else:
         found = {t.identity: Taint(key=t.key, value=t.value, effect=t.effect) for t in wanted_taints(resource, {})}
     for wish in sorted(resource.wishes, key=lambda wish: wish.generation):
         if wish.present and wish.generation > applied:
-            found[wish.key, wish.effect] = Taint(key=wish.key, value=wish.value, effect=wish.effect)
+            found[wish.key, wish.effect] = Taint(
+                key=wish.key, value=wish.value, effect=wish.effect, time_added=wish.time
+            )
     return tuple(found.values())
 
 

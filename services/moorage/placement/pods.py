@@ -208,7 +208,7 @@ class Desk:
     def _request(self, owner: Owner, shape: PodShape) -> Request:
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
-        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread)
+        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
 
     def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
         """Write that a pod waits; while only the counts of the reasons change, not more often than `REFRESH`."""

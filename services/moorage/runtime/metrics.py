@@ -22,7 +22,7 @@ BATCH_SECONDS = Histogram(
 BATCH_RECORDS = Histogram(
     "moorage_batch_records", "Records in a batch", ["service"], buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 )
-RECORDS = Counter("moorage_records_total", "Records processed", ["service", "topic"])
+RECORDS = Counter("moorage_records_total", "Records processed", ["service"])
 EMITTED = Counter("moorage_events_emitted_total", "Events written", ["service", "topic"])
 DECISION_SECONDS = Histogram(
     "moorage_decision_latency_seconds",

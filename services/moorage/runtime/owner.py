@@ -21,6 +21,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, InvalidProducerEpoch, KafkaError, ProducerFenced
 
 from moorage.runtime import metrics
+from moorage.runtime.alarm import Alarm
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.context import WorkerContext
 from moorage.runtime.decide import Decider, Decision
@@ -103,8 +104,7 @@ class PartitionOwner(Generic[S]):
         self._committed: dict[Topic, int] = {}
         self._dirty_since: float | None = None
         self._lazy: asyncio.TimerHandle | None = None
-        self._alarm: asyncio.Task[None] | None = None
-        self._alarm_at: datetime | None = None
+        self._alarm = Alarm(context.clock, self._event.set)
         self._reconcile_at: datetime | None = None
         self._hold_until: datetime | None = None
         self._hold = _WAKE_HOLD
@@ -368,6 +368,7 @@ class PartitionOwner(Generic[S]):
         self._positions.update(decision.positions)
         if decision.positions:
             self._moves += 1
+            metrics.RECORDS.labels(service.name).inc(decision.records)
             metrics.BATCH_RECORDS.labels(service.name).observe(decision.records)
         if decision.emits or decision.afresh or self._lazy_due():
             return decision
@@ -469,18 +470,7 @@ class PartitionOwner(Generic[S]):
             due = self._hold_until if due is None else max(due, self._hold_until)
         if self._reconcile_at is not None:
             due = self._reconcile_at if due is None else min(due, self._reconcile_at)
-        if due == self._alarm_at and self._alarm is not None and not self._alarm.done():
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._alarm_at = due
-        if due is not None:
-            self._alarm = asyncio.create_task(self._ring(due))
-
-    async def _ring(self, when: datetime) -> None:
-        await self._context.clock.sleep_until(when)
-        self._event.set()
+        self._alarm.set(due)
 
     # Small parts.
 
@@ -501,13 +491,10 @@ class PartitionOwner(Generic[S]):
         self._queue.clear()
         self._throttled = False
         self._dirty_since = None
-        self._alarm_at = None
         if self._lazy is not None:
             self._lazy.cancel()
             self._lazy = None
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._alarm.cancel()
         if self.phase in (Phase.RUNNING, Phase.PARKED, Phase.RESTORING):
             self.phase = Phase.WAITING
         self._pause()

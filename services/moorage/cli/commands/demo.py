@@ -22,23 +22,27 @@ from rich.text import Text
 from moorage.cli import manifests, targets, where
 from moorage.cli.client import Client, JsonObject
 from moorage.cli.commands.apply import apply_all
-from moorage.cli.demo_claims import Chain, Claim, spread, whole_story
+from moorage.cli.demo_claims import SOON, Chain, Claim, spread, whole_story
 from moorage.cli.demo_files import examples
 from moorage.cli.errors import CliError
 from moorage.cli.eventlines import STYLES, clock, words
 from moorage.cli.reading import BEGINNING, Seen, TopicReader
 from moorage.cli.stack import Stack
+from moorage.core.dialects.kubernetes import NOT_READY
+from moorage.core.evicting import EvictAt, verdict
 from moorage.core.tainting_spec import parse_taints
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.taint import Taint
 from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED
 
 _PARTITIONS = 6  # fewer than a fleet's 24: this one has 20 nodes, and starts on two cores
 _SETTLE_SECONDS = 60.0
 _CHAIN_SECONDS = 40.0
 _QUIET_SECONDS = 1.0  # to see that nobody is evicted who should stay
+_SICK, _TAINTED = "a2", "b3"  # nodes of the example with bare pods that were made for this
 _TAINTS = ("maintenance=disk:NoExecute", "maintenance=disk:NoSchedule")  # the second keeps replacements away
 _TOPICS = (CONDITIONS, TAINTS, TIMER_FIRED, EVICTIONS, PLACEMENTS, BINDINGS)
 
@@ -205,7 +209,7 @@ class _Demo:
 
     async def _disturb(self, client: Client) -> None:
         self._show.title("3. A probe reports a node as not ready; a person taints another")
-        sick, tainted = self._pick("a2", "b3")
+        sick, tainted = self._pick()
         self._show.command(f"python examples/probe.py Node/{sick} Ready=False --reason KubeletStopped")
         first = Chain(
             sick, "node.kubernetes.io/not-ready", f"{sick} is not ready", datetime.now(UTC), needs_condition=True
@@ -219,15 +223,18 @@ class _Demo:
         self._chains.append(Chain(tainted, "maintenance", f"{tainted} is tainted", datetime.now(UTC)))
         await asyncio.to_thread(targets.change, client, targets.NODE, tainted, _with_taint)
 
-    def _pick(self, *preferred: str) -> tuple[str, ...]:
-        """The nodes that are disturbed: those that the example's bare pods are on, which must carry a replica too."""
-        crowd = dict.fromkeys(self._nodes, 0)
+    def _pick(self) -> tuple[str, str]:
+        """The node that is not ready, which must carry a replica with a short deadline, and the one that is tainted."""
+        now = datetime.now(UTC)
+        taint = Taint(key=NOT_READY, effect="NoExecute", time_added=now)
+        short = set()
         for bound in self._bindings.values():
-            if bound.owner.kind == "Deployment":
-                crowd[bound.target.name] = crowd.get(bound.target.name, 0) + 1
-        if all(crowd.get(name) for name in preferred):
-            return preferred
-        return tuple(sorted(crowd, key=lambda name: -crowd[name])[: len(preferred)])
+            fate = verdict([taint], bound.tolerations)
+            if bound.owner.kind == "Deployment" and isinstance(fate, EvictAt) and fate.deadline - now <= SOON:
+                short.add(bound.target.name)
+        if _TAINTED not in self._nodes or not short - {_TAINTED}:
+            raise CliError("the example fleet is not as the demo needs it: no replica with a short deadline was placed")
+        return (_SICK if _SICK in short else min(short - {_TAINTED})), _TAINTED
 
     async def _probe(self, node: str) -> tuple[str, datetime]:
         """Run the example probe; the id of its report, and when it made it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -99,7 +100,7 @@ class Decider:
         passed, results, considered = verdict.passed, list(verdict.results), len(fleet)
         if only is not None:
             passed, results, considered = self._narrowed(request.shape, only)
-        passed = self._run(self._dynamic, request.shape, passed, results)
+        passed = self._run(self._dynamic, request.shape, passed, results, request.now)
         rows = np.flatnonzero(passed)
         if not rows.size:
             return Decision(None, considered, tuple(results), (), unavailable(considered, results))
@@ -125,10 +126,17 @@ class Decider:
         found = self._verdicts[shape.key] = _Verdict(self._fleet.version, passed, tuple(results))
         return found
 
-    def _run(self, filters: Sequence[Filter], shape: PodShape, passed: Mask, results: list[FilterResult]) -> Mask:
+    def _run(
+        self,
+        filters: Sequence[Filter],
+        shape: PodShape,
+        passed: Mask,
+        results: list[FilterResult],
+        now: datetime | None = None,
+    ) -> Mask:
         for one in filters:
             left = passed
-            for reason, against in one.objections(shape, self._fleet):
+            for reason, against in one.objections(shape, self._fleet, now):
                 hit = passed & against
                 if hit.any():
                     rows = np.flatnonzero(hit)

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from moorage.core.dialects.kubernetes import KUBERNETES
 from moorage.core.quantities import CPU, MEMORY, PODS
 from moorage.core.taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
@@ -97,6 +98,9 @@ class Fleet:
         """Grows when a node comes, goes or changes; not when pods take or give back."""
 
         self._comings = 0  # nodes that came or went: only these change the order of the names
+        self.evicting: dict[str, tuple[Taint, ...]] = {}
+        """The taints that evict, of those nodes that have some."""
+
         self._facts: dict[str, NodeFacts] = {}
         self._names: list[str] = []
         self._room = 64
@@ -247,6 +251,10 @@ class Fleet:
         if before == facts:
             return False
         self.taints.set_node(facts.name, facts.taints)
+        if evicting := tuple(taint for taint in facts.taints if taint.effect in KUBERNETES.evicting):
+            self.evicting[facts.name] = evicting
+        else:
+            self.evicting.pop(facts.name, None)
         row = self.row_of(facts.name)
         self._make_room()
         if row == len(self._names):
@@ -277,6 +285,7 @@ class Fleet:
         row = self.row_of(name)
         self.taints.remove_node(name)
         del self._facts[name]
+        self.evicting.pop(name, None)
         self._alive[row] = False
         self._comings += 1
         self.version += 1

@@ -7,6 +7,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar, Final, TypeVar
 
 import numpy as np
@@ -32,6 +33,9 @@ class Request:
     spread: bool
     """Whether it is one of several replicas, which are to be spread."""
 
+    now: datetime | None = None
+    """The instant of the decision; without it no tolerated time counts as over."""
+
 
 class Filter(ABC):
     """Rules nodes out. Its module ends with `PLUGIN = TheFilter()`."""
@@ -48,10 +52,11 @@ class Filter(ABC):
     """Whether a DaemonSet's pod that runs has to go when this rules its node out."""
 
     @abstractmethod
-    def objections(self, shape: PodShape, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+    def objections(self, shape: PodShape, fleet: Fleet, now: datetime | None) -> Iterable[tuple[str, Mask]]:
         """Why nodes are ruled out: pairs of a reason, as kube-scheduler words it, and the rows that it is true of.
 
-        Reasons may hold of the same row; a row without any passes. Rows without a node may hold anything.
+        Reasons may hold of the same row; a row without any passes. Rows without a node may hold anything. A static
+        filter is not told the time: its `now` is always None.
         """
 
 

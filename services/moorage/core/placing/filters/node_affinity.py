@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from moorage.core.placing.fleet import Fleet, Mask
 from moorage.core.placing.node_terms import nodes_of_any, nodes_with
@@ -17,7 +18,12 @@ class NodeAffinity(Filter):
     order = 30
     lasting = True
 
-    def objections(self, shape: PodShape, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+    def objections(
+        self,
+        shape: PodShape,
+        fleet: Fleet,
+        now: datetime | None,  # noqa: ARG002 - no matter of time
+    ) -> Iterable[tuple[str, Mask]]:
         """See `Filter`."""
         if not shape.node_selector and shape.required is None:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from moorage.core.placing.fleet import UNLIMITED, Fleet, Mask
 from moorage.core.placing.plugin import Filter
@@ -17,7 +18,12 @@ class NodeResourcesFit(Filter):
     order = 40
     static = False
 
-    def objections(self, shape: PodShape, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+    def objections(
+        self,
+        shape: PodShape,
+        fleet: Fleet,
+        now: datetime | None,  # noqa: ARG002 - no matter of time
+    ) -> Iterable[tuple[str, Mask]]:
         """See `Filter`."""
         yield "Too many pods", fleet.free(PODS) < 1
         for resource, amount in shape.requests:

@@ -6,6 +6,7 @@ The taint alone would do; this reads the node itself, so it holds before the tai
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from moorage.core.dialects.kubernetes import UNSCHEDULABLE_TAINT
 from moorage.core.matching import first_match
@@ -20,7 +21,12 @@ class NodeUnschedulable(Filter):
     name = "NodeUnschedulable"
     order = 10
 
-    def objections(self, shape: PodShape, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+    def objections(
+        self,
+        shape: PodShape,
+        fleet: Fleet,
+        now: datetime | None,  # noqa: ARG002 - no matter of time
+    ) -> Iterable[tuple[str, Mask]]:
         """See `Filter`."""
         if first_match(UNSCHEDULABLE_TAINT, shape.tolerations) is None:
             yield "node(s) were unschedulable", fleet.unschedulable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from moorage.core.placing.fleet import Fleet, Mask
 from moorage.core.placing.plugin import Filter
@@ -15,7 +16,12 @@ class TaintToleration(Filter):
     name = "TaintToleration"
     order = 20
 
-    def objections(self, shape: PodShape, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+    def objections(
+        self,
+        shape: PodShape,
+        fleet: Fleet,
+        now: datetime | None,  # noqa: ARG002 - no matter of time
+    ) -> Iterable[tuple[str, Mask]]:
         """See `Filter`."""
         yield "node(s) had untolerated taint(s)", ~fleet.fits_taints(shape.tolerations)
 

@@ -1,0 +1,67 @@
+"""What the benchmarks on Kafka share: the broker, the event loop, and the last line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from moorage.runtime.app import run_async
+from moorage.runtime.embedded import EmbeddedKafka
+from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import ensure_topics
+
+
+@asynccontextmanager
+async def kafka() -> AsyncIterator[str]:
+    """The address of a broker: MOORAGE_BOOTSTRAP_SERVERS, else an embedded one of this run's own."""
+    if named := os.environ.get("MOORAGE_BOOTSTRAP_SERVERS"):
+        yield named
+        return
+    with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:
+        async with EmbeddedKafka(Path(folder)) as broker:
+            yield broker.bootstrap
+
+
+async def fleet(bootstrap: str, *, partitions: int) -> Settings:
+    """Settings of an empty fleet of its own, its topics made."""
+    settings = Settings(
+        bootstrap_servers=bootstrap, topic_prefix=f"bench-{uuid.uuid4().hex[:8]}", partitions=partitions
+    )
+    await ensure_topics(settings)
+    return settings
+
+
+def median(values: Sequence[float]) -> float:
+    """The median, as a plain number."""
+    return float(statistics.median(values))
+
+
+def memory() -> int:
+    """Bytes of memory that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def note(text: str) -> None:
+    """Progress, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(main: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    """Run a benchmark on uvloop and print its result as the last line."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors only
+
+    async def started() -> dict[str, Any]:
+        return await main()
+
+    print(json.dumps(run_async(started())))

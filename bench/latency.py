@@ -1,0 +1,219 @@
+"""From a probe's report to the eviction decision at low load, beside bare transactions in a row; the last line is JSON.
+
+Ours: the real condition-ingest, taint-manager and eviction, each in a worker of the runtime, all in this process. A
+report that a node is not ready is produced; the clock runs until a read_committed consumer has the decision to evict
+the pod bound there. Three transactions lie between: conditions, taints, evictions. One report at a time, with a pause
+after each.
+
+The limit: three transactions in a row, each of a producer of its own that has been idle, each with one record and one
+offset (begin, send, send_offsets_to_transaction, commit), with nothing read in between. For scale, `bare_chain_ms` is
+the same with a read_committed consumer that has to get each record before the next transaction begins. Samples take
+turns; those before every partition was warm are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+from bench import harness
+
+from moorage.condition_ingest.service import ConditionIngest
+from moorage.eviction.service import Eviction
+from moorage.runtime.settings import Settings
+from moorage.runtime.worker import Worker
+from moorage.taint_manager.service import TaintManager
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, RESOURCES, Topic, partition_of
+
+STAGES = 3
+PAUSE = 0.15  # seconds between samples: low load, and no transaction right after another one
+
+
+class Fleet:
+    """The probe, and who waits for decisions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.producer = AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers, acks="all")
+        self.consumer = AIOKafkaConsumer(
+            EVICTIONS.name(settings.topic_prefix),
+            bootstrap_servers=settings.bootstrap_servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+
+    async def write(self, topic: Topic, key: str, partition_key: str, event: Model) -> None:
+        """Write one event as a third party would."""
+        meta = Meta(id=event_id(topic.short, key, time.time_ns()), source="bench", type=topic.event_type)
+        await self.producer.send_and_wait(
+            topic.name(self.settings.topic_prefix),
+            event.model_dump_json().encode(),
+            key=key.encode(),
+            partition=partition_of(partition_key, self.settings.partitions),
+            headers=to_headers(meta),
+        )
+
+    async def declare(self, nodes: list[TargetRef]) -> None:
+        """Declare nodes with one pod bound to each."""
+        now = datetime.now(UTC)
+        for node in nodes:
+            declared = ResourceDeclared(
+                object={"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "uid": f"uid-{node.name}"}},
+                version=1,
+            )
+            await self.write(RESOURCES, declared.key, node.key, declared)
+            pod = WorkloadRef(kind="Pod", namespace="default", name=f"on-{node.name}")
+            bound = WorkloadBound(
+                workload=pod, uid=f"uid-{pod.name}", owner=pod, target=node, generation=1, bound_time=now
+            )
+            await self.write(BINDINGS, f"{pod.key}|{node.key}", node.key, bound)
+
+    async def evict(self, node: TargetRef) -> float:
+        """Seconds from a report to the decision."""
+        report = ConditionReported(
+            target=node,
+            type="Ready",
+            status=ConditionStatus.FALSE,
+            reason="KubeletNotReady",
+            observed_time=datetime.now(UTC),
+            source="probe/kubelet",
+        )
+        began = time.perf_counter()
+        await self.write(CONDITION_REPORTS, node.key, node.key, report)
+        while True:
+            for records in (await self.consumer.getmany(timeout_ms=15_000)).values():
+                for record in records:
+                    decided = EvictionDecided.model_validate_json(record.value)
+                    if decided.target == node and decided.state is EvictionState.REQUESTED:
+                        return time.perf_counter() - began
+
+
+class Bare:
+    """As many bare transactions in a row."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.topics = [f"{settings.topic_prefix}.bare-{stage}" for stage in range(STAGES)]
+        self.producers = [
+            AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers, transactional_id=topic, acks="all")
+            for topic in self.topics
+        ]
+        self.consumer = AIOKafkaConsumer(
+            bootstrap_servers=settings.bootstrap_servers,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+        )
+        self.count = 0
+
+    async def start(self) -> None:
+        """Make the topics, and start everything."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.bootstrap_servers)
+        await admin.start()
+        await admin.create_topics([NewTopic(topic, 1, 1) for topic in self.topics])
+        await admin.close()
+        for producer in self.producers:
+            await producer.start()
+        await self.consumer.start()
+        self.consumer.assign([TopicPartition(topic, 0) for topic in self.topics])
+        await self.consumer.seek_to_end()
+
+    async def row(self, *, chained: bool) -> float:
+        """Seconds of one row."""
+        self.count += 1
+        value = b"x" * 400
+        began = time.perf_counter()
+        for topic, producer in zip(self.topics, self.producers, strict=True):
+            await producer.begin_transaction()
+            delivered = await producer.send(topic, value, key=b"k", partition=0)
+            await producer.send_offsets_to_transaction({TopicPartition(topic, 0): self.count}, f"{topic}-group")
+            await delivered
+            await producer.commit_transaction()
+            if chained:
+                while not await self.consumer.getmany(timeout_ms=15_000):
+                    pass
+        seconds = time.perf_counter() - began
+        if not chained:  # what was written is not left for the chain to find
+            behind = STAGES
+            while behind:
+                found = await self.consumer.getmany(timeout_ms=15_000)
+                behind -= sum(map(len, found.values()))
+        return seconds
+
+
+async def main() -> dict[str, Any]:
+    """Take samples in turns and compare their medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=60)
+    parser.add_argument("--partitions", type=int, default=24)
+    options = parser.parse_args()
+    random.seed(4)
+    quiet = logging.getLogger("aiokafka")
+    quiet.setLevel(logging.CRITICAL)
+    async with harness.kafka() as bootstrap:
+        settings = await harness.fleet(bootstrap, partitions=options.partitions)
+        fleet, bare = Fleet(settings), Bare(settings)
+        await fleet.producer.start()
+        await fleet.consumer.start()
+        await bare.start()
+        warm_up = 3 * options.partitions  # the first transaction on a partition is dearer, here and there
+        nodes = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(options.samples + warm_up)]
+        await fleet.declare(nodes)
+        workers: list[Worker[Any]] = [
+            Worker(service, settings, partitions=settings.partitions)
+            for service in (ConditionIngest(settings), TaintManager(), Eviction())
+        ]
+        for worker in workers:
+            await worker.start()
+        for worker in workers:
+            await worker.wait_ready()
+        harness.note("ready")
+        ours, rows, chains = [], [], []
+        for number, node in enumerate(nodes):
+            ours.append(await fleet.evict(node))
+            await asyncio.sleep(PAUSE * (0.5 + random.random()))
+            rows.append(await bare.row(chained=False))
+            await asyncio.sleep(PAUSE * (0.5 + random.random()))
+            chains.append(await bare.row(chained=True))
+            await asyncio.sleep(PAUSE * (0.5 + random.random()))
+            if number % 20 == 0:
+                harness.note(f"{number}: {ours[-1] * 1000:.1f} ms, bare {rows[-1] * 1000:.1f} ms")
+        for worker in workers:
+            await worker.stop()
+        for client in (fleet.producer, fleet.consumer, bare.consumer, *bare.producers):
+            await client.stop()
+    ours, rows, chains = ours[warm_up:], rows[warm_up:], chains[warm_up:]
+    median_ours, median_rows = harness.median(ours), harness.median(rows)
+    return {
+        "bench": "latency",
+        "what": "report to eviction decision / three bare transactions in a row, median milliseconds",
+        "samples": len(ours),
+        "partitions": options.partitions,
+        "ours_ms": round(median_ours * 1000, 2),
+        "ours_p95_ms": round(sorted(ours)[int(len(ours) * 0.95)] * 1000, 2),
+        "limit_ms": round(median_rows * 1000, 2),
+        "bare_chain_ms": round(harness.median(chains) * 1000, 2),
+        "ratio": round(median_ours / median_rows, 3),
+    }
+
+
+if __name__ == "__main__":
+    harness.run(main)

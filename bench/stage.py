@@ -1,0 +1,212 @@
+"""One stage of the pipeline beside a bare aiokafka transaction loop on the same records; the last line is JSON.
+
+The stage is the real condition-ingest in a worker of the runtime: partition owner, checks, state, headers,
+deterministic ids. The limit is the least that anyone could write with aiokafka: `getmany`, `orjson.loads` and
+`dumps` of each value, `producer.send` under the same key, `send_offsets_to_transaction`, commit; the same batch size,
+one record out for each record in, read_committed, the same client settings (`limit_with_defaults` is the loop with
+aiokafka's own retry backoff, for scale). All read the same topic, in turns, each round with a group of its own, from
+the beginning to the end; the clock runs from the first record that is processed to the commit of the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.envelope import Meta, event_id, to_headers
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, partition_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+from bench import harness
+
+from moorage.condition_ingest.service import ConditionIngest
+from moorage.runtime.settings import Settings
+from moorage.runtime.worker import Worker
+
+TARGETS = 200
+TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+BATCH = 500
+
+
+async def fill(settings: Settings, records: int) -> None:
+    """Declare the targets and write the reports, each newer than the one before it."""
+    began = datetime.now(UTC) - timedelta(hours=1)
+    targets = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(TARGETS)]
+    async with AIOKafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=200_000
+    ) as producer:
+        for target in targets:
+            declared = ResourceDeclared(
+                object={"kind": "Node", "metadata": {"name": target.name, "uid": f"uid-{target.name}"}}, version=1
+            )
+            meta = Meta(id=event_id(target), source="bench", type=RESOURCES.event_type)
+            await producer.send(
+                RESOURCES.name(settings.topic_prefix),
+                declared.model_dump_json().encode(),
+                key=declared.key.encode(),
+                partition=partition_of(target.key, settings.partitions),
+                headers=to_headers(meta),
+            )
+        for number in range(records):
+            target = targets[number % TARGETS]
+            report = ConditionReported(
+                target=target,
+                type=TYPES[number // TARGETS % len(TYPES)],
+                status=ConditionStatus.TRUE if number % 7 else ConditionStatus.FALSE,
+                reason="KubeletReady",
+                message="kubelet is posting ready status",
+                observed_time=began + timedelta(milliseconds=number),
+                source="probe/kubelet",
+            )
+            meta = Meta(
+                id=event_id("report", number),
+                source="probe/kubelet",
+                type=CONDITION_REPORTS.event_type,
+                time=report.observed_time,
+                traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            )
+            await producer.send(
+                CONDITION_REPORTS.name(settings.topic_prefix),
+                report.model_dump_json().encode(),
+                key=target.key.encode(),
+                partition=partition_of(target.key, settings.partitions),
+                headers=to_headers(meta),
+            )
+
+
+class Watched(ConditionIngest):
+    """The service, telling when it got its first record."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.first = 0.0
+        self.seen = 0
+
+    def process(self, *args: Any, **options: Any) -> Any:
+        """Note the time, then do the work."""
+        if not self.first:
+            self.first = time.perf_counter()
+        self.seen += len(args[1])
+        return super().process(*args, **options)
+
+
+async def ours(settings: Settings, records: int, round_: int) -> float:
+    """Records per second of the stage."""
+    service = Watched(settings)
+    # A group, and so transactional ids, of its own; the state starts empty because each round's group writes it anew.
+    type(service).name = f"condition-ingest-{round_}"
+    worker = Worker(service, settings, partitions=settings.partitions)
+    await worker.start()
+    while True:
+        await asyncio.sleep(0.002)
+        done = sum(
+            owner._committed.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the moment of the commit is what is measured
+            for owner in worker.owners.values()
+        )
+        if done >= records:
+            break
+    ended = time.perf_counter()
+    await worker.stop()
+    return records / (ended - service.first)
+
+
+async def bare(settings: Settings, records: int, round_: str, backoff_ms: int) -> float:
+    """Records per second of the bare loop."""
+    source, sink = CONDITION_REPORTS.name(settings.topic_prefix), f"{settings.topic_prefix}.bare.v1"
+    group = f"{settings.topic_prefix}.bare-{round_}"
+    consumer = AIOKafkaConsumer(
+        source,
+        bootstrap_servers=settings.bootstrap_servers,
+        group_id=group,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    producer = AIOKafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers,
+        transactional_id=group,
+        max_batch_size=900_000,
+        retry_backoff_ms=backoff_ms,
+        acks="all",
+    )
+    await producer.start()
+    await consumer.start()
+    began, done = 0.0, 0
+    while done < records:
+        batches = await consumer.getmany(timeout_ms=500, max_records=BATCH)
+        if not batches:
+            continue
+        began = began or time.perf_counter()
+        async with producer.transaction():
+            offsets = {}
+            for tp, batch in batches.items():
+                for record in batch:
+                    value = orjson.dumps(orjson.loads(record.value))
+                    await producer.send(sink, value, key=record.key, partition=tp.partition)
+                offsets[tp] = batch[-1].offset + 1
+                done += len(batch)
+            await producer.send_offsets_to_transaction(offsets, group)
+    ended = time.perf_counter()
+    await consumer.stop()
+    await producer.stop()
+    return records / (ended - began)
+
+
+async def make_sink(settings: Settings) -> None:
+    """The bare loop's output topic, like `conditions`."""
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415 - used here only
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)
+    await admin.start()
+    await admin.create_topics(
+        [NewTopic(f"{settings.topic_prefix}.bare.v1", settings.partitions, 1, topic_configs=CONDITIONS.config())]
+    )
+    await admin.close()
+
+
+async def main() -> dict[str, Any]:
+    """Run both in turns and compare their medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=40_000)
+    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    async with harness.kafka() as bootstrap:
+        our_rates, bare_rates, plain_rates = [], [], []
+        for round_ in range(options.rounds):
+            # A fleet for each round: the state that a round leaves behind would make the next one's reports old.
+            settings = await harness.fleet(bootstrap, partitions=options.partitions)
+            await make_sink(settings)
+            await fill(settings, options.records)
+            our_rates.append(await ours(settings, options.records, round_))
+            bare_rates.append(await bare(settings, options.records, f"{round_}", 20))
+            plain_rates.append(await bare(settings, options.records, f"{round_}-plain", 100))
+            harness.note(f"round {round_ + 1}: ours {our_rates[-1]:,.0f}/s, bare {bare_rates[-1]:,.0f}/s")
+    ours_median, bare_median = harness.median(our_rates), harness.median(bare_rates)
+    return {
+        "bench": "stage",
+        "what": "condition-ingest in the partition owner / bare aiokafka transaction loop, records per second",
+        "records": options.records,
+        "partitions": options.partitions,
+        "batch": BATCH,
+        "rounds": options.rounds,
+        "ours": round(ours_median),
+        "limit": round(bare_median),
+        "limit_with_defaults": round(harness.median(plain_rates)),
+        "ratio": round(ours_median / bare_median, 3),
+    }
+
+
+if __name__ == "__main__":
+    harness.run(main)

@@ -1,0 +1,57 @@
+"""Nodes with a `NoExecute` taint that the pod tolerates for a time which is over already.
+
+The time runs from the taint's `timeAdded`, so a pod that went there would have to leave at once, and its replacement
+after it, for ever. (Upstream counts from when its controller sees the pod, which gives each replacement the time
+anew: deviation `expired-toleration-keeps-away`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from moorage.core.evicting import EvictAt, verdict
+from moorage.core.placing.fleet import Counts, Fleet, Mask
+from moorage.core.placing.plugin import Filter
+from moorage.core.placing.shape import PodShape
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+class TolerationOver(Filter):
+    """A pod does not go where it would have to leave at once."""
+
+    name = "TolerationOver"
+    order = 25
+    static = False
+
+    def objections(self, shape: PodShape, fleet: Fleet, now: datetime | None) -> Iterable[tuple[str, Mask]]:
+        """See `Filter`."""
+        timed = any(toleration.toleration_seconds is not None for toleration in shape.tolerations)
+        if now is None or not timed or not fleet.evicting:
+            return
+        ends = fleet.remembered((self.name, shape.key), lambda: _ends(shape, fleet))
+        yield "node(s) had taint(s) that are tolerated no longer", ends <= _micros(now)
+
+
+def _ends(shape: PodShape, fleet: Fleet) -> Counts:
+    """When each node's tolerated time ends, in microseconds; a node that its taints rule out anyway has no end."""
+    ends = np.full(fleet.rows, _NEVER, dtype=np.int64)
+    fits = fleet.fits_taints(shape.tolerations)
+    for name, taints in fleet.evicting.items():
+        row = fleet.row_of(name)
+        if fits[row] and all(taint.time_added is not None for taint in taints):
+            found = verdict(taints, shape.tolerations)
+            if isinstance(found, EvictAt):
+                ends[row] = _micros(found.deadline)
+    return ends
+
+
+def _micros(instant: datetime) -> int:
+    return int(instant.timestamp() * 1_000_000)
+
+
+PLUGIN = TolerationOver()
