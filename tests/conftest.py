@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import pytest_asyncio
 from tests.brokers import (
@@ -19,6 +20,11 @@ from tests.brokers import (
     ExternalBroker,
     choose,
 )
+
+# The same examples in every CI run; elsewhere each run looks at new ones.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 # Unique among the runs that may share one cluster: a process id alone is the same in every container.
 RUN = f"t{os.getpid()}-{int(time.time()):x}"

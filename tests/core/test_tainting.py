@@ -106,6 +106,20 @@ def test_the_opposite_goes_in_the_same_update() -> None:
     assert third.generation == 3
 
 
+def test_a_node_of_an_external_cloud_until_it_is_initialised() -> None:
+    def of_cloud(*wishes: TaintWish, provider: str = "external", **spec: Any) -> ResourceDeclared:
+        metadata = {"name": "n1", "uid": "u1", "annotations": {"moorage.io/cloud-provider": provider}}
+        return ResourceDeclared(object={"kind": "Node", "metadata": metadata, "spec": spec}, version=1, wishes=wishes)
+
+    key = "node.cloudprovider.kubernetes.io/uninitialized"
+    first = next_taints(None, of_cloud(), {}, at(1))
+    assert listed(first) == [(key, "NoSchedule", "true", 1, "system")]
+    removed = next_taints(first, of_cloud(wish(1, key, "NoSchedule", present=False)), {}, at(2))
+    assert listed(removed) == listed(first), "it is not initialised, whoever takes the taint away"
+    assert listed(next_taints(removed, of_cloud(providerID="aws:///i-1"), {}, at(3))) == []
+    assert next_taints(None, of_cloud(provider="in-tree"), {}, at(1)) is None
+
+
 def test_an_unschedulable_node_and_back() -> None:
     first = next_taints(None, node(unschedulable=True), {}, at(1))
     assert listed(first) == [(K8S + "unschedulable", "NoSchedule", "", 1, "system")]

@@ -206,7 +206,7 @@ class Play:
         service, partition = place
         for topic in self.flow.services[service].sources:
             # Of what is deleted nothing is remembered, so there only the last record may come twice.
-            self.flow.redeliver(service, topic, partition, 1 if topic is BINDINGS else count)
+            self.flow.redeliver(service, topic, partition, 1 if topic in {BINDINGS, TIMERS} else count)
 
     def compact(self, _: object, __: object) -> None:
         self.flow.compact((CONDITIONS, RESOURCES, TAINTS, BINDINGS, TIMERS))

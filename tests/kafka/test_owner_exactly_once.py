@@ -114,6 +114,28 @@ async def test_the_source_offsets_in_state_records_win_over_lost_committed_ones(
     assert all(dict(record.headers)["moorage-sources"].startswith(b"toy-numbers=") for record in changelog)
 
 
+async def test_offsets_follow_the_state_that_carries_them(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await make_toys(settings)
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, numbers(70))
+        await all_counted(settings, 70)
+        # Whoever comes now rests on the state records; soon the offsets say the same.
+        await eventually(lambda: _committed_sum(settings, worker.group, 70), 15, "the offsets did not follow")
+
+
+async def _committed_sum(settings: Settings, group: str, wanted: int) -> bool:
+    places = [TopicPartition(NUMBERS.name(settings.topic_prefix), part) for part in range(settings.partitions)]
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign(places)
+        return sum([await consumer.committed(place) or 0 for place in places]) == wanted
+    finally:
+        await consumer.stop()
+
+
 async def _rewind(settings: Settings, group: str) -> None:
     """Set every committed offset of the group to zero, as an operator's mistake would."""
     places = [

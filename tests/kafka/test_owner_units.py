@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_met
 from moorage.runtime.watchdog import OUTAGE_FACTOR, Watchdog
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import EnvelopeError, Meta, from_headers, to_headers
-from moorage_schemas.topics import DEAD_LETTERS
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.topics import DEAD_LETTERS, TAINTS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -104,6 +106,27 @@ def test_table_records_in_structured_mode_are_read_too() -> None:
     assert codec.decode_table(TABLE, record(b"k", body, headers)) == ("k", event)
     with pytest.raises(ValueError, match="specversion"):
         codec.decode_table(TABLE, record(b"k", b"{}"))
+
+
+def test_a_field_of_a_newer_version_is_left_out_but_refused_from_a_third_party() -> None:
+    target = {"kind": "Node", "name": "n1", "later": 1}
+    taint = {
+        "key": "k",
+        "effect": "NoSchedule",
+        "timeAdded": "2026-01-01T00:00:00Z",
+        "origins": ["explicit"],
+        "new": {},
+    }
+    value = orjson.dumps({"target": target, "generation": 1, "taints": [taint], "newer": True})
+    headers = tuple(to_headers(Meta("i", "s", TAINTS.event_type)))
+    found = codec.decode(TAINTS, record(b"Node/n1", value, headers))
+    assert isinstance(found, Input)
+    assert isinstance(found.event, TargetTainted)
+    assert found.event.taints[0].key == "k"
+    assert codec.decode_table(TAINTS, record(b"Node/n1", value, headers)) == ("Node/n1", found.event)
+    refused = codec.decode(TAINTS, record(b"Node/n1", value, headers), third_party=True)
+    assert isinstance(refused, Malformed)
+    assert refused.field in {"target.later", "taints.0.new", "newer"}
 
 
 def test_a_dead_letter_keeps_what_came_and_fits_its_topic() -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from moorage.core.dialects import kubernetes
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
-from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
+from moorage_schemas.taint import Taint, TaintOrigin, TaintRecord, TargetTainted
 
 Identity = tuple[str, str]
 
@@ -59,21 +59,23 @@ _NODE_ROWS: Final = tuple(
 )
 """Of each row of the dialect's table what it asks for, made once."""
 
-_UNSCHEDULABLE: Final = WantedTaint(
-    kubernetes.UNSCHEDULABLE_TAINT.key,
-    kubernetes.UNSCHEDULABLE_TAINT.effect,
-    kubernetes.UNSCHEDULABLE_TAINT.value,
-    TaintOrigin.SYSTEM,
-    "spec.unschedulable is true",
+
+def _system(taint: Taint, reason: str) -> WantedTaint:
+    return WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
+
+
+_UNSCHEDULABLE: Final = _system(kubernetes.UNSCHEDULABLE_TAINT, "spec.unschedulable is true")
+_UNINITIALIZED: Final = _system(
+    kubernetes.UNINITIALIZED_TAINT,
+    f"annotated {'='.join(kubernetes.EXTERNAL_CLOUD)}, and spec.providerID is not set yet",
 )
 
 
 def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
     """What the declared state and the conditions of a target ask for now, by the target's dialect.
 
-    This is the place for everything that is derived from state: the rate limits by zone for taints that evict, the
-    taints of control-plane nodes and of nodes that a cloud provider has still to initialise. Targets of a kind
-    without rules get none.
+    This is the place for everything that is derived from state: the rate limits by zone for taints that evict, and the
+    taints of control-plane nodes, when they come. Targets of a kind without rules get none.
     """
     if resource.kind == TargetKind.NODE.value:
         return _wanted_of_node(resource, conditions)
@@ -87,10 +89,19 @@ def _wanted_of_node(resource: ResourceDeclared, conditions: Mapping[str, Conditi
             condition = conditions.get(condition_type)
             if condition is not None and condition.status == status:
                 wanted += taints
-    spec = resource.object.get("spec")
-    if isinstance(spec, Mapping) and spec.get("unschedulable") is True:
+    spec = _part(resource.object, "spec")
+    if spec.get("unschedulable") is True:
         wanted += (_UNSCHEDULABLE,)
+    name, external = kubernetes.EXTERNAL_CLOUD
+    if not spec.get("providerID") and _part(_part(resource.object, "metadata"), "annotations").get(name) == external:
+        wanted += (_UNINITIALIZED,)
     return wanted
+
+
+def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of an object; empty when it is absent or no mapping."""
+    part = document.get(name)
+    return part if isinstance(part, Mapping) else {}
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
         key = record.key.decode() if record.key else ""
         if value is None:
             return _tombstone(topic, record, key, third_party=third_party)
-        meta, event = _read(topic, record.headers, value)
+        meta, event = _read(topic, record.headers, value, third_party=third_party)
     except (ValueError, AttributeError, TypeError) as error:
         return _refusal(topic, record, error)
     raw = None
@@ -74,7 +74,7 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
     return Input(topic, record.partition, record.offset, key, event, meta, raw)
 
 
-def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes) -> tuple[Meta, Model]:
+def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, third_party: bool) -> tuple[Meta, Model]:
     found = dict(headers)
     if found.get(CONTENT_TYPE) != _JSON and is_structured(headers):
         meta, data = parse_structured(orjson.loads(value))
@@ -83,7 +83,8 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes) -> t
         meta = _meta(found)
     if meta.type != (_event_types.get(topic.short) or _event_type(topic)):
         raise EnvelopeError("type", meta.type, f"must be {topic.event_type} in topic {topic.short}")
-    return meta, topic.event.model_validate_json(value)
+    # What Moorage itself writes may come from a newer version, with fields that this one does not know.
+    return meta, topic.event.model_validate_json(value, extra="forbid" if third_party else "ignore")
 
 
 def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
@@ -116,7 +117,7 @@ def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     if record.value is None:
         return key, None
     try:
-        return key, topic.event.model_validate_json(record.value)
+        return key, topic.event.model_validate_json(record.value, extra="ignore")
     except ValidationError:
         decoded = decode(topic, record)  # structured mode, perhaps
         if isinstance(decoded, Malformed):

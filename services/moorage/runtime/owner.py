@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
-_LAZY_COMMIT = 1.0  # seconds that offsets of batches without output may wait for a transaction
+_LAZY_COMMIT = 1.0  # seconds that offsets may wait for a transaction when nothing rests on them
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two questions to the coordinator
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
@@ -370,9 +370,8 @@ class PartitionOwner(Generic[S]):
             self._moves += 1
             metrics.RECORDS.labels(service.name).inc(decision.records)
             metrics.BATCH_RECORDS.labels(service.name).observe(decision.records)
-        if decision.emits or decision.afresh or self._lazy_due():
-            return decision
-        return None
+        due = self._lazy_due()
+        return decision if decision.emits or decision.afresh or due else None
 
     def _wake(self, decision: Decision) -> None:
         now, service = decision.now, self._service
@@ -414,8 +413,18 @@ class PartitionOwner(Generic[S]):
         }
         if not offsets and not decision.emits:
             return None
+        if self._carried(decision) and not self._overdue():
+            offsets = {}
         short = {topic.short: offset for topic, offset in positions.items()}
         return _Transaction(decision, self._encoder.records(decision, short), offsets, positions)
+
+    def _carried(self, decision: Decision) -> bool:
+        """Whether a state record of the decision carries the positions, so that the offsets can follow later.
+
+        A restore goes on from the later of the two. A tombstone does not count, for compaction removes it in the end.
+        (docs/decisions/0007: it saves two of the round trips of each transaction.)
+        """
+        return any(emit.event is not None and emit.topic in self._service.changelogs for emit, _ in decision.emits)
 
     async def _write(self, transaction: _Transaction) -> None:
         producer = self._producer
@@ -428,8 +437,9 @@ class PartitionOwner(Generic[S]):
         except BaseException:
             metrics.ABORTED.labels(self._service.name).inc()
             raise
-        self._committed = transaction.positions
-        self._dirty_since = None
+        if transaction.offsets:
+            self._committed = transaction.positions
+            self._dirty_since = None
         self._moves += 1
         metrics.COMMITTED.labels(self._service.name).inc()
         metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
@@ -461,7 +471,11 @@ class PartitionOwner(Generic[S]):
         if self._dirty_since is None:
             self._dirty_since = now
             self._lazy = asyncio.get_running_loop().call_later(_LAZY_COMMIT, self._event.set)
-        return now - self._dirty_since >= _LAZY_COMMIT
+        return self._overdue()
+
+    def _overdue(self) -> bool:
+        """Whether offsets have waited as long as they may."""
+        return self._dirty_since is not None and asyncio.get_running_loop().time() - self._dirty_since >= _LAZY_COMMIT
 
     def _arm(self) -> None:
         """Set the alarm to what the service waits for next."""

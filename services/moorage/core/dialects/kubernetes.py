@@ -101,6 +101,10 @@ CONDITION_TAINTS: Final = (
 UNSCHEDULABLE_TAINT: Final = Taint(key=UNSCHEDULABLE, effect=TaintEffect.NO_SCHEDULE)
 """What `spec.unschedulable` puts on a node."""
 
+EXTERNAL_CLOUD: Final = ("moorage.io/cloud-provider", "external")
+"""The annotation by which a node is declared with an external cloud provider; a cloud controller says that it has
+initialised the node by setting `spec.providerID`."""
+
 UNINITIALIZED_TAINT: Final = Taint(key=UNINITIALIZED, value="true", effect=TaintEffect.NO_SCHEDULE)
 """What a node declared with an external cloud provider carries until a cloud controller has initialised it."""
 
