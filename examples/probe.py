@@ -45,22 +45,28 @@ async def send(producer: AIOKafkaProducer, topic: str, report: ConditionReported
     return meta.id
 
 
+def observe(arguments: argparse.Namespace) -> ConditionReported:
+    """What is to be reported, as of now. In your probe: look, instead of reading the command line."""
+    condition, _, status = arguments.condition.partition("=")
+    return ConditionReported(
+        target=TargetRef.parse(arguments.target),
+        type=condition,
+        status=status,
+        reason=arguments.reason,
+        message=arguments.message,
+        observed_time=datetime.now(UTC),
+        source=arguments.source,
+    )
+
+
 async def run(arguments: argparse.Namespace) -> None:
     """Report once, or again and again."""
     topic = CONDITION_REPORTS.name(arguments.prefix)
+    report = observe(arguments)
     producer = AIOKafkaProducer(bootstrap_servers=arguments.bootstrap, acks="all", enable_idempotence=True)
-    await producer.start()
     try:
+        await producer.start()
         while True:
-            report = ConditionReported(
-                target=TargetRef.parse(arguments.target),
-                type=arguments.condition.partition("=")[0],
-                status=arguments.condition.partition("=")[2],
-                reason=arguments.reason,
-                message=arguments.message,
-                observed_time=datetime.now(UTC),
-                source=arguments.source,
-            )
             print(
                 await send(producer, topic, report),
                 format_time(report.observed_time),
@@ -71,6 +77,7 @@ async def run(arguments: argparse.Namespace) -> None:
             if not arguments.every:
                 return
             await asyncio.sleep(arguments.every)
+            report = observe(arguments)
     finally:
         await producer.stop()
 
@@ -88,7 +95,12 @@ def main() -> int:
     parser.add_argument("--prefix", default=os.environ.get("MOORAGE_TOPIC_PREFIX", "moorage"))
     try:
         asyncio.run(run(parser.parse_args()))
-    except (ValidationError, ValueError) as error:
+    except ValidationError as error:
+        for problem in error.errors():
+            field = ".".join(map(str, problem["loc"]))
+            print(f"probe: {field}: invalid value {problem['input']!r}: {problem['msg']}", file=sys.stderr)
+        return 2
+    except ValueError as error:
         print(f"probe: the report is wrong: {error}", file=sys.stderr)
         return 2
     except (KafkaError, OSError) as error:

@@ -16,7 +16,7 @@ now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 case "$*" in *[\"\\]*) echo "probe.sh: arguments must not hold quotes or backslashes" >&2; exit 2 ;; esac
 
 # --fail-with-body: exit code 22 when the gateway refuses, and its reason on standard output.
-exec curl --silent --show-error --fail-with-body --noproxy '*' \
+exec curl --silent --show-error --fail-with-body --noproxy '*' --write-out '\n' \
 	--request POST "$gateway/v1/conditions" \
 	--header 'content-type: application/cloudevents+json' \
 	--data @- <<JSON

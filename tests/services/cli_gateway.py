@@ -7,8 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+from typer.testing import CliRunner, Result
+
+from moorage.cli.app import app
 
 Object = dict[str, Any]
+Run = Callable[..., Result]
+
+
+def invoke(*words: str, text: str | None = None) -> Result:
+    """Run the command line with these words, and `text` on standard input."""
+    return CliRunner().invoke(app, list(words), input=text)
+
+
+def said(result: Result) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    return result.exit_code, result.stdout, result.stderr
 
 
 def status(code: int, reason: str, message: str) -> httpx.Response:

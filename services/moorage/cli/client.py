@@ -32,6 +32,7 @@ class Client:
         try:
             self._http = httpx.Client(
                 base_url=server,
+                headers={"user-agent": "moorage-cli"},  # the gateway's audit says who wrote
                 timeout=httpx.Timeout(30.0, connect=5.0),
                 transport=transport,
                 trust_env=transport is None and not _is_local(server),

@@ -31,8 +31,6 @@ STYLES = {
 }
 """A colour for each topic."""
 
-_WIDTH = max(map(len, STYLES))
-
 
 def clock(when: datetime | None) -> str:
     """The local time of day with milliseconds."""
@@ -50,13 +48,13 @@ def workload(ref: WorkloadRef) -> str:
     return name if ref.namespace in {"", "default"} else f"{name} ({ref.namespace})"
 
 
-def line(seen: Seen) -> Text:
-    """One event as a line: time, topic, what happened."""
+def line(seen: Seen, width: int) -> Text:
+    """One event as a line: time, topic (padded to `width`), what happened."""
     style = STYLES.get(seen.topic.short, "white")
     when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
     text = Text(no_wrap=True, overflow="ignore")
     text.append(clock(when), "dim")
-    text.append(f"  {seen.topic.short:<{_WIDTH}}  ", style)
+    text.append(f"  {seen.topic.short:<{width}}  ", style)
     text.append(f"refused: {seen.wrong}" if seen.wrong else words(seen.key, seen.event))
     return text
 

@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from moorage.cli import runfile
+from moorage.cli.errors import CliError
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, default_data_dir
 from moorage.runtime.embedded import control as embedded
 
@@ -100,6 +102,7 @@ def down(data_dir: DataDirOption = None) -> None:
     """Stop the broker; its data stays."""
     folder = data_dir or default_data_dir()
     with _told():
+        _not_of_up(folder)
         stopped = asyncio.run(embedded.stop(folder))
     _err.print("kafka stopped" if stopped else "kafka was not running")
 
@@ -136,6 +139,14 @@ def status(
         )
     if state is None:
         raise typer.Exit(1)
+
+
+def _not_of_up(folder: Path) -> None:
+    """Refuse to stop the broker of a `moorage up` that runs, which would only start it again."""
+    found, running = embedded.status(folder), runfile.read()
+    owner = found.state.owner if found.running and found.state is not None else None
+    if running is not None and owner == running.pid:
+        raise CliError(f"this Kafka belongs to `moorage up` (process {owner}): stop that with Ctrl-C.")
 
 
 @contextlib.contextmanager

@@ -65,6 +65,11 @@ OWN_KINDS: tuple[Kind, ...] = (
 
 ALL_KINDS: tuple[Kind, ...] = (*(_of(row) for row in KINDS), *OWN_KINDS)
 
+WORKLOADS: tuple[Kind, ...] = tuple(
+    kind for kind in ALL_KINDS if kind.namespaced and not kind.read_only and kind.kind != "Namespace"
+)
+"""What `all` means, as kubectl's category of that name: pods and what makes them."""
+
 _BY_WORD = {
     word.lower(): kind
     for kind in reversed(ALL_KINDS)

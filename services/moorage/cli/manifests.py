@@ -94,6 +94,10 @@ def _texts(sources: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, st
         if source == "-":
             yield "standard input", sys.stdin.read()
             continue
+        if "://" in source:
+            raise CliError(
+                f"{source}: nothing is fetched from addresses; give a file, a folder, or - for standard input"
+            )
         path = Path(source)
         if path.is_dir():
             found = sorted(file for file in path.glob("**/*" if recursive else "*") if file.suffix in _SUFFIXES)
@@ -127,7 +131,7 @@ def _documents(name: str, text: str, bad: list[Refused]) -> Iterator[tuple[int, 
         except StopIteration:
             return
         except (yaml.YAMLError, ValueError) as error:
-            bad.append(Refused(f"{name}, document {index}", f"error parsing YAML: {_one_line(error)}"))
+            bad.append(Refused(f"{name}, document {index}", f"error parsing YAML: {_problem(error)}"))
             return
         if found is None:
             continue
@@ -166,5 +170,14 @@ def _metadata(found: dict[str, Any]) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _one_line(error: Exception) -> str:
+def _problem(error: Exception) -> str:
+    """What is wrong with a YAML text, after where: the line and the column count from 1."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "context", None)
+    if mark is not None and problem:
+        return f"line {mark.line + 1}, column {mark.column + 1}: {_one_line(problem)}"
+    return _one_line(error)
+
+
+def _one_line(error: object) -> str:
     return " ".join(str(error).split())

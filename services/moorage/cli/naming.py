@@ -1,4 +1,4 @@
-"""How commands name objects: `KIND NAME…`, `KIND/NAME…`, `KIND,KIND`."""
+"""How commands name objects: `KIND NAME…`, `KIND/NAME…`, `KIND,KIND`, `all`."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def parse(words: Sequence[str]) -> list[Named]:
             found.append(Named(kinds.find(kind), (name,)))
         return found
     first, *names = words
+    if first == "all" and not names:
+        return [Named(kind) for kind in kinds.WORKLOADS]
     every = [kinds.find(word) for word in first.split(",") if word]
     if not every:
         raise UsageError(f"invalid resource type {first!r}")

@@ -1,4 +1,4 @@
-"""Reading the topics themselves: what `watch`, the demo and `get timers` see."""
+"""Reading the topics themselves: what `watch` and the demo see."""
 
 from __future__ import annotations
 
@@ -184,18 +184,6 @@ class TopicReader:
         if self._consumer is None:
             raise RuntimeError("a TopicReader is used inside `async with`")
         return self._consumer
-
-
-async def read_table(bootstrap: str, prefix: str, topic: Topic) -> dict[str, Seen]:
-    """The latest record of each key of a compacted topic, without those that are deleted."""
-    table: dict[str, Seen] = {}
-    async with TopicReader(bootstrap, prefix, [topic], BEGINNING) as reader:
-        for seen in await reader.to_end():
-            if seen.event is None:
-                table.pop(seen.key, None)
-            else:
-                table[seen.key] = seen
-    return table
 
 
 def topics_named(words: Sequence[str]) -> list[Topic]:

@@ -102,8 +102,8 @@ class Stack:
     async def _start(self) -> None:
         settings = self._settings
         port = _gateway_port(settings)
-        began = time.monotonic()
         await self._start_broker()
+        began = time.monotonic()
         settings = settings.model_copy(update={"bootstrap_servers": self.bootstrap})
         try:
             counts = await ensure_topics(settings)

@@ -163,6 +163,21 @@ def table(kind: Kind, *, wide: bool) -> tuple[Column, ...]:
     return (*plain, *more) if wide else plain
 
 
+def listed(kind: Kind, answer: Object) -> list[dict[str, Any]]:
+    """The items of a list; of timers those that are set, the earliest first."""
+    items: list[dict[str, Any]] = answer.get("items") or []
+    if kind.kind != "Timer":
+        return items
+    waiting = [item for item in items if at(item, "status", "deadline")]
+    return sorted(waiting, key=lambda item: (at(item, "status", "deadline"), at(item, "metadata", "name")))
+
+
+def nothing(namespace: str | None, kinds: Sequence[Kind]) -> str:
+    """What is said when no object was found; `namespace` None means all were looked at."""
+    where = f" in {namespace} namespace" if namespace is not None and any(kind.namespaced for kind in kinds) else ""
+    return f"No resources found{where}."
+
+
 def row(found: Object, columns: Sequence[Column]) -> list[str]:
     """The cells of one object."""
     return [cell(found) for _, cell in columns]

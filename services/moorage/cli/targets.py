@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moorage.cli import kinds, tables
+from moorage.cli import kinds, output, tables
 from moorage.cli.client import Client, JsonObject
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.kinds import Kind
@@ -62,6 +62,8 @@ def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, e
     if not every and not selector:
         raise UsageError("at least one resource name must be specified since 'all' parameter is not set")
     listed = client.list(kind, None, selector).get("items") or []
+    if not listed:
+        output.warn("No resources found")
     return [str(tables.at(item, "metadata", "name")) for item in listed]
 
 

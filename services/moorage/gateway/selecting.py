@@ -30,14 +30,17 @@ def selector(labels: str, fields: str) -> Predicate:
     Raises:
         StatusError: a selector cannot be read, or names a field that is not supported.
     """
-    tests = [_label_test(part, labels) for part in split(labels)]
-    tests += [_field_test(part, fields) for part in split(fields)]
+    tests = [_label_test(part, labels) for part in split(labels)] if labels.strip() else []
+    tests += [_field_test(part, fields) for part in split(fields)] if fields.strip() else []
     return lambda document: all(test(document) for test in tests)
 
 
 def split(text: str) -> list[str]:
-    """The requirements of a selector: split at commas that are not in parentheses."""
-    return [part for part in re.split(r",(?![^()]*\))", text) if part.strip()]
+    """The requirements of a selector: split at commas that are not in parentheses.
+
+    An empty one is kept, for it is a mistake: passed over, `,` would select everything, also what is to be deleted.
+    """
+    return re.split(r",(?![^()]*\))", text)
 
 
 def _label_test(part: str, whole: str) -> Predicate:

@@ -105,6 +105,10 @@ def _apply_one(client: Client, item: Manifest, default: str) -> Applied:
         return _create_or_change(client, item, default)
     except UnreachableError:
         raise
+    except ServerError as error:
+        if error.reason == "ServiceUnavailable":
+            raise  # it is about none of the objects, and would be told for each
+        return Applied(item, "", {}, f"error when applying {item.place}: {error}")
     except CliError as error:
         return Applied(item, "", {}, f"error when applying {item.place}: {error}")
 

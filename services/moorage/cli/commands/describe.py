@@ -10,7 +10,7 @@ import typer
 from moorage.cli import kinds, naming, output, tables
 from moorage.cli.client import Client, JsonObject
 from moorage.cli.durations import age
-from moorage.cli.errors import FAILED, ServerError
+from moorage.cli.errors import FAILED, ServerError, UsageError
 from moorage.cli.kinds import Kind
 from moorage.cli.own_tables import until
 from moorage.cli.tables import at, taint_text
@@ -29,18 +29,29 @@ def describe(
     what: Annotated[list[str], typer.Argument(metavar="KIND [NAME…] | KIND/NAME…", show_default=False)],
     *,
     namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
 ) -> None:
     """Tell all about an object, with reasons."""
     failed, first = False, True
+    asked = naming.parse(what)
+    if all_namespaces and any(one.names for one in asked):
+        raise UsageError("a resource cannot be retrieved by name across all namespaces")
+    if selector and any(one.names for one in asked):
+        raise UsageError("name cannot be provided when a selector is specified")
     with connect(ctx) as client:
-        for one in naming.parse(what):
-            names = one.names or tuple(
-                str(at(item, "metadata", "name")) for item in client.list(one.kind, namespace, selector)["items"]
-            )
-            for name in names:
+        for one in asked:
+            if one.names:
+                places = [(namespace, name) for name in one.names]
+            else:
+                listed = client.list(one.kind, None if all_namespaces else namespace, selector)
+                places = [
+                    (str(at(item, "metadata", "namespace") or namespace), str(at(item, "metadata", "name")))
+                    for item in tables.listed(one.kind, listed)
+                ]
+            for place, name in places:
                 try:
-                    found = client.get(one.kind, namespace, name)
+                    found = client.get(one.kind, place, name)
                 except ServerError as error:
                     if error.reason != "NotFound":
                         raise
@@ -51,6 +62,8 @@ def describe(
                     ("" if first else "\n\n") + "".join(f"{line}\n" for line in _lines(client, one.kind, found))
                 )
                 first = False
+    if first and not failed:
+        output.warn(tables.nothing(None if all_namespaces else namespace, [one.kind for one in asked]))
     if failed:
         raise typer.Exit(FAILED)
 

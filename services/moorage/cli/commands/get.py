@@ -83,12 +83,7 @@ class _View:
             )
             output.write(output.document(whole, self._form))
         elif not everything and not failed:
-            where = (
-                ""
-                if self._namespace is None or not any(k.namespaced for k, _ in groups)
-                else (f" in {self._namespace} namespace")
-            )
-            output.warn(f"No resources found{where}.")
+            output.warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
         else:
             first = True
             for kind, found in groups:
@@ -118,14 +113,10 @@ class _View:
                 self._write(one.kind, [found], head=False)
 
     def _fetch(self, one: Named) -> tuple[list[JsonObject], bool]:
-        if one.kind.kind == "Timer":
-            from moorage.cli import timers  # noqa: PLC0415 - brings a Kafka client, which nothing else here needs
-
-            return timers.objects(one.names), False
         if not one.names:
             listed = self._client.list(one.kind, self._namespace, self._selector)
             self._version = str(tables.at(listed, "metadata", "resourceVersion") or "")
-            items = listed.get("items") or []
+            items = tables.listed(one.kind, listed)
             head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
             return [{**head, **item} for item in items], False
         found: list[JsonObject] = []

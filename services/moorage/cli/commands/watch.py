@@ -70,7 +70,7 @@ async def _follow(
 ) -> int:
     """Write events until enough came or the time is over; how many."""
     written = 0
-    write = _writer(form)
+    write = _writer(form, topics)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit), TopicReader(bootstrap, prefix, topics, since) as reader:
             async for batch in reader.batches():
@@ -85,8 +85,9 @@ async def _follow(
 class _writer:  # noqa: N801 - called as a function
     """Writes one event in one format, at once."""
 
-    def __init__(self, form: EventFormat) -> None:
+    def __init__(self, form: EventFormat, topics: list[Topic]) -> None:
         self._form = form
+        self._width = max(len(topic.short) for topic in topics)
         self._console = Console(highlight=False, soft_wrap=True)
 
     def __call__(self, seen: Seen) -> None:
@@ -97,7 +98,7 @@ class _writer:  # noqa: N801 - called as a function
         elif self._form is EventFormat.NAME:
             output.line(f"{seen.topic.short}/{seen.key}")
         else:
-            text = line(seen)
+            text = line(seen, self._width)
             if self._form is EventFormat.WIDE:
                 cause = seen.meta.correlation if seen.meta else "-"
                 text.append(f"  [{seen.topic.short} {seen.partition}@{seen.offset}, chain {cause}]", "dim")
