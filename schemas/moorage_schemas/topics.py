@@ -24,6 +24,14 @@ PARTITIONS = 24
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
+COMPACTION_LAG_MS = 10 * 60 * 1000
+"""Milliseconds for which a compacted topic keeps every record.
+
+A service that comes back within them finds in its source tables what it knew when it went: the older record of a key
+is not compacted away in favour of one that the service has not read yet. Longer would make restores long, for
+heartbeats are many.
+"""
+
 TOMBSTONE_RETENTION_MS = 7 * _DAY_MS
 """Milliseconds for which a compacted topic keeps the tombstone of a deleted key."""
 
@@ -76,6 +84,7 @@ class Topic:
         else:
             # How long a process may be away and still learn of what was deleted meanwhile.
             settings["delete.retention.ms"] = str(TOMBSTONE_RETENTION_MS)
+            settings["min.compaction.lag.ms"] = str(COMPACTION_LAG_MS)
         return settings
 
 

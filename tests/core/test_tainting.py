@@ -106,6 +106,15 @@ def test_the_opposite_goes_in_the_same_update() -> None:
     assert third.generation == 3
 
 
+def test_taints_stay_while_nothing_is_known_of_their_condition() -> None:
+    first = next_taints(None, node(), conditions(Ready="False", DiskPressure="True"), at(1))
+    assert next_taints(first, node(), {}, at(2)) is None, "a restored table may lack what was compacted away"
+    assert next_taints(first, node(), conditions(DiskPressure="True"), at(2)) is None
+    only_ready = next_taints(first, node(), conditions(DiskPressure="False"), at(2))
+    assert {key for key, *_ in listed(only_ready)} == {NOT_READY}
+    assert next_taints(first, node(uid="u2"), {}, at(2)) is not None, "another node of that name starts clean"
+
+
 def test_a_node_of_an_external_cloud_until_it_is_initialised() -> None:
     def of_cloud(*wishes: TaintWish, provider: str = "external", **spec: Any) -> ResourceDeclared:
         metadata = {"name": "n1", "uid": "u1", "annotations": {"moorage.io/cloud-provider": provider}}

@@ -108,6 +108,13 @@ def test_table_records_in_structured_mode_are_read_too() -> None:
         codec.decode_table(TABLE, record(b"k", b"{}"))
 
 
+def test_a_record_without_attributes_counts_neither_live_nor_in_a_restore() -> None:
+    bare = record(b"k", b'{"key": "k", "n": 4}')
+    assert isinstance(codec.decode(TABLE, bare), Malformed)
+    with pytest.raises(ValueError, match="specversion"):
+        codec.decode_table(TABLE, bare)
+
+
 def test_a_field_of_a_newer_version_is_left_out_but_refused_from_a_third_party() -> None:
     target = {"kind": "Node", "name": "n1", "later": 1}
     taint = {

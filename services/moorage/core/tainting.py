@@ -82,6 +82,13 @@ def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, Condition
     return ()
 
 
+def _unsaid(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> frozenset[Identity]:
+    """The taints that rest on conditions of which nothing is known (yet)."""
+    if resource.kind != TargetKind.NODE.value:
+        return frozenset()
+    return frozenset(taint.identity for name, _, taints in _NODE_ROWS if name not in conditions for taint in taints)
+
+
 def _wanted_of_node(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
     wanted: tuple[WantedTaint, ...] = ()
     if conditions:
@@ -174,14 +181,19 @@ def _grant(draft: _Draft, wish: TaintWish) -> None:
         draft.change(record, left, value=draft.wanted[record.identity].value if left else None)
 
 
-def _follow_state(draft: _Draft, wanted: Iterable[WantedTaint], now: datetime) -> None:
-    """Take away what is derived from a state that is over, then add what is wanted and missing."""
+def _follow_state(draft: _Draft, wanted: Iterable[WantedTaint], unsaid: frozenset[Identity], now: datetime) -> None:
+    """Take away what is derived from a state that is over, then add what is wanted and missing.
+
+    A condition that is not known says nothing, so the taints that rest on it (`unsaid`) stay as they are.
+    """
     for record in list(draft.taints.values()):
         asked = draft.wanted.get(record.identity)
         kept = [
             origin
             for origin in record.origins
-            if origin not in _DERIVED or (asked is not None and asked.origin is origin)
+            if origin not in _DERIVED
+            or (asked is not None and asked.origin is origin)
+            or (origin is TaintOrigin.CONDITION and record.identity in unsaid)
         ]
         if len(kept) != len(record.origins):
             draft.change(record, kept)
@@ -231,7 +243,7 @@ def next_taints(
     )
     for wish in pending:
         _grant(draft, wish)
-    _follow_state(draft, wanted, now)
+    _follow_state(draft, wanted, _unsaid(resource, own), now)
     taints = tuple(draft.taints.values())
     if same and not pending and taints == before:
         return None

@@ -161,7 +161,7 @@ class Eviction(Service[State]):
             return []
         look = _Round(key, record.meta, record.meta.time or now)
         task = target.tasks.get(workload) if target is not None else None
-        if task is not None and (event is None or task.generation < event.generation):
+        if task is not None and (event is None or task.generation < event.generation or task.uid != event.uid):
             self._end(state, look, workload, task)
         self.apply(state, BINDINGS, record.key, event)
         if event is not None:

@@ -170,8 +170,11 @@ def newer_taints(event: TargetTainted, known: Target) -> bool:
 
 
 def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
-    """Whether a binding supersedes the one that is known."""
-    if known is None:
+    """Whether a binding supersedes the one that is known.
+
+    A workload that was made again under its name begins with new generations; the tombstone between may be compacted.
+    """
+    if known is None or known.uid != event.uid:
         return True
     return (event.generation, event.revision) > (known.generation, known.revision)
 

@@ -128,7 +128,7 @@ class FleetView(GlobalView):
         if opened:
             self._opened(meta)
 
-    def _opened(self, meta: Meta) -> None:
+    def _opened(self, meta: Meta | None) -> None:
         self.openings += 1
         self.opened_by = meta
 
@@ -157,8 +157,15 @@ class FleetView(GlobalView):
         if now is None:
             if record.event is None and (before is not None or written):
                 self._opened(record.meta)
-        elif self._is_full(now.node):
-            self._tell_losers(now.node, record.meta)
+        else:
+            self._bound(logged, now, record.meta)
+
+    def _bound(self, logged: Booking | None, now: Booking, meta: Meta) -> None:
+        """Note what a binding, new or edited, does to others."""
+        if logged is not None and _asks_for_less(logged, now):
+            self._opened(meta)
+        if self._is_full(now.node):
+            self._tell_losers(now.node, meta)
 
     def _tell_losers(self, node: str, meta: Meta) -> None:
         for key in sorted(self._at_node.get(node, ())):
@@ -196,12 +203,20 @@ class FleetView(GlobalView):
         self._listeners.append(listener)
 
     def detach(self, listener: Listener) -> None:
-        """A partition is taken away: what it has assumed is taken back."""
+        """A partition is taken away: what it has assumed is taken back.
+
+        Other partitions may have found no room because of it, and no record will ever tell them that there is some.
+        """
         self._listeners = [one for one in self._listeners if one is not listener]
+        freed = False
         for key in [key for key, (one, _) in self._assumed.items() if one is listener]:
             before = self.booking(key)
             del self._assumed[key]
-            self._account(key, before, self.booking(key))
+            now = self.booking(key)
+            self._account(key, before, now)
+            freed |= before is not None and (now is None or _asks_for_less(before, now))
+        if freed:
+            self._opened(None)
 
     def assume(self, listener: Listener, key: str, bound: WorkloadBound) -> None:
         """A binding that is about to be written holds from now on."""
@@ -308,6 +323,14 @@ class FleetView(GlobalView):
             return False
         row = fleet.row_of(node)
         return any(fleet.taken(resource)[row] > fleet.offered(resource)[row] for resource in fleet.resources)
+
+
+def _asks_for_less(before: Booking, now: Booking) -> bool:
+    """Whether a booking leaves some room that it took before."""
+    if now.node != before.node:
+        return True
+    asked = dict(now.requests)
+    return any(amount > asked.get(resource, 0) for resource, amount in before.requests)
 
 
 def _drop(index: dict[str, set[str]], name: str, key: str) -> None:

@@ -33,6 +33,7 @@ _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
 _SHOWN = 256  # characters of an offending value that are kept
 _RECORD_OVERHEAD = 2048  # bytes of headers and framing around one record, generously
+_MAX_HEADERS = 8192  # bytes of the headers and the key of a record that is taken from third parties
 
 
 class Outgoing(NamedTuple):
@@ -59,6 +60,10 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
     if third_party and max_bytes is not None and value is not None and len(value) > max_bytes:
         rule = f"must have at most {max_bytes} bytes"
         return _malformed(topic, record, RefusalReason.TOO_LARGE, field="value", value=f"{len(value)} bytes", rule=rule)
+    if third_party and (size := _headers_size(record)) > _MAX_HEADERS:
+        # Ids go on into every event that follows, and would make those larger than their topics allow.
+        rule = f"must have at most {_MAX_HEADERS} bytes, the key included"
+        return _malformed(topic, record, RefusalReason.TOO_LARGE, field="headers", value=f"{size} bytes", rule=rule)
     try:
         key = record.key.decode() if record.key else ""
         if value is None:
@@ -85,6 +90,10 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
         raise EnvelopeError("type", meta.type, f"must be {topic.event_type} in topic {topic.short}")
     # What Moorage itself writes may come from a newer version, with fields that this one does not know.
     return meta, topic.event.model_validate_json(value, extra="forbid" if third_party else "ignore")
+
+
+def _headers_size(record: Any) -> int:
+    return len(record.key or b"") + sum(len(name) + len(value or b"") for name, value in record.headers)
 
 
 def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
@@ -116,13 +125,17 @@ def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     key: str = record.key.decode() if record.key else ""
     if record.value is None:
         return key, None
+    # What was refused when it came must not count after a restore, so the type is looked at here, too.
+    ours = (_event_types.get(topic.short) or _event_type(topic)).encode()
     try:
-        return key, topic.event.model_validate_json(record.value, extra="ignore")
+        if any(name == "ce_type" and found == ours for name, found in record.headers):
+            return key, topic.event.model_validate_json(record.value, extra="ignore")
     except ValidationError:
-        decoded = decode(topic, record)  # structured mode, perhaps
-        if isinstance(decoded, Malformed):
-            raise ValueError(decoded.message) from None  # noqa: TRY004 - the record's value is wrong, not a type here
-        return key, decoded.event
+        pass
+    decoded = decode(topic, record)  # structured mode, perhaps; it also names what is wrong
+    if isinstance(decoded, Malformed):
+        raise ValueError(decoded.message)  # noqa: TRY004 - the record's value is wrong, not a type here
+    return key, decoded.event
 
 
 def raw_record(record: Any) -> RawRecord:

@@ -13,6 +13,8 @@ from moorage_schemas.topics import DEAD_LETTERS
 
 _MAX_ORIGINAL = 1_048_576  # bytes of the original that are kept
 _SHOWN = 256  # characters of the offending value
+_MAX_KEY = 1024  # characters of the original key
+_MAX_HEADER, _MAX_HEADERS = 1024, 64  # characters of each header, and headers
 
 
 def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None = None) -> Emit:
@@ -26,7 +28,8 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
     """
     raw = bad.raw.value or b""
     original, encoding = _text(raw[:_MAX_ORIGINAL])
-    key = (bad.raw.key or b"").decode("utf-8", "replace")
+    # Neither may make the dead letter larger than its topic allows: it would be refused again and again.
+    key = (bad.raw.key or b"").decode("utf-8", "replace")[:_MAX_KEY]
     return Emit(
         topic=DEAD_LETTERS,
         key=key,
@@ -42,7 +45,10 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
             partition=bad.partition,
             offset=bad.offset,
             key=key,
-            headers={name: value.decode("utf-8", "replace") for name, value in bad.raw.headers},
+            headers={
+                name[:_SHOWN]: value[: 4 * _MAX_HEADER].decode("utf-8", "replace")[:_MAX_HEADER]
+                for name, value in bad.raw.headers[:_MAX_HEADERS]
+            },
             original=original,
             original_encoding=encoding,
             original_size=len(raw),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +14,7 @@ from moorage.runtime import codec, metrics
 from moorage.runtime.dead_letters import dead_letter
 from moorage.runtime.errors import EncodeError, StartAfresh
 from moorage.runtime.logs import bound_to
-from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, Service
+from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.topics import Topic, partition_of
 
@@ -186,7 +186,7 @@ class Decider(Generic[S]):
         )
         cause = decoded.meta if isinstance(decoded, Input) else None
         self._count_refusal(bad)
-        self.add(decision, [dead_letter(self._service.name, bad, decision.now, cause)])
+        self._add_refusal(decision, [dead_letter(self._service.name, bad, decision.now, cause)], bad)
         self._passed(decoded, decision)
         self._singly.discard(place)
 
@@ -211,8 +211,17 @@ class Decider(Generic[S]):
             problem=bad.message,
         )
         self._count_refusal(bad)
-        self.add(decision, emits)
+        self._add_refusal(decision, emits, bad)
         self._passed(bad, decision)
+
+    def _add_refusal(self, decision: Decision, emits: Sequence[Emit], bad: Malformed) -> None:
+        """Add dead letters; should they not fit into a record, one without the original, so that the rest goes on."""
+        try:
+            self.add(decision, emits)
+        except EncodeError as error:
+            log.exception("refusal.not_written", service=self._service.name, topic=bad.topic.short, offset=bad.offset)
+            short = replace(bad, raw=RawRecord(None, None, ()), value="", message=f"{bad.reason}; {error}"[:1024])
+            self.add(decision, [dead_letter(self._service.name, short, decision.now)])
 
     def _passed(self, record: Input | Malformed, decision: Decision) -> None:
         decision.positions[record.topic] = record.offset + 1

@@ -355,6 +355,7 @@ class PartitionOwner(Generic[S]):
         records = self._take()
         decision = await self._decider.decide(self._state, records, now) if records else Decision(now)
         if not decision.afresh:
+            self._mind_the_clock(now)
             self._wake(decision)
             if self._reconcile_at is not None and now >= self._reconcile_at:
                 self._reconcile_at = now + timedelta(seconds=self._context.settings.reconcile_interval)
@@ -372,6 +373,14 @@ class PartitionOwner(Generic[S]):
             metrics.BATCH_RECORDS.labels(service.name).observe(decision.records)
         due = self._lazy_due()
         return decision if decision.emits or decision.afresh or due else None
+
+    def _mind_the_clock(self, now: datetime) -> None:
+        """When the clock was set back, wait no longer than was meant."""
+        interval = timedelta(seconds=self._context.settings.reconcile_interval)
+        if self._reconcile_at is not None:
+            self._reconcile_at = min(self._reconcile_at, now + interval)
+        if self._hold_until is not None:
+            self._hold_until = min(self._hold_until, now + _WAKE_HOLD_MAX)
 
     def _wake(self, decision: Decision) -> None:
         now, service = decision.now, self._service

@@ -154,6 +154,9 @@ class TableReader:
                 tail = reading[tp]
                 if self._by_partition.get(tp) is tail and not tail.done:
                     self._take(tail, records)
+            # At once, before anybody is told: what was fetched beyond a limit is gone from the consumer, and
+            # whoever moves the limit on must find the tail at rest, so that it is sought back.
+            self._pause_idle(consumer, reading, idle)
             for tp, tail in reading.items():
                 if self._by_partition.get(tp) is tail and not tail.done and (tail.waiters or tail.limit is not None):
                     # Past a transaction's markers there are no records, only a position.
