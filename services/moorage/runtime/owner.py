@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
-_LAZY_COMMIT = 1.0  # seconds that offsets may wait for a transaction when nothing rests on them
+_LAZY_COMMIT = 1.0  # seconds that offsets may wait: of batches without output, or carried by a state record
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two questions to the coordinator
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
