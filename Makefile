@@ -51,4 +51,13 @@ schemas: $(READY) ## write schemas/generated from the models
 
 .PHONY: bench
 bench: $(READY) ## every benchmark; each prints one line of JSON last
-	@for b in bench/matching.py bench/stage.py bench/latency.py bench/restore.py; do echo "== $$b"; $(BIN)/python $$b; done
+	@for b in bench/matching.py bench/stage.py bench/latency.py bench/restore.py bench/evictions.py; do echo "== $$b"; $(BIN)/python $$b; done
+
+.PHONY: conformance
+conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to upstream's own code (needs Go)
+	@$(BIN)/python ops/conformance
+
+.PHONY: storm
+storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too fast, nothing early, nothing lost
+	@$(BIN)/python bench/storm.py --rates default
+	@$(BIN)/python bench/storm.py --rates lifted --seconds 600

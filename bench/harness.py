@@ -33,10 +33,9 @@ async def kafka() -> AsyncIterator[str]:
 
 
 async def fleet(bootstrap: str, *, partitions: int) -> Settings:
-    """Settings of an empty fleet of its own, its topics made."""
-    settings = Settings(
-        bootstrap_servers=bootstrap, topic_prefix=f"bench-{uuid.uuid4().hex[:8]}", partitions=partitions
-    )
+    """Settings of an empty fleet of its own, its topics made; `BENCH_PREFIX` says how their names begin."""
+    prefix = f"{os.environ.get('BENCH_PREFIX', 'bench')}-{uuid.uuid4().hex[:8]}"
+    settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=partitions)
     await ensure_topics(settings)
     return settings
 
@@ -57,11 +56,13 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run(main: Callable[[], Awaitable[dict[str, Any]]]) -> None:
-    """Run a benchmark on uvloop and print its result as the last line."""
+def run(main: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """Run a benchmark on uvloop, print its result as the last line, and return it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors only
 
     async def started() -> dict[str, Any]:
         return await main()
 
-    print(json.dumps(run_async(started())))
+    result = run_async(started())
+    print(json.dumps(result))
+    return result

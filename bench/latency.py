@@ -1,11 +1,12 @@
 """From a probe's report to the eviction decision at low load, beside bare transactions in a row; the last line is JSON.
 
-Ours: the real condition-ingest, taint-manager and eviction, each in a worker of the runtime, all in this process. A
-report that a node is not ready is produced; the clock runs until a read_committed consumer has the decision to evict
-the pod bound there. Three transactions lie between: conditions, taints, evictions. One report at a time, with a pause
-after each.
+Ours: the real condition-ingest, taint-manager, governor and eviction, each in a worker of the runtime, all in this
+process, with the zones' rates lifted and no wait before the taint that evicts. A report that a node is not ready is
+produced; the clock runs until a read_committed consumer has the decision to evict the pod bound there. Five
+transactions lie between: the condition, the taint that does not evict and the node's state to its zone, the governor's
+grant, the taint that evicts, the eviction. One report at a time, with a pause after each.
 
-The limit: three transactions in a row, each of a producer of its own that has been idle, each with one record and one
+The limit: as many transactions in a row, each of a producer of its own that has been idle, each with one record and one
 offset (begin, send, send_offsets_to_transaction, commit), with nothing read in between. For scale, `bare_chain_ms` is
 the same with a read_committed consumer that has to get each record before the next transaction begins. Samples take
 turns; those before every partition was warm are left out.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import math
 import random
 import sys
 import time
@@ -29,11 +31,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
 from bench import harness
 
-from moorage.condition_ingest.service import ConditionIngest
-from moorage.eviction.service import Eviction
+from moorage import condition_ingest, eviction, governor, taint_manager
 from moorage.runtime.settings import Settings
 from moorage.runtime.worker import Worker
-from moorage.taint_manager.service import TaintManager
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_headers
@@ -43,7 +43,19 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, RESOURCES, Topic, partition_of
 
-STAGES = 3
+STAGES = 5
+LIFTED = {
+    "node_eviction_rate": math.inf,
+    "secondary_node_eviction_rate": math.inf,
+    "large_cluster_size_threshold": 0,
+    "node_monitor_period": 0.0,
+    "node_monitor_grace_period": 0.0,  # one report of each node is all there is; its silence is not the subject
+}
+"""Nothing holds the taint that evicts back, but for the way of asking."""
+
+WITNESS = "node-that-stays"
+"""Were every node down, nothing would be tainted."""
+
 PAUSE = 0.15  # seconds between samples: low load, and no transaction right after another one
 
 
@@ -73,9 +85,9 @@ class Fleet:
         )
 
     async def declare(self, nodes: list[TargetRef]) -> None:
-        """Declare nodes with one pod bound to each."""
+        """Declare nodes with one pod bound to each, and one that stays ready."""
         now = datetime.now(UTC)
-        for node in nodes:
+        for node in (*nodes, TargetRef(kind=TargetKind.NODE, name=WITNESS)):
             declared = ResourceDeclared(
                 object={"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "uid": f"uid-{node.name}"}},
                 version=1,
@@ -169,7 +181,7 @@ async def main() -> dict[str, Any]:
     quiet = logging.getLogger("aiokafka")
     quiet.setLevel(logging.CRITICAL)
     async with harness.kafka() as bootstrap:
-        settings = await harness.fleet(bootstrap, partitions=options.partitions)
+        settings = (await harness.fleet(bootstrap, partitions=options.partitions)).model_copy(update=LIFTED)
         fleet, bare = Fleet(settings), Bare(settings)
         await fleet.producer.start()
         await fleet.consumer.start()
@@ -178,8 +190,8 @@ async def main() -> dict[str, Any]:
         nodes = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(options.samples + warm_up)]
         await fleet.declare(nodes)
         workers: list[Worker[Any]] = [
-            Worker(service, settings, partitions=settings.partitions)
-            for service in (ConditionIngest(settings), TaintManager(), Eviction())
+            Worker(module.service(settings), settings, partitions=settings.partitions)
+            for module in (condition_ingest, taint_manager, governor, eviction)
         ]
         for worker in workers:
             await worker.start()
@@ -204,7 +216,7 @@ async def main() -> dict[str, Any]:
     median_ours, median_rows = harness.median(ours), harness.median(rows)
     return {
         "bench": "latency",
-        "what": "report to eviction decision / three bare transactions in a row, median milliseconds",
+        "what": "report to eviction decision / five bare transactions in a row, median milliseconds",
         "samples": len(ours),
         "partitions": options.partitions,
         "ours_ms": round(median_ours * 1000, 2),

@@ -15,7 +15,7 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -59,24 +59,24 @@ def bindings(count: int) -> Iterator[WorkloadBound]:
         )
 
 
-async def fill(settings: Settings, count: int) -> None:
+async def fill(settings: Settings, bound: Iterable[WorkloadBound]) -> None:
     """Write the bindings."""
     name = BINDINGS.name(settings.topic_prefix)
     async with AIOKafkaProducer(
         bootstrap_servers=settings.bootstrap_servers, linger_ms=5, max_batch_size=200_000
     ) as producer:
-        for number, bound in enumerate(bindings(count)):
+        for number, binding in enumerate(bound):
             meta = Meta(
                 id=event_id("binding", number),
                 source="moorage/placement",
                 type=BINDINGS.event_type,
-                time=bound.bound_time,
+                time=binding.bound_time,
             )
             await producer.send(
                 name,
-                bound.model_dump_json().encode(),
-                key=f"{bound.workload.key}|{bound.target.key}".encode(),
-                partition=partition_of(bound.target.key, settings.partitions),
+                binding.model_dump_json().encode(),
+                key=f"{binding.workload.key}|{binding.target.key}".encode(),
+                partition=partition_of(binding.target.key, settings.partitions),
                 headers=to_headers(meta),
             )
             if number % 100_000 == 0:
@@ -146,7 +146,7 @@ async def main() -> dict[str, Any]:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     async with harness.kafka() as bootstrap:
         settings = await harness.fleet(bootstrap, partitions=options.partitions)
-        await fill(settings, options.bindings)
+        await fill(settings, bindings(options.bindings))
         await commit_ends(settings)
         our_seconds, bare_seconds, grown = [], [], 0
         for round_ in range(options.rounds):

@@ -1,10 +1,13 @@
-"""A deployer: starts and stops what Moorage decides. Copy it, and replace the two methods of `Machines` by your own.
+"""A deployer: starts and stops what Moorage decides. Copy it, and replace the methods of `Machines` by your own.
 
 It needs `moorage-schemas` (the contract) and FastStream with Kafka. It reads three topics:
 
 - `bindings`: this workload is to run on that target; a tombstone ends it. This is what a deployer acts on.
 - `placements`: the same decisions with their reasons, and what waits for a place.
 - `evictions`: why a workload has to go, and when: `Scheduled` comes with the deadline, so there is time to prepare.
+
+It writes one, the one that third parties may write to: in `condition-reports` it says whether what it started is
+`Healthy`. Work that leaves a place gracefully waits there until its replacement is, and budgets count by it.
 
 A record may come again after a crash, and FastStream acknowledges *before* the handler runs unless it is told
 otherwise. So the policy is named below (acknowledge after the handler, take again after an error), and every handler
@@ -19,15 +22,19 @@ import argparse
 import asyncio
 import logging
 import os
+import uuid
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from faststream import AckPolicy, FastStream
 from faststream.kafka import KafkaBroker, KafkaMessage
 
+from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
+from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, Topic
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, PLACEMENTS, Topic
 
 Handler = Callable[[KafkaMessage], Awaitable[None]]
 
@@ -45,6 +52,10 @@ class Machines:
             return
         self._running[key] = bound.generation
         print(f"start {bound.workload} on {bound.target}", flush=True)
+
+    def healthy(self, key: str) -> bool:
+        """Whether a workload runs well on a target; here, whether it runs. In your deployer: look."""
+        return key in self._running
 
     def stop(self, key: str) -> None:
         """Stop a workload on a target, if it runs there."""
@@ -78,7 +89,10 @@ def build(bootstrap: str, prefix: str, group: str) -> FastStream:
     async def on_binding(message: KafkaMessage) -> None:
         key = record_key(message)
         if message.body:
-            machines.start(key, WorkloadBound.model_validate_json(message.body))
+            bound = WorkloadBound.model_validate_json(message.body)
+            machines.start(key, bound)
+            # Also when it came again: the process may have died before it could say so.
+            await report(broker, prefix, bound, healthy=machines.healthy(key))
         else:
             machines.stop(key)
 
@@ -86,6 +100,25 @@ def build(bootstrap: str, prefix: str, group: str) -> FastStream:
     subscriber(PLACEMENTS)(on_placement)
     subscriber(EVICTIONS)(on_eviction)
     return FastStream(broker)
+
+
+async def report(broker: KafkaBroker, prefix: str, bound: WorkloadBound, *, healthy: bool) -> None:
+    """Say whether a workload runs well where it was placed; your deployer says so again whenever that changes."""
+    event = ConditionReported(
+        target=bound.target,
+        workload=bound.workload,
+        type=HEALTHY,
+        status=ConditionStatus.TRUE if healthy else ConditionStatus.FALSE,
+        observed_time=datetime.now(UTC),
+        source="examples/deployer",
+    )
+    meta = Meta(id=str(uuid.uuid4()), source=event.source, type=event.event_type, time=event.observed_time)
+    await broker.publish(
+        event.model_dump_json().encode(),
+        CONDITION_REPORTS.name(prefix),
+        key=bound.target.key.encode(),  # the target's, also for what is about a workload there
+        headers={name: value.decode() for name, value in to_headers(meta)},
+    )
 
 
 async def on_placement(message: KafkaMessage) -> None:
@@ -106,6 +139,8 @@ async def on_eviction(message: KafkaMessage) -> None:
         print(f"prepare {where}: must leave at {eviction.deadline}", flush=True)
     elif eviction.state is EvictionState.REQUESTED:
         print(f"evict {where}: {eviction.reason}", flush=True)
+    elif eviction.state is EvictionState.HELD:
+        print(f"wait {where}: held by {', '.join(eviction.held_by)}", flush=True)
     elif eviction.state is EvictionState.CANCELLED:
         print(f"keep {where}", flush=True)
 

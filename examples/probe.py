@@ -5,6 +5,10 @@ parties may write to. A probe that can reach only the gateway does the same over
 
     python probe.py Node/n1 Ready=False --reason KubeletStopped
     python probe.py Node/n1 DiskPressure=True --every 10        # a heartbeat every 10 s
+
+Every report is a heartbeat of its source. A source that is silent about a node for its grace period (40 s unless
+`MOORAGE_SOURCE_GRACE_PERIODS` says otherwise) is believed no more: what it said becomes Unknown. So a real probe
+reports again and again, four times in that period or so, whether something has changed or not.
 """
 
 from __future__ import annotations

@@ -2,15 +2,16 @@
 
 The documents are web pages saved as text, so some of the YAML has scars: footnote numbers behind values, lines
 of dots for what was left out, list items whose fields lost their indentation. `examples` heals those scars by the
-rules in `_heal` and changes nothing else. (The documents are Chinese: U+FF08 and U+FF09 are their parentheses, U+3002
-their full stop, U+FF1A their colon.)
+rules in `_heal`. Of an object that leaves parts out by a comment of dots, those parts are taken from the document's
+earlier object of that kind and name. Nothing else is changed. (The documents are Chinese: U+FF08 and U+FF09 are
+their parentheses, U+3002 their full stop, U+FF1A their colon.)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,15 @@ _FIELD = re.compile(r"^\s*(- )?\"?[A-Za-z][\w./-]*\"?:(\s.*)?$")
 _ITEM = re.compile(r"^\s*- ")
 _FOOTNOTE = re.compile(r"^(\s*(?:- )?[\w-]+: (?:\"[^\"]*\"|[\w./-]+)) \d$")
 _COMMENT = re.compile(r"\s+# .*$")
-_COMMAND = re.compile(r"(?:kubectl|oc adm) taint nodes? [^`\uff08\uff09\s]+(?: [^\s`\uff08\uff09,\u3002]+)+")
+_COMMAND = re.compile(
+    r"(?:kubectl|oc adm) taint nodes? [^`\uff08\uff09\s]+(?: [^\s`\uff08\uff09,\u3002]+)+"
+    r"|\boc (?:scale|edit) [^`\uff08\uff09\n]*[\w>]"
+)
+_OUTPUT = re.compile(r"^\s*((?:node|machineset)\S*/\S+ [a-z]+)\s*$")
+_FLAG = re.compile(r"--[a-z][a-z-]+[a-z](?:=[\w=]+)?")
+_LEFT_OUT = re.compile(r"^\s*#\s*\.{3,}\s*$")
+_ROW = re.compile(r"^\|\s*([\w.-]+/[\w.-]+)\s*\|([^|]*)\|([^|]*)\|\s*$")
+_STATUS = re.compile(r"\b(True|False|Unknown)\b")
 _ITEM_FIELDS = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 _BEGINS = re.compile(r"^\s*(apiVersion|kind|metadata|spec|tolerations|taints):")
 
@@ -48,27 +57,79 @@ def examples(path: Path) -> list[Example]:
     return list(_examples(path))
 
 
-def commands(path: Path) -> list[str]:
-    """Every taint command of a document."""
-    return [match.group(0).strip() for line in path.read_text().splitlines() for match in _COMMAND.finditer(line)]
+@dataclass(frozen=True)
+class Command:
+    """One command of a document."""
+
+    document: str
+    text: str
+    output: str
+    """What the document shows that it says; empty where it shows nothing."""
+
+
+@dataclass(frozen=True)
+class SystemTaint:
+    """A row of the table of taints that the system keeps on clusters by their condition `Ready`."""
+
+    key: str
+    added: tuple[str, ...]
+    """The statuses with which it is put on."""
+    removed: tuple[str, ...]
+
+
+def commands(path: Path) -> list[Command]:
+    """Every command of a document: taint, scale and edit."""
+    found: list[Command] = []
+    for line in path.read_text().splitlines():
+        found += [Command(path.name[:3], match.group(0).strip(), "") for match in _COMMAND.finditer(line)]
+        if (shown := _OUTPUT.match(line)) and found:
+            found[-1] = replace(found[-1], output=shown[1])
+    return found
+
+
+def flags(path: Path) -> list[str]:
+    """Every flag that a document names, as it writes it, each once."""
+    return list(dict.fromkeys(_FLAG.findall(path.read_text())))
+
+
+def system_taints(path: Path) -> list[SystemTaint]:
+    """The rows of the table of taints that the system keeps on clusters."""
+    rows = (_ROW.match(line) for line in path.read_text().splitlines())
+    return [SystemTaint(row[1], tuple(_STATUS.findall(row[2])), tuple(_STATUS.findall(row[3]))) for row in rows if row]
 
 
 def _examples(path: Path) -> Iterator[Example]:
     block: list[str] = []
     start = 0
+    whole: dict[tuple[str, str], dict[str, Any]] = {}
     for number, line in enumerate([*path.read_text().splitlines(), ""], start=1):
-        dots = re.fullmatch(r"\s*\.{3,}\s*(?:\d\s*)?", line) is not None
+        dots = re.fullmatch(r"\s*\.{3,}\s*(?:\d\s*)?", line) is not None or _LEFT_OUT.match(line) is not None
         opening = _BEGINS.match(line) is not None
         if block and (dots or _FIELD.match(line) or _ITEM.match(line)):
-            block.append("" if dots else line)
+            block.append("#..." if _LEFT_OUT.match(line) else "" if dots else line)
         elif not block and opening and not line.rstrip().endswith("\uff1a") and "," not in line:
             block, start = [line], number
         elif block:
             text = _heal(block)
             value = yaml.safe_load(text)
             if isinstance(value, dict) and any(item is not None for item in value.values()):
+                if "#..." in text.replace(" ", ""):
+                    value = _filled(value, whole)
+                    text = yaml.safe_dump(value)
+                elif "kind" in value:
+                    whole.setdefault(_called(value), value)
                 yield Example(path.name[:3], start, text, value)
             block = []
+
+
+def _called(value: dict[str, Any]) -> tuple[str, str]:
+    return str(value["kind"]), str((value.get("metadata") or {}).get("name"))
+
+
+def _filled(value: dict[str, Any], whole: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """An object of which `#...` leaves something out, with what the whole one of its kind and name has there."""
+    before = whole[_called(value)]
+    return {**value, "spec": {**before["spec"], **value["spec"]}}
 
 
 def _heal(block: list[str]) -> str:
@@ -77,10 +138,13 @@ def _heal(block: list[str]) -> str:
     healed: list[str] = []
     key_indent = item_indent = -1
     shift = 0
+    in_place: set[int] = set()  # indents of lists that stand where they belong
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if _ITEM.match(line):
-            shift, item_indent = max(0, key_indent - indent), indent
+            shift, item_indent = 0 if indent in in_place else max(0, key_indent - indent), indent
+            if not shift:
+                in_place.add(indent)
         elif item_indent >= 0 and line.split(":")[0].strip() in _ITEM_FIELDS:
             healed.append(" " * (item_indent + shift + 2) + line.lstrip())
             continue

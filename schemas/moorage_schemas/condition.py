@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field, StringConstraints
 
 from moorage_schemas.base import Model, Timestamp
-from moorage_schemas.refs import TargetRef
+from moorage_schemas.refs import TargetRef, WorkloadRef
 
 
 class ConditionStatus(StrEnum):
@@ -49,6 +49,10 @@ class ConditionReported(Model):
     source: str = Field(default="", max_length=253)
     """Who says so, such as `probe/disk`; the CloudEvents source when empty."""
 
+    workload: WorkloadRef | None = None
+    """The workload on that target that it is about: a deployer says `Healthy` of what it runs there.
+    Empty when it is about the target itself."""
+
 
 class ConditionChanged(Model):
     """One condition of a target as Moorage holds it. Topic `conditions`, keyed by target and type."""
@@ -74,4 +78,23 @@ class ConditionChanged(Model):
     """Grows by one with each accepted report; a consumer ignores what is not newer."""
 
     report_id: str = ""
-    """The id of the report that it rests on, so that a report that comes twice counts once."""
+    """The id of the report that it rests on, so that a report that comes twice counts once.
+    Empty when no report says it: the source has fallen silent."""
+
+    accepted_time: Timestamp | None = None
+    """When Moorage took up the last report, by its own clock; heartbeats count from here."""
+
+    status_since: Timestamp | None = None
+    """When Moorage first held this status true, by its own clock; a time for which it must hold counts from here."""
+
+
+class WorkloadConditionChanged(ConditionChanged):
+    """One condition of a workload on a target. Topic `workload-conditions`, keyed by workload, target and type."""
+
+    event_type: ClassVar[str] = "io.moorage.workload.condition.changed.v1"
+
+    workload: WorkloadRef
+
+
+HEALTHY: Final = "Healthy"
+"""The condition by which a deployer says that a workload runs well where it was placed: True, False or Unknown."""

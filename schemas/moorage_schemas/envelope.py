@@ -68,7 +68,7 @@ class Meta:
 
 def event_id(*parts: object) -> str:
     """The id of an event: a hash of what caused it, so that the same input gives the same id."""
-    text = "\x1f".join(map(str, parts))
+    text = "\x1f".join([part if type(part) is str else str(part) for part in parts])
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

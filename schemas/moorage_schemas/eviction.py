@@ -16,10 +16,12 @@ class EvictionState(StrEnum):
     """The states of an eviction; a deployer acts on `Requested`.
 
     Scheduled -> Requested -> Completed; Scheduled -> Cancelled when the cause goes away in time,
-    and a cancelled one may be scheduled again while the same binding stands.
+    and a cancelled one may be scheduled again while the same binding stands. One that is due and that a budget,
+    a pause or a rate holds is Held in between; it may still be cancelled.
     """
 
     SCHEDULED = "Scheduled"
+    HELD = "Held"
     REQUESTED = "Requested"
     COMPLETED = "Completed"
     CANCELLED = "Cancelled"
@@ -42,7 +44,16 @@ class EvictionDecided(Model):
 
     state: EvictionState
     deadline: Timestamp | None = None
-    """When a scheduled eviction comes due."""
+    """When a scheduled eviction comes due; of a held one, when it came due."""
+
+    held_by: tuple[str, ...] = ()
+    """What holds it: `EvictionBudget/slow`, `PodDisruptionBudget/shop/web`, `EvictionPause/all` …"""
+
+    asked: int = Field(default=0, ge=0)
+    """The revision of the ask that the governor was sent; 0 when it was never asked, or need not be any more."""
+
+    purge_mode: str = ""
+    """As of the binding: with `Gracefully` the work runs on until its binding ends."""
 
     taints: tuple[Taint, ...] = ()
     """The taints that cause it."""

@@ -41,6 +41,30 @@ class TargetScore(Model):
     """By prioritizer, weighted."""
 
 
+class PlacedTarget(Model):
+    """One of several targets of a workload, and its part of the replicas."""
+
+    target: TargetRef
+    replicas: int = 0
+    binding_generation: int = Field(ge=1)
+
+
+class LeavingTarget(Model):
+    """A target that a workload is leaving gracefully: its binding stands until the replacement is healthy."""
+
+    target: TargetRef
+    replicas: int = 0
+    binding_generation: int = Field(ge=1)
+    since: Timestamp
+    until: Timestamp
+    """When the grace period ends."""
+
+    purge_mode: str
+    """Directly or Gracefully."""
+
+    reason: str = ""
+
+
 class WorkloadPlaced(Model):
     """The decision on one workload, with its grounds. Topic `placements`, keyed by the workload."""
 
@@ -53,7 +77,8 @@ class WorkloadPlaced(Model):
 
     owner_uid: str
     template_hash: str = ""
-    """Of the pod template it was made from, so that a changed template makes new pods."""
+    """Of the pod template it was made from, so that a changed template makes new pods; of a ResourceBinding, of the
+    policy's placement."""
 
     index: int = 0
     """Its place among the replicas of its owner."""
@@ -87,6 +112,18 @@ class WorkloadPlaced(Model):
     report_time: Timestamp | None = None
     """When the report that led here was made; for latency only."""
 
+    targets: tuple[PlacedTarget, ...] = ()
+    """Of a workload that can be on several targets (a ResourceBinding): all of them, by name. `target` is empty."""
+
+    leaving: tuple[LeavingTarget, ...] = ()
+    """Those that it is about to leave."""
+
+    policy: str = ""
+    """The key of the policy that placed it, such as `PropagationPolicy/shop/web`."""
+
+    affinity_name: str = ""
+    """The group of clusters that it is in, where the policy has several (`clusterAffinities`)."""
+
 
 class WorkloadBound(Model):
     """A workload is to run on a target. Topic `bindings`, keyed by both, partitioned by the target.
@@ -114,3 +151,12 @@ class WorkloadBound(Model):
     """The person named the target (`spec.nodeName`), so no filter was asked."""
 
     bound_time: Timestamp
+    labels: dict[str, str] = Field(default_factory=dict)
+    """The workload's own, for selectors of budgets."""
+
+    replicas: int = 0
+    """How many replicas of the workload belong on the target, where a policy divides them; else 0."""
+
+    purge_mode: str = ""
+    """How it leaves when a taint evicts it: `Directly` or `Gracefully` (its binding stands until the replacement is
+    healthy or the grace period ends). Empty where the dialect has no such thing."""

@@ -93,6 +93,18 @@ class TaintRecord(Model):
         return Taint(key=self.key, value=self.value, effect=self.effect, time_added=self.time_added)
 
 
+class HeldTaint(Model):
+    """A taint that is wanted and not there yet."""
+
+    key: str
+    effect: str
+    since: Timestamp
+    """Since when it is wanted."""
+
+    reason: str = ""
+    """What it waits for: the zone's rate, or the time for which its condition must hold."""
+
+
 class TargetTainted(Model):
     """The full set of taints of one target, after a change. Topic `taints`, keyed by the target."""
 
@@ -113,3 +125,15 @@ class TargetTainted(Model):
 
     report_time: Timestamp | None = None
     """When the report that led here was made; empty for a change by a person. For latency only."""
+
+    zone: str = ""
+    """Where the target is, `region/zone`; empty in records of earlier versions."""
+
+    incident: int = Field(default=0, ge=0)
+    """Of a node: the generation with which its present disruption began; 0 while it is ready."""
+
+    incident_time: Timestamp | None = None
+    """When the incident began."""
+
+    held: tuple[HeldTaint, ...] = ()
+    """Taints that are wanted and wait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 
@@ -30,6 +31,7 @@ def parse_time(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=4096)  # the events of one decision share their times
 def format_time(value: datetime) -> str:
     """Write an instant as RFC 3339 in UTC with `Z`; fractions only when there are any."""
     text = value.astimezone(UTC).isoformat()

@@ -10,7 +10,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from moorage_schemas.base import Model
-from moorage_schemas.condition import ConditionChanged, ConditionReported
+from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
+from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
@@ -18,6 +19,7 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 PARTITIONS = 24
 """Partitions of every topic unless a fleet is set up with another number; never changed later."""
@@ -116,6 +118,33 @@ TIMER_FIRED = Topic("timer-fired", "timer id", "target", TimerFired, Cleanup.DEL
 EVICTIONS = Topic(
     "evictions", "workload|target|generation", "target", EvictionDecided, Cleanup.COMPACT, writer="eviction"
 )
+WORKLOAD_CONDITIONS = Topic(
+    "workload-conditions",
+    "workload|target|type",
+    "target",
+    WorkloadConditionChanged,
+    Cleanup.COMPACT,
+    writer="condition-ingest",
+)
+ZONE_MEMBERS = Topic("zone-members", "target", "the fleet", ZoneMembered, Cleanup.COMPACT, writer="taint-manager")
+ZONES = Topic("zones", "zone", "the fleet", ZoneChanged, Cleanup.COMPACT, writer="governor")
+ZONE_GRANTS = Topic("zone-grants", "target", "target", NoExecuteGranted, Cleanup.COMPACT, writer="governor")
+EVICTION_ASKS = Topic(
+    "eviction-asks", "workload|target|generation", "the fleet", EvictionAsked, Cleanup.COMPACT, writer="eviction"
+)
+EVICTION_ANSWERS = Topic(
+    "eviction-answers",
+    "workload|target|generation",
+    "target",
+    EvictionAnswered,
+    Cleanup.DELETE,
+    7 * _DAY_MS,
+    "governor",
+)
+EVICTION_SLOTS = Topic(
+    "eviction-slots", "workload|target|generation", "the fleet", EvictionSlot, Cleanup.COMPACT, writer="governor"
+)
+BUDGETS = Topic("budgets", "budget", "the fleet", BudgetCounted, Cleanup.COMPACT, writer="governor")
 DEAD_LETTERS = Topic(
     "dead-letters",
     "original key",
@@ -138,9 +167,26 @@ TOPICS: tuple[Topic, ...] = (
     TIMERS,
     TIMER_FIRED,
     EVICTIONS,
+    WORKLOAD_CONDITIONS,
+    ZONE_MEMBERS,
+    ZONES,
+    ZONE_GRANTS,
+    EVICTION_ASKS,
+    EVICTION_ANSWERS,
+    EVICTION_SLOTS,
+    BUDGETS,
     DEAD_LETTERS,
     AUDIT,
 )
+
+
+FLEET = "fleet"
+"""The partition key of what the governor reads and writes: one partition, for it decides on the whole fleet."""
+
+
+def workload_condition_key(workload: WorkloadRef | str, target: TargetRef | str, condition_type: str) -> str:
+    """The record key of a workload's condition on a target."""
+    return f"{workload}|{target}|{condition_type}"
 
 
 def condition_key(target: TargetRef | str, condition_type: str) -> str:

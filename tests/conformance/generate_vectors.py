@@ -115,13 +115,92 @@ def spec(rng: random.Random) -> str:
     return rng.choice(ODD_KEYS) + value + effect + rng.choice(("", "", "-"))
 
 
+CONDITIONS = ("Ready", "DiskPressure", "NetworkOK", "NoSuch")
+STATUSES = ("True", "False", "Unknown")
+CREATED = ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00.5Z", "2025-02-01T00:00:00+01:00", None)
+FIELD_VALUES = {"zone": ("z1", "z2", "z3"), "region": ("r1", "r2"), "provider": ("p1", "p2", "7"), "other": ("x",)}
+
+
+def required(rng: random.Random, key: str, values: tuple[str, ...], operators: tuple[str, ...]) -> Request:
+    operator = rng.choice(operators)
+    if operator in {"Exists", "DoesNotExist"}:
+        return {"key": key, "operator": operator}
+    listed = ["5"] if operator in {"Gt", "Lt"} else rng.sample(values, rng.randint(1, len(values)))
+    return {"key": key, "operator": operator, "values": listed}
+
+
+def affinity(rng: random.Random) -> Request:
+    made: Request = {}
+    if rng.random() < 0.3:
+        made["clusterNames"] = rng.choice(([], ["c1"], ["c2"], ["c2", "c1"]))
+    if rng.random() < 0.2:
+        made["exclude"] = rng.choice(([], ["c1"], ["c2"]))
+    if rng.random() < 0.3:
+        label = rng.choice(("tier", "none"))
+        wish = required(rng, label, ("gold", "tin"), ("In", "NotIn", "Exists", "DoesNotExist", "Bogus"))
+        made["labelSelector"] = rng.choice(({}, {"matchLabels": {"tier": "gold"}}, {"matchExpressions": [wish]}))
+    if rng.random() < 0.6:
+        keys = rng.sample(tuple(FIELD_VALUES), rng.choice((1, 1, 2)))
+        operators = ("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+        made["fieldSelector"] = {"matchExpressions": [required(rng, key, FIELD_VALUES[key], operators) for key in keys]}
+    return made
+
+
+def ctp_edges(rng: random.Random) -> Request:
+    spec: Request = {"syncMode": "Push"}
+    if rng.random() < 0.6:
+        spec["zones"] = rng.sample(FIELD_VALUES["zone"], rng.randint(0, 2))
+    for name in ("zone", "region", "provider"):
+        if rng.random() < 0.5:
+            spec[name] = rng.choice(FIELD_VALUES[name])
+    cluster = {"metadata": {"name": "c1", "labels": rng.choice(({}, {"tier": "gold"}))}, "spec": spec}
+
+    def match() -> Request:
+        operator = rng.choice(("In", "In", "NotIn", "NotIn", "Bogus"))
+        values = rng.sample(STATUSES, rng.randint(0, 2))
+        return {"conditionType": rng.choice(CONDITIONS[:3]), "operator": operator, "statusValues": values}
+
+    policies = []
+    for name in rng.sample(("a", "b", "c", "d"), rng.randint(1, 3)):
+        add, remove = some(rng, match, 2), some(rng, match, 2)
+        made = [taint(rng, timed=False) for _ in range(rng.randint(1, 2))]
+        policy: Request = {"addOnConditions": add, "removeOnConditions": remove, "taints": made}
+        if rng.random() < 0.7:
+            policy["targetClusters"] = affinity(rng)
+        policies.append({"metadata": {"name": name, "creationTimestamp": rng.choice(CREATED)}, "spec": policy})
+    conditions = [{"type": name, "status": rng.choice(STATUSES)} for name in CONDITIONS[:3] if rng.random() < 0.8]
+    request: Request = {"op": "ctp", "cluster": cluster, "conditions": conditions, "policies": policies}
+    request["taints"] = list({(t["key"], t["effect"]): t for t in some(rng, lambda: taint(rng), 3)}.values())
+    if rng.random() < 0.2:
+        request["labels"] = {"tier": "tin"}
+    return request
+
+
+def karmada_edges(rng: random.Random) -> Request:
+    op = rng.choice(("karmada_evict", "karmada_filter"))
+    tolerations = some(rng, lambda: toleration(rng), 3)
+    if rng.random() < 0.7:
+        tolerations.append({"operator": "Exists", "tolerationSeconds": rng.choice(SECONDS)})
+    request: Request = {"op": op, "now": rng.choice(TIMES[:3]), "tolerations": tolerations}
+    request["taints"] = some(rng, lambda: taint(rng), 4)
+    if op == "karmada_filter" and rng.random() < 0.3:
+        request["alreadyScheduled"] = rng.random() < 0.5
+    return request
+
+
 def main() -> int:
     path = Path(os.environ.get("MOORAGE_ORACLE", ""))
     program = path / "oracle" if path.is_dir() else path
     if not program.is_file():
         sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(path)!r}: must name the built oracle\n")
         return 2
-    for name, make, count in (("normalize", normalize, 200), ("set_taints", set_taints, 300), ("edges", edges, 500)):
+    for name, make, count in (
+        ("normalize", normalize, 200),
+        ("set_taints", set_taints, 300),
+        ("edges", edges, 500),
+        ("ctp_edges", ctp_edges, 300),
+        ("karmada_edges", karmada_edges, 500),
+    ):
         rng = random.Random(f"{SEED}-{name}")  # noqa: S311 - seeded test data
         requests = [make(rng) for _ in range(count)]
         lines = "".join(json.dumps(request) + "\n" for request in requests)

@@ -77,6 +77,29 @@ def added_twice(request: Vector) -> bool:
     return any(count > 1 for count in counts.values())
 
 
+def evicting(request: Vector) -> list[Vector]:
+    return [taint for taint in taints(request) if taint["effect"] == "NoExecute"]
+
+
+def tolerates(toleration: Vector, taint: Vector) -> bool:
+    request = {"op": "tolerates", "toleration": toleration, "taint": taint}
+    return evaluate(request, as_upstream=True) == {"tolerates": True}
+
+
+def comes_again(request: Vector) -> bool:
+    """Whether upstream has added anew what was there before."""
+    added = evaluate(request, as_upstream=True).get("taints", [])
+    there = {(t["key"], t["effect"]) for t in taints(request)}
+    return any(t.get("timeAdded") == "NOW" and (t["key"], t["effect"]) in there for t in added)
+
+
+def emptied(request: Vector) -> Vector:
+    """Upstream's answer when it writes a cluster that had no taints and has none."""
+    name = request.get("cluster", {}).get("metadata", {}).get("name", "member")
+    said = f"Normal TaintClusterSucceed Update Cluster({name}) with taints(cluster now does not have taints) succeed"
+    return {"taints": [], "patched": True, "events": [said]}
+
+
 # For each deviation, the requests whose answers it may change.
 MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
     Deviation.EMPTY_KEY_NEEDS_EXISTS: lambda r: any(
@@ -86,11 +109,26 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         t.get("operator") == "Exists" and t.get("value") for t in tolerations(r)
     ),
     Deviation.COMPARISON_OPERATORS_ON: lambda r: (
-        (r.get("comparisonOperators") is None or r["op"] == "evict")
+        (r.get("comparisonOperators") is None or r["op"] in {"evict", "karmada_evict", "karmada_filter"})
         and any(t.get("operator") in {"Gt", "Lt"} for t in tolerations(r))
     ),
     Deviation.DEADLINE_FROM_TIME_ADDED: lambda r: (
         any(t.get("timeAdded") for t in taints(r)) and any("tolerationSeconds" in t for t in tolerations(r))
+    ),
+    Deviation.SECONDS_OF_FIRST_MATCH: lambda r: any(
+        sum(tolerates(toleration, taint) for taint in evicting(r)) > 1
+        for toleration in tolerations(r)
+        if toleration.get("tolerationSeconds") is not None
+    ),
+    Deviation.NO_TIME_IS_AT_ONCE: lambda r: (
+        any(t.get("tolerationSeconds", 1) <= 0 for t in tolerations(r))
+        and any((t.get("timeAdded") or "") > r["now"] for t in taints(r))
+    ),
+    Deviation.MISSING_TIME_ADDED_IS_NOW: lambda r: any(not t.get("timeAdded") for t in evicting(r)),
+    Deviation.NOTHING_CHANGED_NOTHING_WRITTEN: lambda r: not taints(r) and evaluate(r, as_upstream=True) == emptied(r),
+    Deviation.KEPT_THROUGH_ONE_UPDATE: comes_again,
+    Deviation.OLDER_ZONE_FIELD: lambda r: (
+        bool((spec := r.get("cluster", {}).get("spec", {})).get("zone")) and not spec.get("zones")
     ),
     Deviation.SECONDS_DO_NOT_OVERFLOW: lambda r: (
         any(abs(s) >= 2**55 for s in r.get("scores", []))
@@ -104,7 +142,10 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
     Deviation.REMOVE_BY_KEY: lambda r: any(not t.get("effect") for t in r.get("remove", [])),
     Deviation.ADD_ONCE: added_twice,
     Deviation.OVERWRITE: lambda r: bool(r.get("overwrite")),
-    Deviation.TIME_KEEPS_FRACTION: lambda r: any("." in (t.get("timeAdded") or "") for t in taints(r)),
+    Deviation.TIME_KEEPS_FRACTION: lambda r: (
+        any("." in (t.get("timeAdded") or "") for t in taints(r))
+        or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
+    ),
     Deviation.CLEAR_ERRORS: lambda r: "error" in evaluate(r, as_upstream=False) and r["op"] != "parse_taints",
 }
 
@@ -121,6 +162,14 @@ def test_as_documented_differs_by_named_deviations_only(vector: Vector) -> None:
     named = [d.slug for d in MAY_SHOW if request["op"] in d.operations and MAY_SHOW[d](request)]
     assert named, f"no deviation explains the answer to {request}"
 
+
+def torn(name: str, created: str, **parts: Any) -> Vector:
+    """A policy about the taint a:NoExecute."""
+    spec = {"taints": [{"key": "a", "effect": "NoExecute"}], **parts}
+    return {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec}
+
+
+NOT_READY: list[Vector] = [{"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}]
 
 SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
     # deviation: request, part of upstream's answer, part of ours
@@ -171,6 +220,107 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
         },
         {"seconds": 0},
         {"seconds": 18446744074},
+    ),
+    Deviation.SECONDS_OF_FIRST_MATCH: (
+        {
+            "op": "karmada_evict",
+            "now": "2026-01-01T00:00:00Z",
+            "taints": [
+                {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+                {"key": "b", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:30Z"},
+            ],
+            "tolerations": [
+                {"key": "a", "operator": "Exists", "tolerationSeconds": 90},
+                {"operator": "Exists", "tolerationSeconds": 40},
+            ],
+        },
+        {"seconds": 40},
+        {"seconds": 70},
+    ),
+    Deviation.NO_TIME_IS_AT_ONCE: (
+        {
+            "op": "karmada_evict",
+            "now": "2026-01-01T00:00:00Z",
+            "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:01:00Z"}],
+            "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 0}],
+        },
+        {"evict": "after", "seconds": 60},
+        {"evict": "now", "seconds": 0},
+    ),
+    Deviation.MISSING_TIME_ADDED_IS_NOW: (
+        {
+            "op": "karmada_evict",
+            "now": "2026-01-01T00:00:00Z",
+            "taints": [{"key": "a", "effect": "NoExecute"}],
+            "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 5}],
+        },
+        {"evict": "never", "seconds": -1},
+        {"evict": "after", "seconds": 5},
+    ),
+    Deviation.OLDER_ZONE_FIELD: (
+        {
+            "op": "ctp",
+            "cluster": {"spec": {"zone": "z"}},
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "policies": [
+                torn(
+                    "p",
+                    "2025-01-02T00:00:00Z",
+                    addOnConditions=NOT_READY,
+                    targetClusters={
+                        "fieldSelector": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}
+                    },
+                )
+            ],
+        },
+        {"taints": []},
+        {"taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "NOW"}]},
+    ),
+    Deviation.KEPT_THROUGH_ONE_UPDATE: (
+        {
+            "op": "ctp",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "taints": [
+                {"key": "a", "effect": "NoExecute", "timeAdded": "2025-06-01T00:00:00Z"},
+                {"key": "b", "effect": "NoExecute", "timeAdded": "2025-06-02T00:00:00Z"},
+            ],
+            "policies": [
+                torn("p", "2025-01-02T00:00:00Z", addOnConditions=NOT_READY),
+                torn("q", "2025-01-01T00:00:00Z", removeOnConditions=NOT_READY),
+            ],
+        },
+        {
+            "patched": True,
+            "taints": [
+                {"key": "b", "effect": "NoExecute", "timeAdded": "2025-06-02T00:00:00Z"},
+                {"key": "a", "effect": "NoExecute", "timeAdded": "NOW"},
+            ],
+        },
+        {
+            "patched": False,
+            "taints": [
+                {"key": "a", "effect": "NoExecute", "timeAdded": "2025-06-01T00:00:00Z"},
+                {"key": "b", "effect": "NoExecute", "timeAdded": "2025-06-02T00:00:00Z"},
+            ],
+        },
+    ),
+    Deviation.NOTHING_CHANGED_NOTHING_WRITTEN: (
+        {
+            "op": "ctp",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "policies": [
+                {
+                    "metadata": {"name": "p"},
+                    "spec": {
+                        "addOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}],
+                        "removeOnConditions": [{"conditionType": "Ready", "operator": "NotIn", "statusValues": []}],
+                        "taints": [{"key": "a", "effect": "NoSchedule"}],
+                    },
+                }
+            ],
+        },
+        {"taints": [], "patched": True},
+        {"taints": [], "patched": False, "events": []},
     ),
     Deviation.SECONDS_WITH_ANY_EFFECT: (
         {"op": "validate", "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 5}]},

@@ -1,4 +1,4 @@
-"""What admission adds to a pod, by tables of DOMAIN §3."""
+"""What admission adds to pods, nodes, clusters and policies, by tables of DOMAIN §3 and §4."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.core.admission import admit_pod, qos_class
+from moorage.core.admission import (
+    admit_cluster,
+    admit_pod,
+    admit_propagation,
+    declare_external_cloud,
+    qos_class,
+    role_taints,
+)
 from moorage.core.quantities import QuantityError
 from moorage.core.selectors import matches_node_selector
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.pod import PodSpec
+from moorage_schemas.taint import Taint
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -217,3 +225,108 @@ def test_admitting_twice_is_admitting_once(
 def effect_of(toleration: dict[str, Any]) -> tuple[str, ...]:
     names = ("key", "operator", "value", "effect")
     return tuple(toleration.get(name) or ("Equal" if name == "operator" else "") for name in names)
+
+
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+MASTER = "node-role.kubernetes.io/master"
+
+
+@pytest.mark.parametrize(
+    ("labels", "present", "added"),
+    [
+        (None, [], []),
+        ({"node-role.kubernetes.io/worker": ""}, [], []),
+        ({CONTROL_PLANE: ""}, [], [CONTROL_PLANE, MASTER]),
+        ({MASTER: "true"}, [], [CONTROL_PLANE, MASTER]),
+        ({CONTROL_PLANE: "", MASTER: ""}, [Taint(key=MASTER, effect="NoSchedule")], [CONTROL_PLANE]),
+        ({MASTER: ""}, [Taint(key=MASTER, effect="NoExecute")], [CONTROL_PLANE, MASTER]),
+    ],
+)
+def test_taints_of_control_plane_nodes(labels: dict[str, str] | None, present: list[Taint], added: list[str]) -> None:
+    found = role_taints(labels, present)
+    assert [taint.key for taint in found] == added
+    assert {taint.effect for taint in found} <= {"NoSchedule"}
+
+
+def test_a_new_node_is_declared_with_its_external_cloud_once() -> None:
+    node: dict[str, Any] = {"metadata": {"name": "n", "annotations": {"a": "b"}}}
+    declared = declare_external_cloud(node)
+    assert declared["metadata"]["annotations"] == {"a": "b", "moorage.io/cloud-provider": "external"}
+    assert node["metadata"]["annotations"] == {"a": "b"}
+    assert declare_external_cloud(declared) is declared
+    initialised = {"metadata": {"name": "n"}, "spec": {"providerID": "cloud://n"}}
+    assert declare_external_cloud(initialised) is initialised
+
+
+def test_a_cluster_is_pushed_to_unless_it_says_otherwise() -> None:
+    assert admit_cluster({"kind": "Cluster"})["spec"] == {"syncMode": "Push"}
+    assert admit_cluster({"spec": {"syncMode": "Pull"}})["spec"] == {"syncMode": "Pull"}
+
+
+POLICIES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "metadata": st.sampled_from([{"name": "p"}, {"name": "p", "namespace": "shop"}]),
+        "spec": st.fixed_dictionaries(
+            {"resourceSelectors": st.just([{"apiVersion": "v1", "kind": "Pod"}, {"kind": "Pod", "namespace": "x"}])},
+            optional={
+                "priority": st.integers(-1, 1),
+                "preemption": st.sampled_from(["Always", "Never", ""]),
+                "placement": st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "spreadConstraints": st.lists(
+                            st.fixed_dictionaries(
+                                {},
+                                optional={
+                                    "minGroups": st.integers(0, 2),
+                                    "spreadByField": st.sampled_from(["region", ""]),
+                                    "spreadByLabel": st.sampled_from(["rack", ""]),
+                                },
+                            ),
+                            max_size=3,
+                        ),
+                        "replicaScheduling": st.sampled_from(
+                            [
+                                None,
+                                {},
+                                {"replicaSchedulingType": "Duplicated"},
+                                {"replicaDivisionPreference": "Aggregated"},
+                            ]
+                        ),
+                    },
+                ),
+                "failover": st.sampled_from([{}, {"cluster": {}}, {"cluster": {"purgeMode": "Directly"}}]),
+            },
+        ),
+    }
+)
+
+
+@given(POLICIES)
+def test_defaults_of_policies_fill_gaps_and_change_nothing_else(policy: dict[str, Any]) -> None:
+    before = copy.deepcopy(policy)
+    admitted = admit_propagation(policy)
+    assert policy == before
+    assert admit_propagation(admitted) == admitted
+    assert says_the_same(before, admitted)
+    spec = admitted["spec"]
+    assert spec["preemption"] in {"Always", "Never"}
+    for constraint in (spec.get("placement") or {}).get("spreadConstraints") or ():
+        assert constraint["minGroups"] >= 1
+        assert constraint.get("spreadByField") or constraint.get("spreadByLabel")
+    strategy = (spec.get("placement") or {}).get("replicaScheduling")
+    if strategy is not None:
+        assert (strategy["replicaSchedulingType"] == "Duplicated") == ("replicaDivisionPreference" not in strategy)
+    cluster = (spec.get("failover") or {}).get("cluster")
+    assert cluster is None or cluster["purgeMode"] in {"Directly", "Gracefully"}
+
+
+def says_the_same(before: Any, after: Any) -> bool:
+    """Whether everything that was said before is said after, empty texts and zeros aside."""
+    if isinstance(before, dict):
+        return all(
+            says_the_same(value, after.get(name)) for name, value in before.items() if value not in ("", 0, None)
+        )
+    if isinstance(before, list):
+        return len(before) == len(after) and all(map(says_the_same, before, after))
+    return bool(before == after)

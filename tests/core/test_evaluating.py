@@ -14,12 +14,18 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = st.sampled_from(["key", "value", "effect", "operator", "timeAdded", "tolerationSeconds", "KEY", "extra"])
+FIELDS = st.sampled_from(
+    [
+        *("key", "value", "effect", "operator", "timeAdded", "tolerationSeconds", "KEY", "extra"),
+        *("metadata", "spec", "name", "type", "status", "zones"),
+    ]
+)
 OBJECTS = st.dictionaries(FIELDS, JSON, max_size=4)
 REQUEST_FIELDS = st.sampled_from(
     [
         *("id", "taint", "toleration", "taints", "tolerations", "scores", "comparisonOperators"),
         *("spec", "add", "remove", "overwrite", "now", "Taints"),
+        *("cluster", "conditions", "labels", "policies", "alreadyScheduled"),
     ]
 )
 REQUESTS = st.builds(
@@ -45,7 +51,7 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
             {"op": "nope"},
             (
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
-                '"validate", "parse_taints", "set_taints"'
+                '"validate", "parse_taints", "set_taints", "ctp", "karmada_evict", "karmada_filter"'
             ),
         ),
         ({"op": 5}, "op: Invalid value: 5: must be a string"),
@@ -81,6 +87,27 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
         (
             {"op": "evict", "now": "0001-01-01T00:00:00+01:00"},
             'now: Invalid value: "0001-01-01T00:00:00+01:00": must be an RFC 3339 time such as 2026-01-01T00:00:00Z',
+        ),
+        ({"op": "ctp", "policies": [{}]}, "policies[0].metadata.name: Required value"),
+        (
+            {"op": "ctp", "policies": [{"metadata": {"name": "p"}}, {"metadata": {"name": "p"}}]},
+            'policies[1].metadata.name: Duplicate value: "p"',
+        ),
+        ({"op": "ctp", "labels": {"a": 1}}, "labels.a: Invalid value: 1: must be a string"),
+        (
+            {"op": "ctp", "policies": [{"metadata": {"name": "p"}, "spec": {"addOnCondition": []}}]},
+            (
+                "policies[0].spec.addOnCondition: Forbidden: unknown field; known fields: targetClusters, "
+                "addOnConditions, removeOnConditions, taints"
+            ),
+        ),
+        (
+            {
+                "op": "karmada_evict",
+                "taints": [{"key": "a", "effect": "NoExecute"}],
+                "tolerations": [{"operator": "Exists", "tolerationSeconds": 5}],
+            },
+            "now: Required value: a tolerated time is left from here on",
         ),
         ({"op": "parse_taints", "spec": [1]}, "spec[0]: Invalid value: 1: must be a string"),
         ({"op": "filter", "comparisonOperators": 1}, "comparisonOperators: Invalid value: 1: must be true or false"),

@@ -10,19 +10,26 @@ import pytest
 from moorage.core.reports import (
     Accepted,
     Duplicate,
+    Held,
     Refusal,
     Stale,
     Verdict,
     check_key,
     check_size,
     check_time,
+    check_workload,
     judge,
     newer_condition,
     unknown_target,
 )
-from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.condition import (
+    ConditionChanged,
+    ConditionReported,
+    ConditionStatus,
+    WorkloadConditionChanged,
+)
 from moorage_schemas.dead_letter import RefusalReason
-from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 TARGET = TargetRef(kind=TargetKind.NODE, name="n1")
@@ -39,9 +46,15 @@ def report(status: str = "False", seconds: float = 0, **fields: Any) -> Conditio
 
 
 def decide(
-    one: ConditionReported, known: ConditionChanged | None = None, *, report_id: str = "r1", uid: str = "u1"
+    one: ConditionReported,
+    known: ConditionChanged | None = None,
+    *,
+    report_id: str = "r1",
+    uid: str = "u1",
+    now: datetime = T0,
 ) -> Verdict:
-    return judge(one, report_id=report_id, source="probe", target_uid=uid, known=known)
+    held = None if known is None else Held.of(known)
+    return judge(one, report_id=report_id, source="probe", target_uid=uid, known=held, now=now)
 
 
 def accepted(verdict: Verdict) -> ConditionChanged:
@@ -136,6 +149,66 @@ def test_the_size_has_a_limit(size: int, *, refused: bool) -> None:
 def test_an_unknown_target_is_named() -> None:
     refusal = unknown_target(report())
     assert (refusal.reason, refusal.value) == (RefusalReason.UNKNOWN_TARGET, "Node/n1")
+
+
+def test_what_the_clock_says_is_told_apart_from_what_the_probe_says() -> None:
+    first = accepted(decide(report("False"), now=T0 + timedelta(seconds=3)))
+    second = accepted(decide(report("False", 10), first, report_id="r2", now=T0 + timedelta(seconds=14)))
+    third = accepted(decide(report("True", 20), second, report_id="r3", now=T0 + timedelta(seconds=25)))
+    taken = [(each.accepted_time, each.status_since) for each in (first, second, third)]
+    assert taken == [
+        (T0 + timedelta(seconds=3), T0 + timedelta(seconds=3)),
+        (T0 + timedelta(seconds=14), T0 + timedelta(seconds=3)),
+        (T0 + timedelta(seconds=25), T0 + timedelta(seconds=25)),
+    ]
+
+
+def test_a_condition_of_an_earlier_version_counts_from_its_heartbeat() -> None:
+    old = accepted(decide(report("False", 7))).model_copy(update={"accepted_time": None, "status_since": None})
+    held = Held.of(old)
+    assert held.accepted_time == held.status_since == T0 + timedelta(seconds=7)
+    second = accepted(decide(report("False", 10), old, report_id="r2", now=T0 + timedelta(seconds=14)))
+    assert second.status_since == T0 + timedelta(seconds=7)
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(-1, False), (0, False), (0.000001, True)])
+def test_after_silence_only_a_later_report_counts(seconds: float, *, counts: bool) -> None:
+    silent = accepted(decide(report("False"))).model_copy(
+        update={"status": ConditionStatus.UNKNOWN, "report_id": "", "generation": 2}
+    )
+    verdict = decide(report("False", seconds), silent, report_id="r9", now=T0 + timedelta(seconds=50))
+    assert isinstance(verdict, Accepted) is counts
+    if counts:
+        assert accepted(verdict).status_since == T0 + timedelta(seconds=50)
+        assert accepted(verdict).generation == 3
+
+
+def test_a_report_about_a_workload_is_a_condition_of_the_workload() -> None:
+    workload = WorkloadRef(kind="Pod", namespace="shop", name="web-0")
+    first = accepted(decide(report(workload=workload)))
+    assert isinstance(first, WorkloadConditionChanged)
+    assert (first.workload, first.target, first.generation) == (workload, TARGET, 1)
+    assert type(accepted(decide(report()))) is ConditionChanged
+
+
+@pytest.mark.parametrize(
+    ("parts", "field"),
+    [
+        (("Pod", "shop", "web-0"), ""),
+        (("Widget", "", "w"), ""),
+        (("Po/d", "shop", "web-0"), "workload.kind"),
+        (("Pod", "sh|op", "web-0"), "workload.namespace"),
+        (("Pod", "shop", "web-0|Node/n2|Ready"), "workload.name"),
+    ],
+)
+def test_a_workloads_name_cannot_pass_for_a_key(parts: tuple[str, str, str], field: str) -> None:
+    kind, namespace, name = parts
+    refusal = check_workload(report(workload=WorkloadRef(kind=kind, namespace=namespace, name=name)))
+    assert ("" if refusal is None else refusal.field) == field
+    if refusal is not None:
+        assert refusal.reason is RefusalReason.INVALID_EVENT
+        assert "must not hold / or |" in refusal.message
+    assert check_workload(report()) is None
 
 
 def test_newer_is_a_higher_generation_or_another_target() -> None:

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from moorage.core.tainting import newer_taints, next_taints
+from moorage.core.damping import Holds
+from moorage.core.policies import TaintPolicy, in_order
+from moorage.core.tainting import Decided, TaintRules, decide_taints, newer_taints, next_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
-from moorage_schemas.taint import TargetTainted
+from moorage_schemas.resources.policies import ClusterAffinity, MatchCondition
+from moorage_schemas.taint import Taint, TargetTainted
+from moorage_schemas.zone import NoExecuteGranted
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 K8S = "node.kubernetes.io/"
@@ -59,6 +63,33 @@ def conditions(uid: str = "u1", **statuses: str) -> dict[str, ConditionChanged]:
     }
 
 
+def word(incident: int, *, granted: bool = True, time: float = 0, uid: str = "u1") -> NoExecuteGranted:
+    """The governor's word on an incident."""
+    return NoExecuteGranted(
+        target=TargetRef(kind=TargetKind.NODE, name="n1"),
+        target_uid=uid,
+        zone="/",
+        incident=incident,
+        generation=1,
+        granted=granted,
+        reason="" if granted else "every zone is disrupted",
+        granted_time=at(time),
+    )
+
+
+def follow(
+    current: TargetTainted | None,
+    resource: ResourceDeclared,
+    conditions: dict[str, ConditionChanged],
+    now: datetime,
+    report_time: datetime | None = None,
+) -> TargetTainted | None:
+    """What follows where the governor grants at once, whatever incident there is."""
+    incident = 1 if current is None else current.incident or current.generation + 1
+    grant = word(incident, uid=resource.uid)
+    return decide_taints(current, resource, conditions, now, report_time, grant=grant).event
+
+
 def listed(event: TargetTainted | None) -> Listed:
     assert event is not None
     return [(t.key, t.effect, t.value, (t.time_added - T0).total_seconds(), "+".join(t.origins)) for t in event.taints]
@@ -84,35 +115,32 @@ def listed(event: TargetTainted | None) -> Listed:
     ],
 )
 def test_each_condition_of_a_node(condition: str, status: str, expected: list[tuple[str, str]]) -> None:
-    event = next_taints(None, node(), conditions(**{condition: status}), at(7))
-    if not expected:
-        assert event is None
-    else:
-        assert listed(event) == [(key, effect, "", 7, "condition") for key, effect in expected]
-        assert event is not None
-        assert {t.reason for t in event.taints} == {f"condition {condition} is {status}"}
+    event = follow(None, node(), conditions(**{condition: status}), at(7))
+    assert listed(event) == [(key, effect, "", 7, "condition") for key, effect in expected]
+    assert event is not None
+    assert {t.reason for t in event.taints} == ({f"condition {condition} is {status}"} if expected else set())
 
 
 def test_the_opposite_goes_in_the_same_update() -> None:
-    first = next_taints(None, node(), conditions(Ready="False"), at(1))
-    second = next_taints(first, node(), conditions(Ready="Unknown"), at(2))
+    first = follow(None, node(), conditions(Ready="False"), at(1))
+    second = follow(first, node(), conditions(Ready="Unknown"), at(2))
     assert listed(second) == [
         (UNREACHABLE, "NoSchedule", "", 2, "condition"),
         (UNREACHABLE, "NoExecute", "", 2, "condition"),
     ]
-    third = next_taints(second, node(), conditions(Ready="True"), at(3))
+    third = follow(second, node(), conditions(Ready="True"), at(3))
     assert listed(third) == []
     assert third is not None
     assert third.generation == 3
 
 
 def test_taints_stay_while_nothing_is_known_of_their_condition() -> None:
-    first = next_taints(None, node(), conditions(Ready="False", DiskPressure="True"), at(1))
-    assert next_taints(first, node(), {}, at(2)) is None, "a restored table may lack what was compacted away"
-    assert next_taints(first, node(), conditions(DiskPressure="True"), at(2)) is None
-    only_ready = next_taints(first, node(), conditions(DiskPressure="False"), at(2))
+    first = follow(None, node(), conditions(Ready="False", DiskPressure="True"), at(1))
+    assert follow(first, node(), {}, at(2)) is None, "a restored table may lack what was compacted away"
+    assert follow(first, node(), conditions(DiskPressure="True"), at(2)) is None
+    only_ready = follow(first, node(), conditions(DiskPressure="False"), at(2))
     assert {key for key, *_ in listed(only_ready)} == {NOT_READY}
-    assert next_taints(first, node(uid="u2"), {}, at(2)) is not None, "another node of that name starts clean"
+    assert follow(first, node(uid="u2"), {}, at(2)) is not None, "another node of that name starts clean"
 
 
 def test_a_node_of_an_external_cloud_until_it_is_initialised() -> None:
@@ -121,39 +149,43 @@ def test_a_node_of_an_external_cloud_until_it_is_initialised() -> None:
         return ResourceDeclared(object={"kind": "Node", "metadata": metadata, "spec": spec}, version=1, wishes=wishes)
 
     key = "node.cloudprovider.kubernetes.io/uninitialized"
-    first = next_taints(None, of_cloud(), {}, at(1))
+    first = follow(None, of_cloud(), {}, at(1))
     assert listed(first) == [(key, "NoSchedule", "true", 1, "system")]
-    removed = next_taints(first, of_cloud(wish(1, key, "NoSchedule", present=False)), {}, at(2))
+    removed = follow(first, of_cloud(wish(1, key, "NoSchedule", present=False)), {}, at(2))
     assert listed(removed) == listed(first), "it is not initialised, whoever takes the taint away"
-    assert listed(next_taints(removed, of_cloud(providerID="aws:///i-1"), {}, at(3))) == []
-    assert next_taints(None, of_cloud(provider="in-tree"), {}, at(1)) is None
+    assert listed(follow(removed, of_cloud(providerID="aws:///i-1"), {}, at(3))) == []
+    assert listed(follow(None, of_cloud(provider="in-tree"), {}, at(1))) == []
 
 
 def test_an_unschedulable_node_and_back() -> None:
-    first = next_taints(None, node(unschedulable=True), {}, at(1))
+    first = follow(None, node(unschedulable=True), {}, at(1))
     assert listed(first) == [(K8S + "unschedulable", "NoSchedule", "", 1, "system")]
-    assert listed(next_taints(first, node(unschedulable=False), {}, at(2))) == []
+    assert listed(follow(first, node(unschedulable=False), {}, at(2))) == []
 
 
-@pytest.mark.parametrize("kind", ["Cluster", "ManagedCluster"])
-def test_a_kind_without_rules_has_only_what_is_wished(kind: str) -> None:
-    event = next_taints(None, node(wish(1), kind=kind, unschedulable=True), conditions(Ready="False"), T0)
+def test_a_kind_without_rules_has_only_what_is_wished() -> None:
+    kind = "ManagedCluster"
+    event = follow(None, node(wish(1), kind=kind, unschedulable=True), conditions(Ready="False"), T0)
     assert listed(event) == [("k", "NoExecute", "", 0, "explicit")]
     assert event is not None
-    assert event.target.kind == kind
+    assert (event.target.kind, event.zone) == (kind, "")
+    assert follow(None, node(kind=kind), conditions(Ready="False"), T0) is None
 
 
-def test_nothing_wanted_and_nothing_there_is_no_event() -> None:
-    assert next_taints(None, node(), conditions(Ready="True"), T0) is None
+def test_a_node_is_told_of_once_that_its_zone_knows_it() -> None:
+    event = follow(None, node(), conditions(Ready="True"), T0)
+    assert event is not None
+    assert (event.taints, event.zone, event.incident, event.held) == ((), "/", 0, ())
+    assert follow(event, node(), conditions(Ready="True"), at(5)) is None
 
 
 def test_an_unchanged_set_is_no_event() -> None:
-    first = next_taints(None, node(wish(1)), conditions(Ready="False"), at(1))
-    assert next_taints(first, node(wish(1)), conditions(Ready="False"), at(9)) is None
+    first = follow(None, node(wish(1)), conditions(Ready="False"), at(1))
+    assert follow(first, node(wish(1)), conditions(Ready="False"), at(9)) is None
 
 
 def test_a_wish_adds_at_its_own_time() -> None:
-    event = next_taints(None, node(wish(1, value="v", time=5)), {}, at(9))
+    event = follow(None, node(wish(1, value="v", time=5)), {}, at(9))
     assert listed(event) == [("k", "NoExecute", "v", 5, "explicit")]
     assert event is not None
     assert (event.wishes_applied, event.generation, event.target_uid) == (1, 1, "u1")
@@ -161,48 +193,48 @@ def test_a_wish_adds_at_its_own_time() -> None:
 
 
 def test_the_same_wish_again_changes_no_taint() -> None:
-    first = next_taints(None, node(wish(1, value="v", time=5)), {}, T0)
-    second = next_taints(first, node(wish(2, value="v", time=8)), {}, T0)
+    first = follow(None, node(wish(1, value="v", time=5)), {}, T0)
+    second = follow(first, node(wish(2, value="v", time=8)), {}, T0)
     assert listed(second) == listed(first), "adding what is there changes nothing"
     assert second is not None
     assert (second.wishes_applied, second.generation) == (2, 2), "but that it was worked in is written down"
 
 
 def test_another_value_overwrites_in_place_with_the_wishes_time() -> None:
-    both = next_taints(None, node(wish(1, "a", value="v", time=5), wish(2, "b", time=5)), {}, T0)
-    event = next_taints(both, node(wish(3, "a", value="w", time=8), wish(2, "b", time=5)), {}, T0)
+    both = follow(None, node(wish(1, "a", value="v", time=5), wish(2, "b", time=5)), {}, T0)
+    event = follow(both, node(wish(3, "a", value="w", time=8), wish(2, "b", time=5)), {}, T0)
     assert listed(event) == [("a", "NoExecute", "w", 8, "explicit"), ("b", "NoExecute", "", 5, "explicit")]
 
 
 def test_one_key_with_two_effects_is_two_taints() -> None:
-    event = next_taints(None, node(wish(1), wish(2, effect="NoSchedule")), {}, T0)
+    event = follow(None, node(wish(1), wish(2, effect="NoSchedule")), {}, T0)
     assert [t[:2] for t in listed(event)] == [("k", "NoExecute"), ("k", "NoSchedule")]
 
 
 def test_a_wish_takes_away_and_only_its_own_identity() -> None:
-    first = next_taints(None, node(wish(1), wish(2, effect="NoSchedule")), {}, T0)
-    second = next_taints(first, node(wish(3, present=False), wish(2, effect="NoSchedule")), {}, T0)
+    first = follow(None, node(wish(1), wish(2, effect="NoSchedule")), {}, T0)
+    second = follow(first, node(wish(3, present=False), wish(2, effect="NoSchedule")), {}, T0)
     assert [t[:2] for t in listed(second)] == [("k", "NoSchedule")]
 
 
 def test_wishes_are_worked_in_by_generation_not_by_place() -> None:
-    event = next_taints(None, node(wish(2, "b"), wish(1, "a")), {}, T0)
+    event = follow(None, node(wish(2, "b"), wish(1, "a")), {}, T0)
     assert [t[0] for t in listed(event)] == ["a", "b"]
 
 
 def test_taking_away_what_is_not_there_is_written_down_once() -> None:
     resource = node(wish(4, present=False))
-    first = next_taints(None, resource, {}, T0)
+    first = follow(None, resource, {}, T0)
     assert listed(first) == []
     assert first is not None
     assert first.wishes_applied == 4
-    assert next_taints(first, resource, {}, T0) is None
+    assert follow(first, resource, {}, T0) is None
 
 
 def both() -> TargetTainted:
     """not-ready:NoExecute because of the condition since 1, and by a person's wish since 2."""
-    first = next_taints(None, node(), conditions(Ready="False"), at(1))
-    event = next_taints(first, node(wish(1, NOT_READY, time=2)), conditions(Ready="False"), at(2))
+    first = follow(None, node(), conditions(Ready="False"), at(1))
+    event = follow(first, node(wish(1, NOT_READY, time=2)), conditions(Ready="False"), at(2))
     assert event is not None
     return event
 
@@ -217,8 +249,8 @@ def test_a_person_adds_what_a_condition_has_added() -> None:
 
 def test_a_condition_adds_what_a_person_has_added() -> None:
     wished = node(wish(1, NOT_READY, value="mine", time=2))
-    first = next_taints(None, wished, {}, at(3))
-    event = next_taints(first, wished, conditions(Ready="False"), at(4))
+    first = follow(None, wished, {}, at(3))
+    event = follow(first, wished, conditions(Ready="False"), at(4))
     assert listed(event) == [
         (NOT_READY, "NoExecute", "mine", 2, "condition+explicit"),
         (NOT_READY, "NoSchedule", "", 4, "condition"),
@@ -226,14 +258,14 @@ def test_a_condition_adds_what_a_person_has_added() -> None:
 
 
 def test_the_condition_goes_and_the_persons_stays() -> None:
-    event = next_taints(both(), node(wish(1, NOT_READY, time=2)), conditions(Ready="True"), at(5))
+    event = follow(both(), node(wish(1, NOT_READY, time=2)), conditions(Ready="True"), at(5))
     assert listed(event) == [(NOT_READY, "NoExecute", "", 1, "explicit")]
     assert event is not None
     assert event.taints[0].reason == "declared by ann"
 
 
 def test_the_person_takes_it_away_and_the_conditions_stays_since_when_it_was() -> None:
-    event = next_taints(both(), node(wish(2, NOT_READY, present=False)), conditions(Ready="False"), at(5))
+    event = follow(both(), node(wish(2, NOT_READY, present=False)), conditions(Ready="False"), at(5))
     assert listed(event) == [
         (NOT_READY, "NoSchedule", "", 1, "condition"),
         (NOT_READY, "NoExecute", "", 1, "condition"),
@@ -241,45 +273,408 @@ def test_the_person_takes_it_away_and_the_conditions_stays_since_when_it_was() -
 
 
 def test_a_persons_value_goes_with_the_persons_wish() -> None:
-    over = next_taints(both(), node(wish(2, NOT_READY, value="mine", time=6)), conditions(Ready="False"), at(6))
+    over = follow(both(), node(wish(2, NOT_READY, value="mine", time=6)), conditions(Ready="False"), at(6))
     assert listed(over)[1] == (NOT_READY, "NoExecute", "mine", 6, "condition+explicit")
-    event = next_taints(over, node(wish(3, NOT_READY, present=False)), conditions(Ready="False"), at(7))
+    event = follow(over, node(wish(3, NOT_READY, present=False)), conditions(Ready="False"), at(7))
     assert listed(event)[1] == (NOT_READY, "NoExecute", "", 6, "condition")
 
 
 def test_a_person_cannot_take_away_what_a_condition_asks_for() -> None:
-    first = next_taints(None, node(), conditions(Ready="False"), at(1))
-    event = next_taints(first, node(wish(1, NOT_READY, present=False)), conditions(Ready="False"), at(5))
+    first = follow(None, node(), conditions(Ready="False"), at(1))
+    event = follow(first, node(wish(1, NOT_READY, present=False)), conditions(Ready="False"), at(5))
     assert listed(event) == listed(first)
 
 
 def test_a_person_takes_away_just_when_the_condition_goes() -> None:
-    event = next_taints(both(), node(wish(2, NOT_READY, present=False)), conditions(Ready="True"), at(5))
+    event = follow(both(), node(wish(2, NOT_READY, present=False)), conditions(Ready="True"), at(5))
     assert listed(event) == []
 
 
 def test_a_target_made_again_starts_clean_and_its_generation_goes_on() -> None:
-    first = next_taints(None, node(wish(7)), conditions(Ready="False"), at(1))
-    second = next_taints(first, node(uid="u2"), conditions(Ready="False"), at(2))
+    first = follow(None, node(wish(7)), conditions(Ready="False"), at(1))
+    second = follow(first, node(uid="u2"), conditions(Ready="False"), at(2))
     assert listed(second) == [], "conditions of the earlier target do not count either"
     assert second is not None
     assert (second.generation, second.wishes_applied, second.target_uid) == (2, 0, "u2")
-    third = next_taints(second, node(wish(1, time=3), uid="u2"), conditions("u2", Ready="False"), at(3))
+    third = follow(second, node(wish(1, time=3), uid="u2"), conditions("u2", Ready="False"), at(3))
     assert [t[0] for t in listed(third)] == ["k", NOT_READY, NOT_READY]
 
 
 def test_the_reports_time_goes_on() -> None:
-    event = next_taints(None, node(), conditions(Ready="False"), at(5), at(2))
+    event = follow(None, node(), conditions(Ready="False"), at(5), at(2))
     assert event is not None
     assert event.report_time == at(2)
 
 
 def test_newer_is_a_higher_generation_or_another_target() -> None:
-    first = next_taints(None, node(wish(1)), {}, T0)
+    first = follow(None, node(wish(1)), {}, T0)
     assert first is not None
-    second = next_taints(first, node(wish(2, present=False)), {}, T0)
+    second = follow(first, node(wish(2, present=False)), {}, T0)
     assert second is not None
     assert newer_taints(first, None)
     assert newer_taints(second, first)
     assert not newer_taints(first, second)
     assert newer_taints(first.model_copy(update={"target_uid": "u2"}), second)
+
+
+# Zones.
+
+
+def test_the_taint_that_evicts_waits_for_the_governor() -> None:
+    first = decide_taints(None, node(), conditions(Ready="False"), at(1)).event
+    assert listed(first) == [(NOT_READY, "NoSchedule", "", 1, "condition")]
+    assert first is not None
+    assert (first.incident, first.incident_time) == (1, at(1))
+    assert [(h.key, h.effect, h.since, h.reason) for h in first.held] == [
+        (NOT_READY, "NoExecute", at(1), "condition Ready is False; waits for zone / to let it")
+    ]
+    other = decide_taints(first, node(), conditions(Ready="False"), at(5), grant=word(7)).event
+    assert other is None, "a grant of another incident"
+    second = decide_taints(first, node(), conditions(Ready="False"), at(9), grant=word(1, time=8)).event
+    assert listed(second)[1] == (NOT_READY, "NoExecute", "", 8, "condition")
+    assert second is not None
+    assert (second.held, second.incident) == ((), 1)
+
+
+def test_not_ready_and_unreachable_are_one_incident_and_swap_without_a_new_grant() -> None:
+    first = decide_taints(None, node(), conditions(Ready="False"), at(1)).event
+    waiting = decide_taints(first, node(), conditions(Ready="Unknown"), at(2)).event
+    assert waiting is not None
+    assert (waiting.incident, waiting.incident_time) == (1, at(1))
+    assert [(h.key, h.since) for h in waiting.held] == [(UNREACHABLE, at(1))]
+    carried = decide_taints(waiting, node(), conditions(Ready="Unknown"), at(9), grant=word(1, time=8)).event
+    swapped = decide_taints(carried, node(), conditions(Ready="False"), at(12), grant=word(1, time=8)).event
+    assert listed(swapped) == [
+        (NOT_READY, "NoSchedule", "", 12, "condition"),
+        (NOT_READY, "NoExecute", "", 12, "condition"),
+    ]
+    ready = decide_taints(swapped, node(), conditions(Ready="True"), at(13), grant=word(1, time=8)).event
+    assert ready is not None
+    assert (ready.taints, ready.held, ready.incident, ready.incident_time) == ((), (), 0, None)
+    again = decide_taints(ready, node(), conditions(Ready="False"), at(14), grant=word(1, time=8)).event
+    assert again is not None
+    assert again.incident == again.generation == 6
+    assert [h.effect for h in again.held] == ["NoExecute"]
+
+
+def test_what_was_granted_is_withdrawn() -> None:
+    first = follow(None, node(), conditions(Ready="False"), at(1))
+    event = decide_taints(first, node(), conditions(Ready="False"), at(5), grant=word(1, granted=False)).event
+    assert listed(event) == [(NOT_READY, "NoSchedule", "", 1, "condition")]
+    assert event is not None
+    assert [h.reason for h in event.held] == ["condition Ready is False; every zone is disrupted"]
+    same = decide_taints(event, node(), conditions(Ready="Unknown"), at(6), grant=word(1, granted=False)).event
+    assert [t[:2] for t in listed(same)] == [(UNREACHABLE, "NoSchedule")]
+    back = decide_taints(same, node(), conditions(Ready="Unknown"), at(9), grant=word(1, time=9)).event
+    assert listed(back)[1] == (UNREACHABLE, "NoExecute", "", 9, "condition")
+
+
+def test_a_grant_of_an_earlier_node_of_that_name_does_not_count() -> None:
+    event = decide_taints(None, node(uid="u2"), conditions("u2", Ready="False"), at(1), grant=word(1, uid="u1")).event
+    assert [t[1] for t in listed(event)] == ["NoSchedule"]
+
+
+def test_without_any_word_what_evicts_and_is_there_stays() -> None:
+    first = follow(None, node(), conditions(Ready="False"), at(1))
+    assert next_taints(first, node(), conditions(Ready="False"), at(2)) is None
+
+
+def labelled(kind: str, labels: dict[str, str] | None = None, **spec: Any) -> ResourceDeclared:
+    metadata = {"name": "n1", "uid": "u1", **({"labels": labels} if labels else {})}
+    return ResourceDeclared(object={"kind": kind, "metadata": metadata, "spec": spec}, version=1)
+
+
+@pytest.mark.parametrize(
+    ("resource", "zone"),
+    [
+        (labelled("Node"), "/"),
+        (labelled("Node", {"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z"}), "r/z"),
+        (labelled("Node", {"failure-domain.beta.kubernetes.io/region": "r"}), "r/"),
+        (
+            labelled("Node", {"failure-domain.beta.kubernetes.io/zone": "old", "topology.kubernetes.io/zone": "new"}),
+            "/old",
+        ),
+        (labelled("Cluster", region="r", zone="z"), "r/z"),
+        (labelled("Cluster", region="r", zones=["z1", "z2"]), "r/z1"),
+        (labelled("Cluster"), "/"),
+        (labelled("ManagedCluster"), ""),
+    ],
+)
+def test_zones(resource: ResourceDeclared, zone: str) -> None:
+    event = next_taints(None, resource, {}, T0)
+    assert (event.zone if event is not None else "") == zone
+
+
+def test_a_node_that_changes_its_zone_is_written() -> None:
+    first = next_taints(None, labelled("Node"), {}, T0)
+    event = next_taints(first, labelled("Node", {"topology.kubernetes.io/zone": "z"}), {}, at(1))
+    assert event is not None
+    assert (event.zone, event.generation) == ("/z", 2)
+
+
+# Clusters and policies.
+
+C = "cluster.karmada.io/"
+ON = TaintRules(policies=True, no_execute_policies=True)
+
+
+@pytest.mark.parametrize(("status", "key"), [("False", "not-ready"), ("Unknown", "unreachable"), ("True", "")])
+def test_the_system_taints_of_a_cluster_never_evict(status: str, key: str) -> None:
+    event = next_taints(None, node(kind="Cluster"), conditions(Ready=status), at(1))
+    assert listed(event) == ([(C + key, "NoSchedule", "", 1, "condition")] if key else [])
+    assert event is not None
+    assert (event.incident, event.held) == (0, ())
+
+
+def when(condition: str, *values: str, operator: str = "In") -> MatchCondition:
+    return MatchCondition(condition_type=condition, operator=operator, status_values=list(values))
+
+
+def policy(name: str = "p", **parts: Any) -> TaintPolicy:
+    filled = {"add": (when("Ready", "False"),), "taints": (Taint(key="net", effect="NoExecute", value="v"),), **parts}
+    return TaintPolicy(name=name, **filled)
+
+
+def cluster(*wishes: TaintWish) -> ResourceDeclared:
+    return node(*wishes, kind="Cluster")
+
+
+def held_since(**since: tuple[str, float]) -> dict[str, ConditionChanged]:
+    return {
+        name: conditions(**{name: status})[name].model_copy(update={"status_since": at(begin)})
+        for name, (status, begin) in since.items()
+    }
+
+
+def evaluated(
+    current: TargetTainted | None,
+    known: dict[str, ConditionChanged],
+    now: float,
+    *policies: TaintPolicy,
+    resource: ResourceDeclared | None = None,
+    rules: TaintRules = ON,
+    evaluate: bool = True,
+) -> Decided:
+    return decide_taints(
+        current,
+        resource or cluster(),
+        known,
+        at(now),
+        rules=rules,
+        policies=in_order(policies),
+        evaluate=evaluate,
+    )
+
+
+def test_a_policy_adds_and_nothing_but_a_policy_or_a_person_removes() -> None:
+    first = evaluated(None, conditions(Ready="False"), 1, policy()).event
+    assert listed(first) == [
+        (C + "not-ready", "NoSchedule", "", 1, "condition"),
+        ("net", "NoExecute", "v", 1, "policy"),
+    ]
+    assert first is not None
+    assert first.taints[1].reason == "ClusterTaintPolicy p"
+    gone = evaluated(first, conditions(Ready="True"), 2).event
+    assert listed(gone) == [("net", "NoExecute", "v", 1, "policy")], "the policy is deleted and the cluster is ready"
+    removing = policy(add=(), remove=(when("Ready", "True"),))
+    assert listed(evaluated(gone, conditions(Ready="True"), 3, removing).event) == []
+
+
+def test_what_a_policy_adds_and_removes_in_one_evaluation_is_removed_in_one_update() -> None:
+    torn = policy(remove=(when("Ready", "True", operator="NotIn"),))
+    first = evaluated(None, conditions(Ready="False"), 1, policy()).event
+    second = evaluated(first, conditions(Ready="False"), 2, torn).event
+    assert [t[0] for t in listed(second)] == [C + "not-ready"]
+    assert second is not None
+    assert second.generation == 2
+    assert evaluated(second, conditions(Ready="False"), 3, torn).event is None
+
+
+def test_the_later_policy_wins_by_creation_and_then_by_name() -> None:
+    known = conditions(A="True")
+    adds, removes = (when("A", "True"),), (when("A", "True"),)
+
+    def made(name: str, day: int | None, **parts: Any) -> TaintPolicy:
+        created = None if day is None else T0 + timedelta(days=day)
+        return policy(name, created=created, **parts)
+
+    def keys(*policies: TaintPolicy) -> list[str]:
+        return [t[0] for t in listed(evaluated(None, known, 1, *policies).event)]
+
+    assert keys(made("a", 2, add=adds), made("b", 1, add=(), remove=removes)) == ["net"]
+    assert keys(made("a", 1, add=adds), made("b", 1, add=(), remove=removes)) == []
+    assert keys(made("b", 1, add=adds), made("a", 1, add=(), remove=removes)) == ["net"]
+    assert keys(made("b", None, add=adds), made("a", 1, add=(), remove=removes)) == []
+
+
+def test_a_policy_keeps_the_value_that_is_there_and_stands_beside_other_origins() -> None:
+    mine = cluster(wish(1, "net", value="mine", time=1))
+    first = evaluated(None, conditions(Ready="False"), 2, policy(), resource=mine).event
+    assert listed(first)[0] == ("net", "NoExecute", "mine", 1, "explicit+policy")
+    assert first is not None
+    assert first.taints[0].reason == "declared by ann; ClusterTaintPolicy p"
+    removing = policy(add=(), remove=(when("Ready", "False"),))
+    second = evaluated(first, conditions(Ready="False"), 3, removing, resource=mine).event
+    assert [t[0] for t in listed(second)] == [C + "not-ready"], "the person's word goes too"
+
+
+def test_a_policy_cannot_take_away_what_the_state_asks_for() -> None:
+    key = C + "not-ready"
+    own = policy(add=(), remove=(when("Ready", "False"),), taints=(Taint(key=key, effect="NoSchedule"),))
+    wished = cluster(wish(1, key, "NoSchedule", value="mine", time=1))
+    event = evaluated(None, conditions(Ready="False"), 2, own, resource=wished).event
+    assert listed(event) == [(key, "NoSchedule", "", 1, "condition")]
+
+
+def test_what_a_person_takes_away_stays_away_until_policies_are_evaluated() -> None:
+    known = conditions(Ready="False")
+    first = evaluated(None, known, 1, policy()).event
+    away = cluster(wish(1, "net", present=False))
+    second = evaluated(first, known, 2, policy(), resource=away, evaluate=False).event
+    assert [t[0] for t in listed(second)] == [C + "not-ready"]
+    assert evaluated(second, known, 3, policy(), resource=away, evaluate=False).event is None
+    third = evaluated(second, known, 4, policy(), resource=away).event
+    assert listed(third)[1] == ("net", "NoExecute", "v", 4, "policy")
+
+
+def test_only_selected_clusters_and_only_with_the_gate() -> None:
+    known = conditions(Ready="False")
+    elsewhere = policy(affinity=ClusterAffinity(cluster_names=["n2"]))
+    assert [t[0] for t in listed(evaluated(None, known, 1, elsewhere).event)] == [C + "not-ready"]
+    off = evaluated(None, known, 1, policy(), rules=TaintRules()).event
+    assert [t[0] for t in listed(off)] == [C + "not-ready"]
+    on_a_node = evaluated(None, known, 1, policy(), resource=node()).event
+    assert [t[0] for t in listed(on_a_node)] == [NOT_READY]
+
+
+def test_policies_may_remove_what_evicts_where_they_may_not_add_it() -> None:
+    guarded = TaintRules(policies=True)
+    known = conditions(Ready="False")
+    mild = Taint(key="net", effect="NoSchedule")
+    both_effects = policy(taints=(Taint(key="net", effect="NoExecute"), mild))
+    event = evaluated(None, known, 1, both_effects, rules=guarded).event
+    assert [t[:2] for t in listed(event)] == [(C + "not-ready", "NoSchedule"), ("net", "NoSchedule")]
+    first = evaluated(None, known, 1, policy()).event
+    removing = policy(add=(), remove=(when("Ready", "False"),))
+    assert len(listed(evaluated(first, known, 2, removing, rules=guarded).event)) == 1
+
+
+# Flap damping.
+
+SLOW = TaintRules(Holds(timedelta(seconds=10), timedelta(seconds=20)), policies=True, no_execute_policies=True)
+
+
+def damped(
+    current: TargetTainted | None,
+    now: float,
+    grant: NoExecuteGranted | None = None,
+    **since: tuple[str, float],
+) -> Decided:
+    return decide_taints(current, node(), held_since(**since), at(now), rules=SLOW, grant=grant)
+
+
+def test_a_condition_adds_only_when_it_has_held() -> None:
+    first = damped(None, 1, DiskPressure=("True", 1))
+    assert first.event is not None
+    assert first.event.taints == ()
+    assert [(h.key, h.since, h.reason) for h in first.event.held] == [
+        (
+            K8S + "disk-pressure",
+            at(1),
+            "condition DiskPressure is True; it must hold until 2026-01-01T00:00:11Z",
+        )
+    ]
+    assert first.due == at(11)
+    assert damped(first.event, 10.9, DiskPressure=("True", 1)) == Decided(None, at(11))
+    second = damped(first.event, 11, DiskPressure=("True", 1))
+    assert listed(second.event) == [(K8S + "disk-pressure", "NoSchedule", "", 11, "condition")]
+    assert second.due is None
+    gone = damped(first.event, 5, DiskPressure=("False", 5))
+    assert gone.event is not None
+    assert (gone.event.held, gone.due) == ((), None)
+
+
+def test_a_condition_removes_only_when_it_has_held() -> None:
+    first = damped(None, 20, DiskPressure=("True", 1)).event
+    assert len(listed(first)) == 1
+    assert damped(first, 30, DiskPressure=("False", 30)) == Decided(None, at(50))
+    assert damped(first, 40, DiskPressure=("True", 40)) == Decided(None), "it is there, so it need not hold again"
+    second = damped(first, 50, DiskPressure=("False", 30))
+    assert listed(second.event) == []
+    assert second.due is None
+
+
+def test_not_ready_and_unreachable_hold_as_one_and_swap_at_once() -> None:
+    first = damped(None, 1, Ready=("False", 1)).event
+    second = damped(first, 6, Ready=("Unknown", 6))
+    assert second.event is not None
+    assert [(h.key, h.effect) for h in second.event.held] == [(UNREACHABLE, "NoExecute"), (UNREACHABLE, "NoSchedule")]
+    assert second.due == at(11), "not being ready holds since 1"
+    grant = word(1, time=7)
+    assert damped(second.event, 7, grant, Ready=("Unknown", 6)) == Decided(None, at(11))
+    third = damped(second.event, 11, grant, Ready=("Unknown", 6)).event
+    assert [t[:4] for t in listed(third)] == [(UNREACHABLE, "NoSchedule", "", 11), (UNREACHABLE, "NoExecute", "", 11)]
+    fourth = damped(third, 13, grant, Ready=("False", 13)).event
+    assert [t[:4] for t in listed(fourth)] == [(NOT_READY, "NoSchedule", "", 13), (NOT_READY, "NoExecute", "", 13)]
+
+
+def test_a_flap_of_ready_is_a_new_incident_but_what_is_there_stays() -> None:
+    first = damped(None, 20, word(1), Ready=("False", 20)).event
+    carried = damped(first, 30, word(1, time=5), Ready=("False", 20)).event
+    assert len(listed(carried)) == 2
+    ready = damped(carried, 40, word(1, time=5), Ready=("True", 40))
+    assert ready.event is not None
+    assert (ready.event.incident, len(ready.event.taints), ready.due) == (0, 2, at(60))
+    again = damped(ready.event, 50, word(1, time=5), Ready=("False", 50)).event
+    assert again is not None
+    assert (again.incident, len(again.taints), again.held) == (again.generation, 2, ())
+    refused = damped(again, 51, word(again.incident, granted=False), Ready=("False", 50)).event
+    assert [t[1] for t in listed(refused)] == ["NoSchedule"]
+
+
+def test_every_condition_of_a_policy_must_have_held() -> None:
+    rule = policy(add=(when("A", "True"), when("B", "False")), add_hold=timedelta(seconds=30))
+    known = held_since(A=("True", 0), B=("False", 15))
+    first = evaluated(None, known, 15, rule)
+    assert first.event is not None
+    assert (first.event.taints, first.due, first.evaluate) == ((), at(45), True)
+    assert [(h.key, h.since) for h in first.event.held] == [("net", at(15))]
+    assert first.event.held[0].reason == "ClusterTaintPolicy p; its conditions must hold until 2026-01-01T00:00:45Z"
+    assert evaluated(first.event, known, 20, rule, evaluate=False) == Decided(None, at(45), evaluate=True)
+    second = evaluated(first.event, known, 45, rule)
+    assert listed(second.event) == [("net", "NoExecute", "v", 45, "policy")]
+    assert second.due is None
+
+
+def test_a_policys_removal_waits_and_its_own_annotation_counts_before_the_setting() -> None:
+    rule = policy(add=(), remove=(when("A", "True"),), remove_hold=timedelta(seconds=30))
+    there = evaluated(None, conditions(B="True"), 0, policy(add=(when("B", "True"),))).event
+    known = held_since(A=("True", 10))
+    waiting = evaluated(there, known, 10, rule, rules=SLOW)
+    assert waiting == Decided(None, at(40), evaluate=True)
+    assert listed(evaluated(there, known, 40, rule, rules=SLOW).event) == []
+    at_once = policy(add=(), remove=(when("A", "True"),), remove_hold=timedelta())
+    assert listed(evaluated(there, known, 10, at_once, rules=SLOW).event) == []
+    assert evaluated(None, known, 10, rule, rules=SLOW).due is None, "nothing is there that could go"
+
+
+def test_what_is_withdrawn_goes_though_removals_are_held() -> None:
+    first = damped(None, 20, word(1), Ready=("False", 20)).event
+    carried = damped(first, 30, word(1, time=5), Ready=("False", 20)).event
+    event = damped(carried, 31, word(1, granted=False), Ready=("Unknown", 31)).event
+    assert [t[:2] for t in listed(event)] == [(UNREACHABLE, "NoSchedule")]
+
+
+def test_what_a_later_policy_takes_away_does_not_wait() -> None:
+    slow = policy("a", add=(when("A", "True"),), add_hold=timedelta(seconds=30))
+    removing = policy("b", add=(), remove=(when("A", "True"),))
+    known = held_since(A=("True", 0))
+    event = evaluated(None, known, 0, slow).event
+    assert event is not None
+    assert len(event.held) == 1
+    after = evaluated(event, known, 1, slow, removing).event
+    assert after is not None
+    assert after.held == ()
+    earlier = evaluated(None, known, 1, slow, policy("A", add=(), remove=(when("A", "True"),))).event
+    assert earlier is not None
+    assert len(earlier.held) == 1, "a removal that comes first takes nothing of it away"

@@ -40,7 +40,7 @@ TRANSACTION_TIMEOUT = 5.0
 class Fleet:
     """Some processes of each service and a gateway; a killed process is started again by the supervisor."""
 
-    def __init__(self, settings: Settings, folder: Path, copies: Mapping[str, int]) -> None:
+    def __init__(self, settings: Settings, folder: Path, copies: Mapping[str, int], given: Mapping[str, str]) -> None:
         self.settings = settings
         names = [(name, copy) for name in copies for copy in range(copies[name])]
         *ports, gateway, health = free_ports(len(names) + 2)
@@ -53,6 +53,7 @@ class Fleet:
             "MOORAGE_SESSION_TIMEOUT_MS": str(int(SESSION_TIMEOUT * 1000)),
             "MOORAGE_HEARTBEAT_INTERVAL_MS": "500",
             "MOORAGE_TRANSACTION_TIMEOUT_MS": str(int(TRANSACTION_TIMEOUT * 1000)),
+            **given,
         }
 
         def spec(name: str, copy: int, port: int) -> ChildSpec:
@@ -107,11 +108,13 @@ def copies_of_each(number: int) -> dict[str, int]:
 
 
 @asynccontextmanager
-async def running(bootstrap: str, prefix: str, folder: Path, copies: Mapping[str, int]) -> AsyncIterator[Fleet]:
-    """A fleet that is ready, on a broker that is there."""
+async def running(
+    bootstrap: str, prefix: str, folder: Path, copies: Mapping[str, int], **given: str
+) -> AsyncIterator[Fleet]:
+    """A fleet that is ready, on a broker that is there, with these settings as environment variables."""
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=4)
     await ensure_topics(settings)
-    fleet = Fleet(settings, folder, copies)
+    fleet = Fleet(settings, folder, copies, given)
     await fleet.supervisor.start()
     try:
         await fleet.supervisor.until_ready(120)

@@ -22,7 +22,8 @@ from moorage_schemas.topics import BINDINGS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-ROUNDS = 10
+ROUNDS = 2 * len(services.names())
+"""Each service is killed twice."""
 
 
 @pytest.mark.parametrize("each", [1, 2], ids=["one of each", "two of each"])

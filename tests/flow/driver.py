@@ -119,6 +119,9 @@ class Flow:
         self.lagging: set[str] = set()
         """Services that see followed topics only when they ask for it with `NeedFresh`."""
 
+        self.behind: set[str] = set()
+        """Services whose view of the whole learns only what they ask for with `NeedFresh`."""
+
         self.steps = 0
         self.crash_when: Callable[[str, int], Crash | None] = lambda _service, _partition: None
         """Asked at each step that would commit something."""
@@ -243,7 +246,8 @@ class Flow:
         owner = self._owner(service, partition)
         if service not in self.lagging:
             self._follow(owner)
-        self._read_globals(service)
+        if service not in self.behind:
+            self._read_globals(service)
         batch = self._take(owner, limit)
         due = owner.service.next_wake(owner.state)
         if not batch and not owner.poked and (due is None or due > self.now):
@@ -358,23 +362,26 @@ class Flow:
             self._read_globals(name)
         return self._views[name][0]
 
-    def _read_globals(self, name: str) -> None:
+    def _read_globals(self, name: str, topics: Iterable[Topic] | None = None) -> None:
         service = self.services[name]
-        if not service.globals:
+        topics = service.globals if topics is None else tuple(topics)
+        if not topics:
             return
         view, positions = self._view(name), self._views[name][1]
         found = [
             record
-            for topic in service.globals
+            for topic in topics
             for p in range(self.partitions)
             for record in self._log[topic, p].since(positions.get((topic, p), 0))
         ]
         if not found:
             return
         for record in sorted(found, key=lambda record: record.seq):
+            positions[record.topic, record.partition] = record.offset + 1
+            if not view.wants(record.topic, record.name):
+                continue
             decoded = record.decode()
             assert isinstance(decoded, Input), decoded
-            positions[record.topic, record.partition] = record.offset + 1
             view.apply(decoded)
         changed = view.changed()
         for (owner_name, p), owner in self._owners.items():
@@ -415,6 +422,7 @@ class Flow:
             return owner.service.process(owner.state, run, self.now)
         except NeedFresh:
             self._follow(owner)
+            self._read_globals(owner.service.name, owner.service.fresh_globals)
             return owner.service.process(owner.state, run, self.now, fresh=True)
 
     def _write(self, service: Service[Any], partition: int, emits: Sequence[Emit]) -> None:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from tests.flow.driver import Flow, Record
 
+from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key
 from moorage_schemas.taint import Toleration
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES, binding_key
+
+WITNESS = "witness"
+"""A node that tests declare and leave alone: were every node down, no taint that evicts would be added."""
+
+
+def lifted(**changes: Any) -> Settings:
+    """Settings with which a node that is not ready gets the taint that evicts at once, and no source falls silent."""
+    return Settings(
+        **{
+            "node_monitor_grace_period": 0,
+            "node_eviction_rate": math.inf,
+            "secondary_node_eviction_rate": math.inf,
+            "large_cluster_size_threshold": 0,
+            "node_monitor_period": 0,
+            **changes,
+        }
+    )
 
 
 def node(name: str) -> TargetRef:
@@ -46,10 +65,12 @@ class Fleet:
         self._lives: dict[str, int] = {}
         self._wishes: dict[str, dict[tuple[str, str], TaintWish]] = {}
         self._spec: dict[str, dict[str, Any]] = {}
+        self._labels: dict[str, dict[str, str]] = {}
         self._bindings: dict[str, int] = {}
 
-    def declare(self, name: str, **spec: Any) -> Record:
-        """Declare a node, or change its spec."""
+    def declare(self, name: str, *, zone: str = "", **spec: Any) -> Record:
+        """Declare a node, or change its zone and spec."""
+        self._labels[name] = {"topology.kubernetes.io/zone": zone} if zone else {}
         if name not in self._spec:
             self._lives[name] = self._lives.get(name, 0) + 1
             self._versions[name] = 0
@@ -140,7 +161,7 @@ class Fleet:
             object={
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": {"name": name, "uid": self.uid(name)},
+                "metadata": {"name": name, "uid": self.uid(name), "labels": self._labels[name]},
                 "spec": self._spec[name],
             },
             version=self._versions[name],

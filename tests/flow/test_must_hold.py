@@ -6,19 +6,18 @@ from datetime import timedelta
 
 import pytest
 from tests.flow.driver import Crash, Flow
-from tests.flow.fleet import Fleet, tolerate
+from tests.flow.fleet import WITNESS, Fleet, lifted, tolerate
 
-from moorage import condition_ingest, eviction, taint_manager, timer
-from moorage.runtime.settings import Settings
+from moorage import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
-from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, ZONE_GRANTS
 
 PARTITIONS = 3
 
 
 def make_flow() -> Flow:
-    settings = Settings(partitions=PARTITIONS)
-    modules = (condition_ingest, taint_manager, eviction, timer)
+    settings = lifted(partitions=PARTITIONS)
+    modules = (condition_ingest, taint_manager, governor, eviction, timer)
     return Flow([module.service(settings) for module in modules], partitions=PARTITIONS)
 
 
@@ -90,26 +89,29 @@ def test_a_condition_becomes_an_eviction_with_one_correlation() -> None:
     flow = make_flow()
     fleet = Fleet(flow)
     fleet.declare("n1")
+    fleet.declare(WITNESS)
     fleet.bind("web", "n1", [tolerate("node.kubernetes.io/not-ready", 300)])
     flow.run()
     flow.advance(10)
     report = fleet.report("n1", "Ready", "False", at=flow.now - timedelta(seconds=5))
     flow.run()
     (condition,) = flow.records(CONDITIONS)
-    (tainted,) = flow.events(TAINTS)
-    assert [(t.key, t.effect) for t in tainted.taints] == [
+    at_once, granted = flow.records(TAINTS)[2:]
+    assert at_once.event.report_time == report.event.observed_time
+    assert [held.effect for held in at_once.event.held] == ["NoExecute"]
+    assert [(t.key, t.effect) for t in granted.event.taints] == [
         ("node.kubernetes.io/not-ready", "NoSchedule"),
         ("node.kubernetes.io/not-ready", "NoExecute"),
     ]
-    assert {t.time_added for t in tainted.taints} == {condition.meta.time}
+    assert {t.time_added for t in granted.event.taints} == {condition.meta.time}
+    (grant,) = flow.records(ZONE_GRANTS)
     flow.advance(299)
     assert states(flow, "web") == [EvictionState.SCHEDULED]
     flow.advance(1)
     assert states(flow, "web") == [EvictionState.SCHEDULED, EvictionState.REQUESTED]
-    chain = [record for t in (CONDITIONS, TAINTS, EVICTIONS, TIMER_FIRED) for record in flow.records(t)]
-    assert {record.meta.correlation for record in chain} == {report.meta.id}
-    assert flow.events(EVICTIONS)[0].report_time == report.event.observed_time
-    assert flow.events(EVICTIONS)[-1].report_time is None, "waiting is not latency"
+    chain = [record for t in (CONDITIONS, EVICTIONS, TIMER_FIRED) for record in flow.records(t)]
+    assert {record.meta.correlation for record in (*chain, at_once, grant, granted)} == {report.meta.id}
+    assert {event.report_time for event in flow.events(EVICTIONS)} == {None}, "waiting is not latency"
 
 
 @pytest.mark.parametrize("when", list(Crash))

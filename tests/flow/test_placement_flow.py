@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.flow.driver import Crash, Flow, Record
-from tests.flow.fleet import Fleet
+from tests.flow.fleet import Fleet, lifted
 
-from moorage import condition_ingest, eviction, placement, taint_manager, timer
+from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.settings import Settings
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -23,9 +23,9 @@ TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"co
 class World:
     """All services and what people write."""
 
-    def __init__(self, *nodes: str, seed: int | None = None) -> None:
-        settings = Settings(partitions=PARTITIONS)
-        modules = (condition_ingest, taint_manager, eviction, timer, placement)
+    def __init__(self, *nodes: str, seed: int | None = None, settings: Settings | None = None) -> None:
+        settings = settings or lifted(partitions=PARTITIONS)
+        modules = (condition_ingest, taint_manager, governor, eviction, timer, placement)
         rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
         self.flow = Flow([module.service(settings) for module in modules], partitions=PARTITIONS, rng=rng)
         self.fleet = Fleet(self.flow)

@@ -15,6 +15,7 @@ from moorage.placement.service import AT_ONCE
 from moorage.placement.state import State
 from moorage.placement.view import FleetView
 from moorage.runtime.service import GlobalView, Input
+from moorage.runtime.settings import Settings
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import BINDINGS, PLACEMENTS, RESOURCES
@@ -43,6 +44,7 @@ class Apart(PlacementService):
     """As if every partition were in a process of its own, reading the log at its own pace."""
 
     def __init__(self, rng: random.Random) -> None:
+        super().__init__(Settings(partitions=PARTITIONS))
         self.rng = rng
         self.lag = True
         self.fan = Fan()

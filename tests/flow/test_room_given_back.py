@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from tests.flow.driver import Crash, Flow
-from tests.flow.fleet import Fleet, node, tolerate
+from tests.flow.fleet import Fleet, lifted, node, tolerate
 from tests.flow.fleet import pod as pod_ref
 from tests.flow.test_placement_flow import World, pod
 
-from moorage import condition_ingest, eviction, taint_manager, timer
-from moorage.runtime.settings import Settings
+from moorage import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.resource import resource_key
@@ -54,8 +53,8 @@ def test_a_pod_that_asks_for_less_makes_room() -> None:
 
 
 def test_a_pod_made_again_counts_although_the_end_of_the_first_was_compacted() -> None:
-    settings = Settings(partitions=3)
-    modules = (condition_ingest, taint_manager, eviction, timer)
+    settings = lifted(partitions=3)
+    modules = (condition_ingest, taint_manager, governor, eviction, timer)
     flow = Flow([module.service(settings) for module in modules], partitions=3)
     fleet = Fleet(flow)
     fleet.declare("n1")

@@ -18,6 +18,8 @@ from tests.kafka.cli_stack import program, until
 
 pytestmark = pytest.mark.kafka
 
+SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
+
 
 class Up:
     """A `moorage up` as a process."""
@@ -57,7 +59,7 @@ class Up:
 
 
 @asynccontextmanager
-async def started(broker: Broker, prefix: str, state: Path) -> AsyncIterator[Up]:
+async def started(broker: Broker, prefix: str, state: Path, *words: str) -> AsyncIterator[Up]:
     env = {
         "MOORAGE_STATE_DIR": str(state),
         "MOORAGE_BOOTSTRAP_SERVERS": broker.bootstrap,
@@ -66,7 +68,7 @@ async def started(broker: Broker, prefix: str, state: Path) -> AsyncIterator[Up]
         "MOORAGE_GATEWAY_PORT": "0",
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "moorage.cli", "up"),
+        *(sys.executable, "-m", "moorage.cli", "up", *words),
         env={**os.environ, **env},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -94,7 +96,8 @@ def _lives(pid: int) -> bool:
 
 
 async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
-    async with started(broker, topic_prefix, tmp_path) as up:
+    flags = ("--node-eviction-rate=inf", "--allow-no-execute-taint-policy", "--feature-gates", "Failover=true")
+    async with started(broker, topic_prefix, tmp_path, *flags) as up:
         running: dict[str, Any] = json.loads(up.run_file.read_text())
         assert running["bootstrap"] == broker.bootstrap
         assert running["server"] in up.said[-1]
@@ -109,7 +112,12 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert second.code == 1
         assert f"runs already as process {up.process.pid}" in second.err
         before = up.children()
-        assert set(before) == {"condition-ingest", "taint-manager", "placement", "eviction", "timer", "gateway"}
+        assert set(before) == SERVICES
+        for pid in before.values():
+            variables = (Path("/proc") / str(pid) / "environ").read_text().split("\0")
+            assert "MOORAGE_NODE_EVICTION_RATE=inf" in variables
+            assert "MOORAGE_ALLOW_NO_EXECUTE_TAINT_POLICY=true" in variables
+            assert "MOORAGE_FEATURE_GATES=Failover=true" in variables
         os.kill(before["timer"], signal.SIGKILL)
         assert "timer ended with SIGKILL; it is started again" in await up.wait_for("timer ended")
 
@@ -131,7 +139,7 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
 async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
     async with started(broker, topic_prefix, tmp_path) as up:
         children = up.children()
-        assert len(children) == 6
+        assert set(children) == SERVICES
         up.process.kill()
         await up.process.wait()
         await until(lambda: gone(children), 40)

@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 from tests.kafka.cli_stack import ROOT, program
 
-from moorage.cli.demo_claims import Chain, spread, whole_story
+from moorage.cli.demo_acts import Hold, Outage
+from moorage.cli.demo_claims import Chain, Claim, spread, whole_story
 from moorage.cli.reading import Seen
+from moorage.core.dialects.kubernetes import NOT_READY
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted, Toleration
-from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, TAINTS, Topic
+from moorage_schemas.taint import HeldTaint, Taint, TaintOrigin, TaintRecord, TargetTainted, Toleration
+from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, TAINTS, ZONE_GRANTS, ZONES, Topic
+from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneState
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 NODE = TargetRef(kind=TargetKind.NODE, name="n1")
@@ -39,6 +42,9 @@ async def test_the_demo_shows_the_chain_and_ends_with_0(tmp_path: Path) -> None:
     ]
     assert order[:3] == sorted(order[:3])
     assert "kept until the deadline and evicted within 1 s of it, never before" in done.out
+    assert "PartialDisruption: 4 of" in done.out
+    assert ": Held by EvictionPause/" in done.out
+    assert "--node-monitor-period 2s instead of 5s" in done.out
     took = re.search(r"the chains took ([0-9.]+) s", done.out)
     assert took is not None
     assert float(took[1]) < 60
@@ -130,6 +136,107 @@ def test_claims_see_an_eviction_of_another_chain() -> None:
     chain = begun(bindings)
     chain.take(seen(EVICTIONS, "x", eviction("p", T0), T0, chain="another"), bindings)
     assert "one correlation id from the cause to every eviction" in wrong(chain)
+
+
+# The acts in which something is held back.
+
+
+def zone(state: ZoneState, waiting: int) -> Seen:
+    event = ZoneChanged(
+        zone="eu/1",
+        generation=1,
+        state=state,
+        nodes=4,
+        not_ready=waiting,
+        rate=0.1,
+        tokens=1,
+        tokens_time=T0,
+        waiting=waiting,
+    )
+    return seen(ZONES, "eu/1", event, T0)
+
+
+def tainted(*, held: bool, effect: str = "NoSchedule") -> Seen:
+    record = TaintRecord(key=NOT_READY, effect=effect, time_added=T0, origins=(TaintOrigin.CONDITION,))
+    waits = (HeldTaint(key=NOT_READY, effect="NoExecute", since=T0),) if held else ()
+    return seen(TAINTS, "Node/n1", TargetTainted(target=NODE, generation=1, taints=(record,), held=waits), T0)
+
+
+def outage() -> Outage:
+    return Outage("eu/1", frozenset({"Node/n1"}), T0)
+
+
+def not_so(claims: list[Claim]) -> list[bool]:
+    return [claim.holds for claim in claims]
+
+
+def test_an_outage_that_is_held_back_and_over() -> None:
+    act = outage()
+    assert not_so(act.claims()) == [False, True, False]
+    assert act.take(tainted(held=True))
+    assert act.take(zone(ZoneState.PARTIAL_DISRUPTION, 1))
+    assert not act.take(zone(ZoneState.PARTIAL_DISRUPTION, 1))  # the same is told once
+    assert (act.stopped, act.over) == (True, False)
+    act.take(tainted(held=False))
+    act.take(zone(ZoneState.NORMAL, 0))
+    assert (act.stopped, act.over) == (False, True)
+    assert not_so(act.claims()) == [True, True, True]
+    assert not act.take(seen(ZONES, "eu/2", None, T0))
+
+
+def test_an_outage_that_strikes() -> None:
+    grant = NoExecuteGranted(target=NODE, zone="eu/1", incident=1, generation=1, granted=True, granted_time=T0)
+    for event in (
+        tainted(held=False, effect="NoExecute"),
+        seen(ZONE_GRANTS, "Node/n1", grant, T0),
+        seen(EVICTIONS, "x", eviction("p", T0), T0),
+    ):
+        act = outage()
+        act.take(event)
+        assert not not_so(act.claims())[1]
+
+
+def hold(*, resumed: bool) -> Hold:
+    taint = Taint(key="k", effect="NoExecute")
+    pod = WorkloadRef(kind="Pod", namespace="default", name="p")
+    free = WorkloadBound(workload=pod, uid="p", owner=pod, target=NODE, generation=1, bound_time=T0)
+    act = Hold.of(NODE, "EvictionPause/x", taint, T0, {**bound("stays", None), "p": free})
+    act.resumed = T0 + timedelta(seconds=5) if resumed else None
+    return act
+
+
+def held(by: str) -> Seen:
+    event = eviction("p", T0, EvictionState.HELD).model_copy(update={"held_by": (by,) if by else ()})
+    return seen(EVICTIONS, "x", event, T0)
+
+
+def test_a_hold_that_holds_and_lets_go() -> None:
+    act = hold(resumed=True)
+    assert act.bound == {"Pod/default/p"}
+    assert not act.take(held(""))  # it only asks yet
+    assert act.take(held("EvictionPause/x"))
+    assert act.holding
+    assert not act.over
+    act.take(seen(EVICTIONS, "x", eviction("p", T0 + timedelta(seconds=6)), T0))
+    assert not_so(act.claims()) == [True, True, True]
+
+
+def test_a_hold_that_does_not() -> None:
+    assert not_so(hold(resumed=True).claims()) == [False, True, False]
+    other = hold(resumed=True)
+    other.take(held("EvictionBudget/y"))
+    assert not_so(other.claims())[0] is False
+    for resumed in (True, False):
+        early = hold(resumed=resumed)
+        early.take(seen(EVICTIONS, "x", eviction("p", T0 + timedelta(seconds=4)), T0))
+        assert not_so(early.claims())[1] is False
+
+
+def test_what_waits_is_told_of_a_chains_node() -> None:
+    chain = Chain("n1", NOT_READY, "n1 is not ready", T0, correlation="r", needs_condition=True)
+    assert chain.take(tainted(held=True), {})
+    assert not chain.take(tainted(held=False), {})
+    assert chain.taint is None
 
 
 def test_spread_of_nothing() -> None:

@@ -286,6 +286,26 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
         assert all(0 <= fraction <= 1 for fraction in seen)
 
 
+async def test_a_worker_knows_that_its_consumer_has_fallen_silent(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=2)
+    await make_toys(settings)
+    service = Counter()
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(20)])
+
+        async def is_behind(*partitions: int) -> bool:
+            return await worker.behind() == set(partitions)
+
+        await eventually(is_behind, message="it has not heard of everything, the markers of transactions too")
+        context = worker._context
+        assert context is not None
+        deaf = [context.tp(topic, partition) for topic in (NUMBERS, TABLE) for partition in range(2)]
+        context.consumer.pause(*deaf)
+        await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(20, 40)])
+        await eventually(lambda: is_behind(0, 1), message="it does not know what it has not heard")
+
+
 async def test_a_broker_that_is_killed_and_started_again_costs_nothing_but_time(own_broker: EmbeddedBroker) -> None:
     settings = settings_for(own_broker.bootstrap, "outage", batch_max_records=20, transaction_timeout_ms=4000)
     await make_toys(settings)

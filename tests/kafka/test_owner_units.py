@@ -161,9 +161,15 @@ class Watched:
         self.owner = FakeOwner()
         self.answers = True
         self.ended: list[str] = []
-        self.worker = SimpleNamespace(service=SimpleNamespace(name="toy"), owners={0: self.owner}, idle=True, moves=1)
+        self.behind: frozenset[int] = frozenset()
+        self.worker = SimpleNamespace(
+            service=SimpleNamespace(name="toy"), owners={0: self.owner}, idle=True, moves=1, behind=self._behind
+        )
         worker: Any = self.worker
-        self.dog = Watchdog([worker], limit=10, kafka_answers=self._ask, end=self.ended.append)
+        self.dog = Watchdog([worker], limit=10, hidden=20, kafka_answers=self._ask, end=self.ended.append)
+
+    async def _behind(self) -> frozenset[int]:
+        return self.behind
 
     async def _ask(self) -> bool:
         return self.answers
@@ -189,6 +195,18 @@ async def test_progress_and_idleness_calm_the_watchdog() -> None:
     watched.owner.idle = True
     await watched.look(50)
     assert watched.ended == []
+
+
+async def test_an_owner_that_hears_nothing_of_what_kafka_has_is_stuck_after_what_a_transaction_may_hide() -> None:
+    watched = Watched()
+    watched.owner.idle, watched.owner.waiting, watched.behind = True, 0, frozenset({0})
+    await watched.look(15)
+    watched.owner.moves += 1  # it was only late
+    await watched.look(20)
+    assert watched.ended == []
+    await watched.look(1)
+    what = "toy partition 0 (Running, 0 records waiting) hears nothing of what Kafka has and"
+    assert watched.ended == [f"{what} made no progress for 20 s; Kafka answers"]
 
 
 async def test_a_worker_that_never_gets_its_share_is_stuck_too_and_catching_up_is_progress() -> None:

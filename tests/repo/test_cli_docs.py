@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,30 @@ def test_the_fleet_is_what_the_issue_of_the_demo_asks_for() -> None:
     assert (len(nodes), len(zones), pods) == (20, 3, 60)
     assert all(kind_of(one["apiVersion"], one["kind"]) for one in documents)
     assert {"Deployment", "StatefulSet", "DaemonSet", "Pod"} <= {one["kind"] for one in documents}
+
+
+def test_the_examples_of_clusters_are_of_every_kind_that_they_are_for() -> None:
+    documents = [
+        document
+        for file in sorted((ROOT / "examples" / "karmada").rglob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text("utf-8"))
+    ]
+    assert all(kind_of(one["apiVersion"], one["kind"]) for one in documents)
+    assert {one["kind"] for one in documents} >= {
+        *("Cluster", "ClusterTaintPolicy", "PropagationPolicy", "ClusterPropagationPolicy", "MachineSet"),
+        *("EvictionBudget", "EvictionPause", "PodDisruptionBudget", "Deployment", "ConfigMap"),
+    }
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in documents]
+    assert len(set(names)) == len(names)
+
+
+def test_what_the_readme_of_the_examples_types_is_understood() -> None:
+    lines = (ROOT / "examples" / "README.md").read_text("utf-8").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("    moorage ")]
+    assert any(words[0] == "pause" for words in commands)
+    for name, *rest in commands:
+        # Parsing alone: what is not an option of the command, or is missing, ends here.
+        load(name).make_context(name, list(rest))
 
 
 def test_the_example_probe_needs_the_contract_and_aiokafka_only() -> None:

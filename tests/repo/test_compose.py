@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import yaml
 from tests.repo.files import ROOT
 
 from moorage.cli.contract.participants import service_classes
+from moorage.cli.flags import FIELDS, variable
 from moorage.cli.services import GATEWAY
 from moorage.runtime.settings import Settings
 
@@ -54,7 +56,15 @@ def test_every_variable_is_a_setting_with_a_valid_value(compose: dict[str, Any])
     for service in OURS:
         environment = compose["services"][service]["environment"]
         assert set(environment) <= names
-        Settings(**{name.removeprefix("MOORAGE_").lower(): value for name, value in environment.items()})
+        said = {name: value for name, value in environment.items() if value is not None}
+        Settings(**{name.removeprefix("MOORAGE_").lower(): value for name, value in said.items()})
+
+
+def test_what_is_a_flag_is_passed_through_to_every_container(compose: dict[str, Any]) -> None:
+    for service in OURS:
+        environment = compose["services"][service]["environment"]
+        passed = {name for name, value in environment.items() if value is None}
+        assert passed == {variable(field) for field in FIELDS}
 
 
 def test_the_services_find_kafka_at_its_inner_listener(compose: dict[str, Any]) -> None:
@@ -140,4 +150,16 @@ if _compose_plugin():
             ["docker", "compose", "config", "--format", "json"], cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        assert sorted(json.loads(done.stdout)["services"]) == sorted([*OURS, "kafka"])
+        services = json.loads(done.stdout)["services"]
+        assert sorted(services) == sorted([*OURS, "kafka"])
+        environment = {**os.environ, "MOORAGE_FEATURE_GATES": "Failover=true"}
+        done = subprocess.run(
+            ["docker", "compose", "config", "--format", "json"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        shown = json.loads(done.stdout)["services"]
+        assert all(shown[service]["environment"]["MOORAGE_FEATURE_GATES"] == "Failover=true" for service in OURS)

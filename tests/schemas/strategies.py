@@ -62,6 +62,8 @@ def _of_class(annotation: type, constraints: list[Any]) -> st.SearchStrategy[Any
         return st.booleans()
     if annotation is int:
         return st.integers(_limit(constraints, at.Ge) or 0, 2**31)
+    if annotation is float:
+        return st.floats(_limit(constraints, at.Ge) or 0, 1e6)
     if annotation is str:
         return _text(constraints)
     raise NotImplementedError(f"no strategy for {annotation!r}; add one here")

@@ -173,7 +173,7 @@ def test_schemas_are_generated_in_a_checkout_only(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(moorage_schemas, "__file__", str(tmp_path / "moorage_schemas" / "__init__.py"))
     app = Typer()
     app.command()(command.schemas)
-    refused = CliRunner().invoke(app, [])
+    refused = CliRunner().invoke(app, [], env={"COLUMNS": "400"})  # the box must not break the sentence
     assert refused.exit_code == 2
     assert "is no checkout of Moorage" in refused.stderr
 

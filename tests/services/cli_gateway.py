@@ -40,6 +40,9 @@ class FakeGateway:
         self.refuse: dict[str, httpx.Response] = {}
         """By `METHOD path`: answered instead."""
 
+        self.warnings: list[str] = []
+        """Values of `Warning` headers of every answer to a write."""
+
         self._version = 0
 
     def put(self, path: str, found: Object) -> None:
@@ -63,6 +66,8 @@ class FakeGateway:
         self.requests.append((request.method, path, body))
         if answer := self.refuse.get(f"{request.method} {path}"):
             return answer
+        if path.endswith("/scale"):
+            return self._scale(request.method, path.removesuffix("/scale"), body)
         if path == "/v1/conditions":
             self.events += body if isinstance(body, list) else [body]
             return httpx.Response(202, json={})
@@ -74,7 +79,8 @@ class FakeGateway:
                 if where in self.objects:
                     return status(409, "AlreadyExists", "there already")
                 self.put(where, body)
-                return httpx.Response(201, json=self.objects[where])
+                headers = [("warning", text) for text in self.warnings]
+                return httpx.Response(201, json=self.objects[where], headers=headers)
             case "PATCH":
                 return self._patch(path, body)
             case _:
@@ -89,6 +95,19 @@ class FakeGateway:
         if below or path.rpartition("/")[2].endswith("s"):
             return httpx.Response(200, json={"kind": "List", "metadata": {"resourceVersion": "1"}, "items": below})
         return self._missing(path)
+
+    def _scale(self, method: str, path: str, body: Object | None) -> httpx.Response:
+        """The number of replicas of an object, as an object of its own."""
+        if path not in self.objects:
+            return self._missing(path)
+        if method == "PATCH":
+            answer = self._patch(path, {"metadata": (body or {}).get("metadata") or {}, "spec": (body or {})["spec"]})
+            if answer.is_error:
+                return answer
+        found = self.objects[path]
+        return httpx.Response(
+            200, json={"metadata": found["metadata"], "spec": {"replicas": found["spec"]["replicas"]}}
+        )
 
     def _patch(self, path: str, change: Object) -> httpx.Response:
         self.before_patch(path)

@@ -13,6 +13,7 @@ from moorage.gateway.app import Gateway, create_app
 from moorage.gateway.errors import unavailable
 from moorage.gateway.log import Place, Write
 from moorage.gateway.store import Store
+from moorage.gateway.switches import Switches
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
@@ -80,11 +81,11 @@ class MemoryLog:
 class Fixture:
     """A gateway, its parts, and a client."""
 
-    def __init__(self, *, kept: int | None = None, ready: bool = True) -> None:
+    def __init__(self, *, kept: int | None = None, ready: bool = True, switches: Switches | None = None) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
         self.clock = SetClock()
-        self.gateway = Gateway(store=self.store, log=self.log, clock=self.clock)
+        self.gateway = Gateway(store=self.store, log=self.log, clock=self.clock, switches=switches or Switches())
         if ready:
             self.store.begin()
         self.app = create_app(self.gateway)

@@ -13,7 +13,7 @@ import pytest
 from tests.kafka.cli_stack import until
 
 from moorage.cli import manifests, runfile, services
-from moorage.cli.commands.describe import toleration_text
+from moorage.cli.describing import toleration_text
 from moorage.cli.durations import age, human, parse_duration, parse_instant
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.eventlines import words
@@ -90,7 +90,7 @@ def test_the_run_file_of_a_process_that_is_gone_does_not_count(tmp_path: Path) -
 
 
 def test_services_are_found_by_their_folders() -> None:
-    assert services.names() == ["condition-ingest", "eviction", "placement", "taint-manager", "timer"]
+    assert services.names() == ["condition-ingest", "eviction", "governor", "placement", "taint-manager", "timer"]
     assert services.check(["all", "timer", "gateway", "taint_manager"]) == [*services.names(), "gateway"]
 
 

@@ -47,7 +47,7 @@ def test_taint_takes_off_every_effect_of_a_key(gateway: FakeGateway, run: Run) -
             "error: can not both modify and remove the following taint(s) in the same command: ",
         ),
         (("node", "zz", "a:NoExecute"), 'Error from server (NotFound): nodes "zz" not found'),
-        (("pod", "x", "a:NoExecute"), "error: invalid resource type pod, only node types are supported"),
+        (("pod", "x", "a:NoExecute"), "error: invalid resource type pod, only node and cluster types are supported"),
         (("node", "n1", f"{'k' * 300}:NoExecute"), "error: invalid taint spec: "),
     ],
 )
@@ -251,7 +251,7 @@ def test_get_shows_decisions_of_the_services(gateway: FakeGateway, run: Run) -> 
     }
     gateway.put("/apis/moorage.io/v1alpha1/namespaces/default/evictions/p:node.n1:1", found)
     _, out, _ = said(run("get", "evictions"))
-    assert out.splitlines()[0].split() == ["NAME", "WORKLOAD", "TARGET", "STATE", "DUE", "AGE"]
+    assert out.splitlines()[0].split() == ["NAME", "WORKLOAD", "TARGET", "STATE", "DUE", "HELD-BY", "AGE"]
     assert out.splitlines()[1].split()[1:5] == ["pod/p", "node/n1", "Scheduled", "in"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from typing import Any
 
 import pytest
 from tests.flow.driver import Flow
@@ -11,16 +12,35 @@ from tests.flow.fleet import Fleet
 from tests.services.records import T0, at, record
 
 from moorage import condition_ingest
-from moorage.condition_ingest.service import State
-from moorage.runtime.service import Input, Malformed, NeedFresh
+from moorage.condition_ingest.state import State
+from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
-from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.condition import (
+    ConditionChanged,
+    ConditionReported,
+    ConditionStatus,
+    WorkloadConditionChanged,
+)
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
-from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, DEAD_LETTERS, RESOURCES, partition_of
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.topics import (
+    CONDITION_REPORTS,
+    CONDITIONS,
+    DEAD_LETTERS,
+    RESOURCES,
+    TIMER_FIRED,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    partition_of,
+)
 
 PARTITIONS = 4
-SERVICE = condition_ingest.service(Settings(partitions=PARTITIONS, report_max_bytes=2000, clock_skew=30))
+SETTINGS = Settings(partitions=PARTITIONS, report_max_bytes=2000, clock_skew=30)
+SERVICE = condition_ingest.service(SETTINGS.model_copy(update={"node_monitor_grace_period": 0.0}))
+"""Without heartbeats, which most of what is told here has nothing to do with."""
+
+LISTENING = condition_ingest.service(SETTINGS)
 HERE = partition_of("Node/n1", PARTITIONS)
 ELSEWHERE = (HERE + 1) % PARTITIONS
 
@@ -244,3 +264,218 @@ def test_a_malformed_record_has_an_id_that_follows_from_its_place() -> None:
     (first,) = SERVICE.refuse(state(), bad, T0)
     (second,) = SERVICE.refuse(state(), bad, at(9))
     assert first.cause == second.cause
+
+
+# Heartbeats and workloads, as the service itself sees them; what becomes of them is told in the flow tests.
+
+
+def heard(mine: State, *, now: datetime = T0, **fields: Any) -> list[Emit]:
+    return LISTENING.process(mine, [came(report(**fields), id=f"at-{now}")], now)
+
+
+def fired(timer: SetTimer, *, now: datetime, owner: str = "condition-ingest") -> Input:
+    assert timer.deadline is not None
+    event = TimerFired(
+        id=timer.id,
+        target=timer.target,
+        owner=owner,
+        generation=timer.generation,
+        deadline=timer.deadline,
+        fired_time=now,
+        subject=timer.subject,
+    )
+    return record(TIMER_FIRED, timer.id, event, id="f1", partition=HERE, source="moorage/timer")
+
+
+def timer_of(emits: list[Emit]) -> SetTimer:
+    (timer,) = (emit.event for emit in emits if emit.topic is TIMERS)
+    assert isinstance(timer, SetTimer)
+    return timer
+
+
+def back(emit: Emit) -> Input:
+    """What the service has written, as it reads it."""
+    assert emit.meta is not None
+    return Input(emit.topic, HERE, 9, emit.key, emit.event, emit.meta)
+
+
+def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
+    mine = state()
+    first = heard(mine)
+    assert [emit.topic.short for emit in first] == ["conditions", "timers"]
+    timer = timer_of(first)
+    assert (timer.owner, timer.subject, timer.deadline, timer.generation) == ("condition-ingest", "probe", at(40), 1)
+    assert timer.id == "heartbeat|Node/n1|uid-n1-1|Ready|1|probe"
+    assert timer.correlation_id == f"at-{T0}"
+    assert [emit.topic.short for emit in heard(mine, now=at(10), observed=at(10))] == ["conditions"]
+
+
+def test_one_batch_has_one_time() -> None:
+    mine = state()
+    batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
+    emits = LISTENING.process(mine, batch, at(20))
+    conditions = [emit.event for emit in emits if isinstance(emit.event, ConditionChanged)]
+    assert [(c.accepted_time, c.status_since) for c in conditions] == [(at(20), at(20))] * 3
+
+
+def test_the_same_batch_gives_the_same_records() -> None:
+    batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
+    assert LISTENING.process(state(), batch, at(20)) == LISTENING.process(state(), batch, at(20))
+
+
+def test_silence_goes_through_the_partition_before_it_counts() -> None:
+    mine = state()
+    timer = timer_of(heard(mine))
+    (ask,) = LISTENING.process(mine, [fired(timer, now=at(40))], at(40))
+    assert (ask.topic, ask.key, ask.partition_key) == (CONDITION_REPORTS, "Node/n1", "Node/n1")
+    emits = LISTENING.process(mine, [back(ask)], at(41))
+    unknown = emits[0].event
+    assert isinstance(unknown, ConditionChanged)
+    assert (unknown.status, unknown.last_transition_time) == (ConditionStatus.UNKNOWN, at(40))
+    assert (emits[1].topic, emits[1].key, emits[1].event) == (TIMERS, timer.id, None)
+    assert LISTENING.process(mine, [back(ask), fired(timer, now=at(50))], at(50)) == [], "once is enough"
+
+
+def test_a_report_that_was_waiting_answers_the_question() -> None:
+    mine = state()
+    timer = timer_of(heard(mine))
+    (ask,) = LISTENING.process(mine, [fired(timer, now=at(40))], at(40))
+    heard(mine, now=at(41), observed=at(12))
+    again = timer_of(LISTENING.process(mine, [back(ask)], at(41)))
+    assert (again.id, again.generation, again.deadline) == (timer.id, 2, at(81))
+    assert LISTENING.process(mine, [back(ask)], at(42)) == [], "an old question is not asked anew"
+    assert LISTENING.process(mine, [fired(timer, now=at(42))], at(42)) == []
+
+
+def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
+    mine = state()
+    heard(mine)
+    event = report("Unknown", observed=at(60)).model_copy(update={"reason": "HeartbeatStopped", "source": "probe"})
+    forged = record(CONDITION_REPORTS, "Node/n1", event, id="mine", partition=HERE, source="moorage/condition-ingest")
+    assert LISTENING.process(mine, [forged], at(60)) == []
+
+
+def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None:
+    mine = state()
+    timer = timer_of(heard(mine))
+    again = timer_of(LISTENING.process(mine, [fired(timer, now=at(40))], at(37)))
+    assert (again.generation, again.deadline) == (2, at(43)), "three seconds later by the timer's clock"
+
+
+@pytest.mark.parametrize("owner", ["eviction", "condition-ingest-2"])
+def test_timers_of_others_are_ignored(owner: str) -> None:
+    mine = state()
+    timer = timer_of(heard(mine))
+    assert LISTENING.process(mine, [fired(timer, now=at(40), owner=owner)], at(40)) == []
+    before = dict(mine.watches["Node/n1"])
+    theirs = timer.model_copy(update={"owner": owner, "generation": 9})
+    LISTENING.apply(mine, TIMERS, timer.id, theirs)
+    LISTENING.apply(mine, TIMERS, "evict|Pod/default/p|Node/n1|1", theirs)
+    LISTENING.apply(mine, TIMERS, "evict|Pod/default/p|Node/n1|1", None)
+    assert mine.watches == {"Node/n1": before}
+
+
+def test_a_target_made_again_is_watched_by_a_timer_of_its_own() -> None:
+    mine = state()
+    old = timer_of(heard(mine))
+    mine.targets["Node/n1"] = "uid-n1-2"
+    emits = heard(mine, now=at(10), observed=at(10))
+    assert [(emit.topic.short, emit.key, emit.event is None) for emit in emits] == [
+        ("conditions", "Node/n1|Ready", False),
+        ("timers", old.id, True),
+        ("timers", "heartbeat|Node/n1|uid-n1-2|Ready|2|probe", False),
+    ]
+
+
+def test_a_timer_that_fires_for_a_target_that_is_gone_does_nothing_but_go() -> None:
+    mine = state()
+    timer = timer_of(heard(mine))
+    LISTENING.apply(mine, RESOURCES, "Node//n1", None)
+    assert LISTENING.process(mine, [fired(timer, now=at(40))], at(40)) == []
+    gone = [(emit.topic, emit.key, emit.event) for emit in LISTENING.wake(mine, at(40))]
+    assert gone == [(CONDITIONS, "Node/n1|Ready", None), (TIMERS, timer.id, None)]
+    restored = LISTENING.new_state(HERE)
+    LISTENING.apply(restored, TIMERS, timer.id, timer)
+    assert LISTENING.next_wake(restored) is not None
+    assert [emit.key for emit in LISTENING.wake(restored, at(40))] == [timer.id]
+    assert LISTENING.next_wake(restored) is None
+
+
+def test_a_source_that_says_unknown_has_nothing_to_lose() -> None:
+    mine = state()
+    assert [emit.topic.short for emit in heard(mine, status="Unknown")] == ["conditions"]
+    timer = timer_of(heard(mine, now=at(5), status="True", observed=at(5)))
+    heard(mine, now=at(6), status="Unknown", observed=at(6))
+    (over,) = LISTENING.process(mine, [fired(timer, now=at(45))], at(45))
+    assert (over.topic, over.event) == (TIMERS, None)
+
+
+POD = WorkloadRef(kind="Pod", namespace="shop", name="web-0")
+
+
+def about_a_pod(status: str = "False", *, observed: datetime = T0, **fields: Any) -> ConditionReported:
+    fields = {"type": "Healthy", "workload": POD, **fields}
+    return report(status, observed=observed).model_copy(update=fields)
+
+
+def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartbeats() -> None:
+    mine = state()
+    batch = [
+        came(about_a_pod(), id="a"),
+        came(about_a_pod("True", observed=at(-1)), id="b"),
+        came(about_a_pod(), id="a"),
+        came(about_a_pod("True", observed=at(1)), id="c"),
+    ]
+    emits = LISTENING.process(mine, batch, at(5))
+    assert [(emit.topic.short, emit.key, emit.partition_key) for emit in emits] == [
+        ("workload-conditions", "Pod/shop/web-0|Node/n1|Healthy", "Node/n1")
+    ] * 2
+    last = emits[-1].event
+    assert isinstance(last, WorkloadConditionChanged)
+    assert (last.workload, last.status, last.generation) == (POD, ConditionStatus.TRUE, 2)
+    assert (last.accepted_time, last.status_since, last.report_id) == (at(5), at(5), "c")
+    assert (mine.conditions, mine.watches) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason", "field"),
+    [
+        (came(about_a_pod(), key="Pod/shop/web-0"), RefusalReason.WRONG_KEY, "key"),
+        (came(about_a_pod(observed=at(31))), RefusalReason.FUTURE_TIME, "observedTime"),
+        (
+            came(about_a_pod(workload=POD.model_copy(update={"name": "a|Node/n2"}))),
+            RefusalReason.INVALID_EVENT,
+            "workload.name",
+        ),
+    ],
+    ids=["key", "time", "name"],
+)
+def test_a_report_about_a_workload_is_checked_like_any_other(bad: Input, reason: RefusalReason, field: str) -> None:
+    (emit,) = LISTENING.process(state(), [bad], T0)
+    assert isinstance(emit.event, DeadLettered)
+    assert (emit.event.reason, emit.event.field) == (reason, field)
+
+
+def test_a_workload_on_an_unknown_target_is_refused() -> None:
+    mine = state()
+    mine.targets.clear()
+    (emit,) = LISTENING.process(mine, [came(about_a_pod())], T0, fresh=True)
+    assert isinstance(emit.event, DeadLettered)
+    assert emit.event.reason is RefusalReason.UNKNOWN_TARGET
+
+
+def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:
+    flow = Flow([LISTENING], partitions=PARTITIONS)
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    fleet.report("n1")
+    flow.produce(CONDITION_REPORTS, "Node/n1", about_a_pod(observed=flow.now))
+    flow.run()
+    tables = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
+    assert [len(flow.table(topic)) for topic in tables] == [1, 1, 1]
+    flow.crash("condition-ingest", HERE)
+    assert flow.reconcile() == []
+    fleet.delete("n1")
+    flow.run()
+    assert [len(flow.table(topic)) for topic in tables] == [0, 0, 0]
+    assert flow.reconcile() == []

@@ -319,7 +319,7 @@ def test_many_bindings_share_one_verdict_and_come_in_order(monkeypatch: pytest.M
         calls.append(tolerations)
         return verdict(taints, tolerations, **options)
 
-    monkeypatch.setattr(import_module("moorage.eviction.service"), "verdict", counted)
+    monkeypatch.setattr(import_module("moorage.eviction.looking"), "verdict", counted)
     bench.taints(K1)
     assert len(calls) == 2
     names = [emit.event.workload.name for emit in bench.emits if isinstance(emit.event, EvictionDecided)]

@@ -132,6 +132,46 @@ async def test_a_report_within_the_clock_skew_is_taken() -> None:
     assert (await send(gateway, to_structured(event("r1", soon), JSONFormat()))).status_code == 202
 
 
+WORKLOAD = {"kind": "Pod", "namespace": "shop", "name": "web-0"}
+
+
+async def test_a_report_about_a_workload_goes_to_its_target() -> None:
+    gateway = await ready()
+    data = {**REPORT, "type": "Healthy", "workload": WORKLOAD}
+    answer = await send(gateway, to_structured(event("r1", data, source="deployer/a"), JSONFormat()))
+    assert answer.status_code == 202, answer.text
+    (write,) = gateway.log.reported
+    assert (write.key, write.partition_key, write.meta.source) == ("Node/n1", "Node/n1", "deployer/a")
+    assert isinstance(write.event, ConditionReported)
+    assert write.event.workload is not None
+    assert write.event.workload.key == "Pod/shop/web-0"
+
+
+@pytest.mark.parametrize(
+    ("workload", "code", "field"),
+    [
+        ({**WORKLOAD, "name": "web|Node/n2"}, 422, "workload.name"),
+        ({**WORKLOAD, "namespace": "a/b"}, 422, "workload.namespace"),
+        ({**WORKLOAD, "name": ""}, 422, "data.workload.name"),
+        ({"name": "web-0"}, 422, "data.workload.kind"),
+        ("Pod/shop/web-0", 422, "data.workload"),
+    ],
+)
+async def test_a_wrong_workload_is_named(workload: Any, code: int, field: str) -> None:
+    gateway = await ready()
+    answer = await send(gateway, to_structured(event("r1", {**REPORT, "workload": workload}), JSONFormat()))
+    assert answer.status_code == code, answer.text
+    assert answer.json()["details"]["causes"][0]["field"] == field
+    assert gateway.log.reported == []
+
+
+async def test_a_workload_on_an_unknown_target_is_refused() -> None:
+    gateway = await ready()
+    data = {**REPORT, "target": {"kind": "Node", "name": "nobody"}, "workload": WORKLOAD}
+    answer = await send(gateway, to_structured(event("r1", data), JSONFormat()))
+    assert (answer.status_code, answer.json()["reason"]) == (404, "UnknownTarget"), answer.text
+
+
 async def test_reports_are_refused_while_they_cannot_be_kept() -> None:
     gateway = await ready()
     gateway.log.obstacle = "no broker"

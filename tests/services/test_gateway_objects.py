@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.services.gateway_double import NOW, Fixture, deployment, node, node_ref, pod, pod_ref
 
+from moorage.runtime.service import Input
+from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import AUDIT, PLACEMENTS, RESOURCES
@@ -370,6 +372,37 @@ async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_writ
     assert (await gateway.ok("GET", PODS))["items"] == []
 
 
+async def test_a_controller_is_counted_once_for_records_that_come_together() -> None:
+    gateway = Fixture()
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    made = await gateway.ok("POST", path, deployment())
+    owner = {"kind": "Deployment", "namespace": "default", "name": "web"}
+    since = gateway.store.history.count
+    records = [
+        Input(
+            PLACEMENTS,
+            0,
+            index,
+            f"Pod/default/web-{index}",
+            placed(
+                f"web-{index}",
+                f"u{index}",
+                PlacementState.PLACED,
+                owner=owner,
+                owner_uid=made["metadata"]["uid"],
+                target=node_ref("n1"),
+            ),
+            Meta(id=f"e{index}", source="test", type=PLACEMENTS.event_type),
+        )
+        for index in range(5)
+    ]
+    gateway.store.apply(records)
+    changes = [change for change in gateway.store.history.since(since) if change.object_id.kind == "Deployment"]
+    assert [change.last["status"]["replicas"] for change in changes] == [5]
+    versions = [change.version for change in gateway.store.history.since(since)]
+    assert versions == sorted(versions)
+
+
 async def test_the_default_namespace_is_always_there() -> None:
     gateway = Fixture()
     items = (await gateway.ok("GET", "/api/v1/namespaces"))["items"]
@@ -406,7 +439,16 @@ async def test_discovery_lists_what_is_served() -> None:
     assert core["nodes"]["namespaced"] is False
     assert core["pods"]["shortNames"] == ["po"]
     groups = [group["name"] for group in (await gateway.ok("GET", "/apis"))["groups"]]
-    assert groups == ["apps", "batch", "moorage.io"]
+    assert groups == [
+        "apps",
+        "batch",
+        "moorage.io",
+        "policy",
+        "machine.openshift.io",
+        "cluster.karmada.io",
+        "policy.karmada.io",
+        "work.karmada.io",
+    ]
     assert (await gateway.ok("GET", "/apis/apps"))["preferredVersion"]["version"] == "v1"
     own = {item["name"]: item["verbs"] for item in (await gateway.ok("GET", "/apis/moorage.io/v1alpha1"))["resources"]}
     assert own["evictions"] == ["get", "list", "watch"]

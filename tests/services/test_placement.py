@@ -50,7 +50,7 @@ class Bench:
     def declare(self, event: ResourceDeclared, partition: int = 0) -> list[Emit]:
         self.offset += 1
         record = Input(RESOURCES, partition, self.offset, event.key, event, meta(self.offset))
-        return self.service.process(self.states[partition], [record], START)
+        return self.service.process(self.states[partition], [record], START, fresh=True)
 
 
 def meta(number: int) -> Meta:
@@ -114,7 +114,7 @@ def test_a_tombstone_that_is_on_its_way_frees_the_room_at_once() -> None:
     bench.node("n1", cpu="1")
     emits = bench.declare(bare("a", "1"))
     record = Input(RESOURCES, 0, 99, "Pod/default/a", None, meta(99))
-    emits = bench.service.process(bench.states[0], [record], START)
+    emits = bench.service.process(bench.states[0], [record], START, fresh=True)
     assert [(emit.topic, emit.event) for emit in emits] == [(BINDINGS, None), (PLACEMENTS, None)]
     (second,) = placed(bench.declare(bare("b", "1")))
     assert second.state is PlacementState.PLACED
@@ -478,5 +478,5 @@ def test_a_decision_is_not_older_than_the_node_that_it_rests_on() -> None:
     bench.offset = 40
     bench.node("n1", cpu="1")
     record = Input(RESOURCES, 0, 1, "Pod/default/p", bare("p", "1"), meta(2))
-    (mine,) = bound(bench.service.process(bench.states[0], [record], START))
+    (mine,) = bound(bench.service.process(bench.states[0], [record], START, fresh=True))
     assert mine.bound_time == START + timedelta(seconds=41)

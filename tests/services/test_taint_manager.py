@@ -11,11 +11,13 @@ from tests.services.records import T0, at, record
 from moorage import condition_ingest, taint_manager
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
+from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS
+from moorage_schemas.topics import CONDITIONS, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
+from moorage_schemas.zone import NoExecuteGranted, ZoneMembered
 
 SERVICE = taint_manager.service(Settings())
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -44,6 +46,33 @@ def declared(version: int = 1, uid: str = "u1", *, kind: str = "Node", unschedul
     )
 
 
+def granted(incident: int, generation: int = 1, *, yes: bool = True, uid: str = "u1") -> NoExecuteGranted:
+    return NoExecuteGranted(
+        target=TargetRef(kind=TargetKind.NODE, name="n1"),
+        target_uid=uid,
+        zone="/",
+        incident=incident,
+        generation=generation,
+        granted=yes,
+        granted_time=at(50),
+    )
+
+
+def taints_only(emits: list[Emit]) -> list[Emit]:
+    assert {emit.topic for emit in emits} <= {TAINTS, ZONE_MEMBERS}
+    return [emit for emit in emits if emit.topic is TAINTS]
+
+
+def members(emits: list[Emit]) -> list[tuple[int, bool, int, bool]]:
+    """Generation, ready, incident, tainted of each."""
+    found = []
+    for emit in emits:
+        if isinstance(emit.event, ZoneMembered):
+            assert (emit.key, emit.partition_key) == ("Node/n1", FLEET)
+            found.append((emit.event.generation, emit.event.ready, emit.event.incident, emit.event.tainted))
+    return found
+
+
 def tainted(emit: Emit) -> TargetTainted:
     assert emit.topic is TAINTS
     assert isinstance(emit.event, TargetTainted)
@@ -56,7 +85,7 @@ def test_a_taint_is_added_when_its_condition_was_accepted_not_when_it_was_seen()
         record(RESOURCES, "Node//n1", declared(), time=at(1)),
         record(CONDITIONS, "Node/n1|Ready", condition("False", 1, seen=-50), id="c", time=at(2)),
     ]
-    (emit,) = SERVICE.process(state, batch, at(99))
+    _, emit = taints_only(SERVICE.process(state, batch, at(99)))
     assert {t.time_added for t in tainted(emit).taints} == {at(2)}
     assert tainted(emit).report_time == at(-50)
     assert emit.cause.id == "c"
@@ -65,7 +94,8 @@ def test_a_taint_is_added_when_its_condition_was_accepted_not_when_it_was_seen()
 
 def test_a_record_without_a_time_counts_as_now() -> None:
     state = SERVICE.new_state(0)
-    (emit,) = SERVICE.process(state, [record(RESOURCES, "Node//n1", declared(unschedulable=True))], at(99))
+    emits = SERVICE.process(state, [record(RESOURCES, "Node//n1", declared(unschedulable=True))], at(99))
+    (emit,) = taints_only(emits)
     assert {t.time_added for t in tainted(emit).taints} == {at(99)}
 
 
@@ -73,8 +103,9 @@ def test_conditions_that_come_before_their_target_wait_for_it() -> None:
     state = SERVICE.new_state(0)
     early = record(CONDITIONS, "Node/n1|Ready", condition("False", 1), time=at(1))
     assert SERVICE.process(state, [early], at(1)) == []
-    (emit,) = SERVICE.process(state, [record(RESOURCES, "Node//n1", declared(), time=at(5))], at(5))
-    assert [t.key for t in tainted(emit).taints] == [NOT_READY, NOT_READY]
+    emit, _ = SERVICE.process(state, [record(RESOURCES, "Node//n1", declared(), time=at(5))], at(5))
+    assert [(t.key, t.effect) for t in tainted(emit).taints] == [(NOT_READY, "NoSchedule")]
+    assert [h.effect for h in tainted(emit).held] == ["NoExecute"]
 
 
 def test_heartbeats_older_records_and_other_kinds_write_nothing() -> None:
@@ -82,25 +113,59 @@ def test_heartbeats_older_records_and_other_kinds_write_nothing() -> None:
     begin = [
         record(RESOURCES, "Node//n1", declared(2), time=T0),
         record(CONDITIONS, "Node/n1|Ready", condition("False", 2), time=T0),
+        record(ZONE_GRANTS, "Node/n1", granted(2, 2), time=T0),
     ]
-    assert len(SERVICE.process(state, begin, T0)) == 1
+    assert len(taints_only(SERVICE.process(state, begin, T0))) == 3
     quiet = [
         record(CONDITIONS, "Node/n1|Ready", condition("False", 3, seen=9), time=at(9)),
         record(CONDITIONS, "Node/n1|Ready", condition("True", 1), time=at(9)),
         record(RESOURCES, "Node//n1", declared(1, unschedulable=True), time=at(9)),
         record(RESOURCES, "Node//n1", declared(3), time=at(9)),
+        record(ZONE_GRANTS, "Node/n1", granted(2, 1, yes=False), time=at(9)),
+        record(ZONE_GRANTS, "Node/n1", granted(2, 2), time=at(9)),
+        record(ZONE_GRANTS, "Node/other", granted(2, 2), time=at(9)),
         record(RESOURCES, "Deployment/default/web", declared(1, kind="Deployment"), time=at(9)),
         record(RESOURCES, "Deployment/default/web", None, time=at(9)),
     ]
     assert SERVICE.process(state, quiet, at(9)) == []
 
 
+def test_a_zone_is_told_when_something_of_its_node_changes_and_only_then() -> None:
+    state = SERVICE.new_state(0)
+
+    def told(topic: Topic, event: Model | None, seconds: float) -> list[tuple[int, bool, int, bool]]:
+        key = {RESOURCES: "Node//n1", CONDITIONS: "Node/n1|Ready", ZONE_GRANTS: "Node/n1"}[topic]
+        return members(SERVICE.process(state, [record(topic, key, event, time=at(seconds))], at(seconds)))
+
+    assert told(RESOURCES, declared(1), 0) == [(1, True, 0, False)]
+    assert told(RESOURCES, declared(2, unschedulable=True), 1) == [], "that is not its zone's concern"
+    assert told(CONDITIONS, condition("False", 1), 2) == [(3, False, 3, False)]
+    assert told(CONDITIONS, condition("Unknown", 2), 3) == []
+    assert told(ZONE_GRANTS, granted(3), 51) == [(5, False, 3, True)]
+    assert told(CONDITIONS, condition("False", 3), 52) == []
+    assert told(ZONE_GRANTS, granted(3, 2, yes=False), 53) == [(7, False, 3, False)]
+    assert told(ZONE_GRANTS, granted(3, 3), 54) == [(8, False, 3, True)]
+    assert told(CONDITIONS, condition("True", 4), 55) == [(9, True, 0, False)]
+
+
+def test_a_granted_taint_is_there_since_it_was_granted() -> None:
+    state = SERVICE.new_state(0)
+    batch = [
+        record(RESOURCES, "Node//n1", declared(), time=T0),
+        record(CONDITIONS, "Node/n1|Ready", condition("False", 1), time=T0),
+        record(ZONE_GRANTS, "Node/n1", granted(2), time=at(60)),
+    ]
+    *_, emit = taints_only(SERVICE.process(state, batch, at(61)))
+    assert [(t.effect, t.time_added) for t in tainted(emit).taints] == [("NoSchedule", T0), ("NoExecute", at(50))]
+
+
 def test_a_deleted_target_has_its_taints_tombstoned_once() -> None:
     state = SERVICE.new_state(0)
     gone = record(RESOURCES, "Node//n1", None, id="gone", time=at(3))
     batch = [record(RESOURCES, "Node//n1", declared(unschedulable=True), time=T0), gone, gone]
-    _, emit = SERVICE.process(state, batch, at(3))
+    _, _, emit, member = SERVICE.process(state, batch, at(3))
     assert (emit.topic, emit.key, emit.event, emit.cause.id) == (TAINTS, "Node/n1", None, "gone")
+    assert (member.topic, member.key, member.partition_key, member.event) == (ZONE_MEMBERS, "Node/n1", FLEET, None)
 
 
 def test_a_target_made_again_starts_clean_before_its_old_conditions_are_gone() -> None:
@@ -110,12 +175,17 @@ def test_a_target_made_again_starts_clean_before_its_old_conditions_are_gone() -
         record(CONDITIONS, "Node/n1|Ready", condition("False", 4, uid="u1"), time=T0),
         record(RESOURCES, "Node//n1", declared(1, "u2"), time=at(5)),
     ]
-    first, second = SERVICE.process(state, batch, at(5))
-    assert len(tainted(first).taints) == 2
-    assert (tainted(second).taints, tainted(second).target_uid) == ((), "u2")
-    late = record(CONDITIONS, "Node/n1|Ready", condition("Unknown", 1, uid="u2"), time=at(6))
-    (third,) = SERVICE.process(state, [late], at(6))
-    assert {t.key for t in tainted(third).taints} == {"node.kubernetes.io/unreachable"}
+    emits = SERVICE.process(state, batch, at(5))
+    assert members(emits) == [(1, True, 0, False), (2, False, 2, False), (3, True, 0, False)]
+    _, first, second = taints_only(emits)
+    assert len(tainted(first).taints) == 1
+    assert (tainted(second).taints, tainted(second).target_uid, tainted(second).incident) == ((), "u2", 0)
+    late = [
+        record(CONDITIONS, "Node/n1|Ready", condition("Unknown", 1, uid="u2"), time=at(6)),
+        record(ZONE_GRANTS, "Node/n1", granted(4, uid="u1"), time=at(7)),
+    ]
+    (third,) = taints_only(SERVICE.process(state, late, at(6)))
+    assert {(t.key, t.effect) for t in tainted(third).taints} == {("node.kubernetes.io/unreachable", "NoSchedule")}
 
 
 def test_batches_do_not_matter() -> None:
@@ -130,7 +200,7 @@ def test_batches_do_not_matter() -> None:
     state = SERVICE.new_state(0)
     single = [emit for one in batch for emit in SERVICE.process(state, [one], at(77))]
     assert whole == single
-    assert [tainted(emit).generation for emit in whole] == [1, 2, 3, 4]
+    assert [tainted(emit).generation for emit in taints_only(whole)] == [1, 2, 3, 4, 5]
 
 
 def test_the_reconciler_is_quiet_when_all_is_well_and_repairs_what_is_not() -> None:
@@ -142,9 +212,20 @@ def test_the_reconciler_is_quiet_when_all_is_well_and_repairs_what_is_not() -> N
     SERVICE.process(state, batch, T0)
     assert SERVICE.reconcile(state, at(60)) == []
     SERVICE.apply(state, RESOURCES, "Node//n1", None)
-    (emit,) = SERVICE.reconcile(state, at(60))
+    emit, member = SERVICE.reconcile(state, at(60))
     assert (emit.key, emit.event) == ("Node/n1", None)
+    assert (member.topic, member.event) == (ZONE_MEMBERS, None)
     assert SERVICE.reconcile(state, at(60)) == []
+
+
+def test_a_record_of_an_earlier_version_is_written_anew_with_its_zone() -> None:
+    state = SERVICE.new_state(0)
+    SERVICE.apply(state, RESOURCES, "Node//n1", declared())
+    old = TargetTainted(target=TargetRef(kind=TargetKind.NODE, name="n1"), target_uid="u1", generation=4)
+    SERVICE.apply(state, TAINTS, "Node/n1", old)
+    emits = SERVICE.reconcile(state, at(1))
+    assert [tainted(emit).zone for emit in taints_only(emits)] == ["/"]
+    assert members(emits) == [(5, True, 0, False)]
 
 
 def test_a_late_report_does_not_make_its_taints_old() -> None:
@@ -154,6 +235,20 @@ def test_a_late_report_does_not_make_its_taints_old() -> None:
     flow.advance(3600)
     fleet.report("n1", at=flow.now - timedelta(minutes=30))
     flow.run()
-    (event,) = flow.events(TAINTS)
+    _, event = flow.events(TAINTS)
     assert {t.time_added for t in event.taints} == {flow.now}
     assert event.report_time == flow.now - timedelta(minutes=30)
+
+
+def test_a_node_that_an_earlier_version_left_is_told_of_at_once() -> None:
+    service = taint_manager.service(Settings())
+    state = service.new_state(0)
+    service.apply(state, RESOURCES, "Node//n1", declared())
+    (event,) = [emit.event for emit in service.wake(state, at(50)) if emit.topic is ZONE_MEMBERS]
+    assert isinstance(event, ZoneMembered)
+    assert (event.zone, event.ready, event.tainted) == ("/", True, False)
+    again = service.new_state(0)
+    service.apply(again, RESOURCES, "Node//n1", declared())
+    service.apply(again, TAINTS, "Node/n1", state.taints["Node/n1"])
+    assert service.wake(again, at(60)) == [], "once is enough"
+    assert service.reconcile(again, at(70)) == []

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moorage_schemas.resources.budgets import EvictionBudget, EvictionPause, PodDisruptionBudget
+from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.machines import MachineSet
 from moorage_schemas.resources.meta import Resource
 from moorage_schemas.resources.node import Node
 from moorage_schemas.resources.pod import Pod
+from moorage_schemas.resources.policies import ClusterPropagationPolicy, ClusterTaintPolicy, PropagationPolicy
 from moorage_schemas.resources.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 
 
@@ -72,6 +76,106 @@ KINDS: tuple[ResourceKind, ...] = (
         (),
         namespaced=False,
         model=DedicatedNodes,
+    ),
+    ResourceKind(
+        "",
+        ("v1",),
+        "ConfigMap",
+        "configmaps",
+        "configmap",
+        ("cm",),
+        namespaced=True,
+        model=Resource,
+    ),
+    ResourceKind(
+        "",
+        ("v1",),
+        "Service",
+        "services",
+        "service",
+        ("svc",),
+        namespaced=True,
+        model=Resource,
+    ),
+    ResourceKind(
+        "policy",
+        ("v1",),
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        "poddisruptionbudget",
+        ("pdb",),
+        namespaced=True,
+        model=PodDisruptionBudget,
+    ),
+    ResourceKind(
+        "machine.openshift.io",
+        ("v1beta1",),
+        "MachineSet",
+        "machinesets",
+        "machineset",
+        (),
+        namespaced=True,
+        model=MachineSet,
+    ),
+    ResourceKind(
+        "cluster.karmada.io",
+        ("v1alpha1",),
+        "Cluster",
+        "clusters",
+        "cluster",
+        (),
+        namespaced=False,
+        model=Cluster,
+    ),
+    ResourceKind(
+        "policy.karmada.io",
+        ("v1alpha1",),
+        "ClusterTaintPolicy",
+        "clustertaintpolicies",
+        "clustertaintpolicy",
+        (),
+        namespaced=False,
+        model=ClusterTaintPolicy,
+    ),
+    ResourceKind(
+        "policy.karmada.io",
+        ("v1alpha1",),
+        "PropagationPolicy",
+        "propagationpolicies",
+        "propagationpolicy",
+        ("pp",),
+        namespaced=True,
+        model=PropagationPolicy,
+    ),
+    ResourceKind(
+        "policy.karmada.io",
+        ("v1alpha1",),
+        "ClusterPropagationPolicy",
+        "clusterpropagationpolicies",
+        "clusterpropagationpolicy",
+        ("cpp",),
+        namespaced=False,
+        model=ClusterPropagationPolicy,
+    ),
+    ResourceKind(
+        "moorage.io",
+        ("v1alpha1",),
+        "EvictionBudget",
+        "evictionbudgets",
+        "evictionbudget",
+        ("eb",),
+        namespaced=False,
+        model=EvictionBudget,
+    ),
+    ResourceKind(
+        "moorage.io",
+        ("v1alpha1",),
+        "EvictionPause",
+        "evictionpauses",
+        "evictionpause",
+        (),
+        namespaced=False,
+        model=EvictionPause,
     ),
 )
 

@@ -34,10 +34,19 @@ COMMANDS: dict[str, Entry] = {
     "get": Entry(f"{_COMMANDS}.get", "get", "List objects, or show one.", _OBJECTS),
     "describe": Entry(f"{_COMMANDS}.describe", "describe", "Tell all about an object, with reasons.", _OBJECTS),
     "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
-    "taint": Entry(f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes.", _TARGETS),
-    "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes as unschedulable.", _TARGETS),
-    "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes as schedulable.", _TARGETS),
-    "report": Entry(f"{_COMMANDS}.report", "report", "Report conditions of a target, as a probe does.", _TARGETS),
+    "edit": Entry(f"{_COMMANDS}.edit", "edit", "Change an object in your editor.", _OBJECTS),
+    "scale": Entry(f"{_COMMANDS}.scale", "scale", "Set how many replicas an object has.", _OBJECTS),
+    "taint": Entry(f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes or clusters.", _TARGETS),
+    "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
+    "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
+    "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions; deadlines run on.", _TARGETS),
+    "resume": Entry(f"{_COMMANDS}.pause", "resume", "Let evictions go on that were paused.", _TARGETS),
+    "report": Entry(
+        f"{_COMMANDS}.report",
+        "report",
+        "Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.",
+        _TARGETS,
+    ),
     "watch": Entry(f"{_COMMANDS}.watch", "watch", "Show events from the topics as they come.", _LOOK),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Answer questions to the core: JSON lines in and out.", _LOOK),
     "demo": Entry(f"{_COMMANDS}.demo", "demo", "Show the main job on an embedded Kafka; ends by itself.", _LOOK),
@@ -54,6 +63,9 @@ COMMANDS: dict[str, Entry] = {
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and of what it runs on.", _RUN),
 }
 
+WITH_SETTINGS = frozenset({"up", "run"})
+"""Commands that take the settings of the services as flags."""
+
 
 def load(name: str) -> Any:
     """The click command of a name in `COMMANDS`, with everything that it imports."""
@@ -61,9 +73,15 @@ def load(name: str) -> Any:
     found = getattr(importlib.import_module(entry.module), entry.attribute)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
-    single = typer.Typer(add_completion=False)
+    # Plain help where there are settings: a table would cut their long names off.
+    single = typer.Typer(add_completion=False, rich_markup_mode=None if name in WITH_SETTINGS else "rich")
     # `taint` takes `key-` and the like; arguments that look like options are still refused.
-    single.command(name)(found)
+    if name in WITH_SETTINGS:
+        from moorage.cli.flags import SwitchCommand, with_settings  # noqa: PLC0415 - only who has them pays for them
+
+        single.command(name, cls=SwitchCommand)(with_settings(found))
+    else:
+        single.command(name)(found)
     return typer.main.get_command(single)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
 
+from moorage.cli import output
 from moorage.cli.errors import CliError, ServerError, UnreachableError
 from moorage.cli.kinds import Kind
 
 JsonObject = dict[str, Any]
+
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 MERGE_PATCH = "application/merge-patch+json"
 EVENT = "application/cloudevents+json"
@@ -29,6 +34,8 @@ class Client:
 
     def __init__(self, server: str, transport: httpx.BaseTransport | None = None) -> None:
         self.server = server
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
         try:
             self._http = httpx.Client(
                 base_url=server,
@@ -46,9 +53,9 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, kind: Kind, namespace: str, name: str) -> JsonObject:
+    def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> JsonObject:
         """One object; `namespace` is ignored for cluster-scoped kinds."""
-        return self._call("GET", object_path(kind, namespace, name))
+        return self._call("GET", object_path(kind, namespace, name, subresource))
 
     def list(self, kind: Kind, namespace: str | None, selector: str = "") -> JsonObject:
         """The list object of a kind; `namespace` None means all namespaces."""
@@ -58,9 +65,12 @@ class Client:
         """Create an object; what the server made of it."""
         return self._call("POST", list_path(kind, namespace), json_body=document)
 
-    def patch(self, kind: Kind, namespace: str, name: str, change: Mapping[str, Any]) -> JsonObject:
+    def patch(
+        self, kind: Kind, namespace: str, name: str, change: Mapping[str, Any], *, subresource: str = ""
+    ) -> JsonObject:
         """Change an object by JSON merge patch (RFC 7386)."""
-        return self._call("PATCH", object_path(kind, namespace, name), json_body=change, content_type=MERGE_PATCH)
+        path = object_path(kind, namespace, name, subresource)
+        return self._call("PATCH", path, json_body=change, content_type=MERGE_PATCH)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> JsonObject:
         """Delete an object."""
@@ -95,6 +105,14 @@ class Client:
         except httpx.TransportError as error:
             raise UnreachableError(self.server, _why(error)) from None
 
+    def _tell(self, texts: Sequence[str]) -> None:
+        """Write warnings as kubectl does, each text once."""
+        with self._lock:
+            fresh = [text for text in texts if text not in self._told]
+            self._told.update(fresh)
+        for text in fresh:
+            output.warn(f"Warning: {text}")
+
     def _call(
         self,
         method: str,
@@ -110,6 +128,7 @@ class Client:
             answer = self._http.request(method, path, params=params, content=content, headers=headers)
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise UnreachableError(self.server, _why(error)) from None
+        self._tell(warnings(answer))
         if answer.is_error:
             raise _failure(answer)
         if not answer.content:
@@ -131,9 +150,21 @@ def list_path(kind: Kind, namespace: str | None) -> str:
     return f"{base}/{kind.plural}"
 
 
-def object_path(kind: Kind, namespace: str, name: str) -> str:
-    """The path of one object."""
-    return f"{list_path(kind, namespace)}/{quote(name, safe='')}"
+def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of one object, or of a part of it such as `scale`."""
+    path = f"{list_path(kind, namespace)}/{quote(name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def warnings(answer: httpx.Response) -> list[str]:
+    """The texts of an answer's `Warning` headers (RFC 7234: code 299, agent, text in quotes)."""
+    found = []
+    for header in answer.headers.get_list("warning"):
+        for quoted in _WARNING.findall(header):
+            text = re.sub(r"\\(.)", r"\1", quoted)
+            if text not in found:
+                found.append(text)
+    return found
 
 
 def _failure(answer: httpx.Response) -> CliError:

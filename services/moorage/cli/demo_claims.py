@@ -143,7 +143,8 @@ class Chain:
     def _tainted(self, seen: Seen, event: TargetTainted, when: datetime, bindings: dict[str, WorkloadBound]) -> bool:
         effects = {taint.effect for taint in event.taints if taint.key == self.key}
         if event.target.name != self.node or "NoExecute" not in effects:
-            return False
+            # While the taint that evicts waits for the zone's token, what waits is said.
+            return event.target.name == self.node and any(one.key == self.key for one in event.held)
         if self.taint is None:
             self.taint = when
             self.correlation = self.correlation or (seen.meta.correlation if seen.meta else "")

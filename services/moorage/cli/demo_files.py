@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from moorage.cli.errors import CliError
+from moorage.cli.manifests import Manifest
 
 _HERE = Path(__file__).resolve().parent
 _PLACES = (_HERE.parents[2] / "examples", _HERE / "_examples", Path.cwd() / "examples")
@@ -26,3 +28,17 @@ def examples(named: Path | None = None) -> Path:
         f"the examples are not at {named or _PLACES[0]}: they come with a checkout of Moorage.\n"
         "Name their folder with --examples."
     )
+
+
+def expected_pods(good: Iterable[Manifest], nodes: int) -> int:
+    """How many pods the fleet's manifests ask for."""
+    total = 0
+    for item in good:
+        kind = item.kind.kind if item.kind else ""
+        if kind == "Pod":
+            total += 1
+        elif kind == "DaemonSet":
+            total += nodes
+        elif kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
+            total += int((item.document.get("spec") or {}).get("replicas", 1))
+    return total

@@ -6,17 +6,20 @@ from datetime import datetime
 
 from rich.text import Text
 
+from moorage.cli.own_tables import rate_text
 from moorage.cli.reading import Seen
 from moorage.cli.tables import taint_text
 from moorage_schemas.base import Model
-from moorage_schemas.condition import ConditionChanged, ConditionReported
+from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
+from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
-from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 STYLES = {
     "condition-reports": "cyan",
@@ -27,6 +30,14 @@ STYLES = {
     "evictions": "red",
     "placements": "green",
     "bindings": "green",
+    "workload-conditions": "cyan",
+    "zones": "bright_yellow",
+    "zone-grants": "bright_yellow",
+    "zone-members": "bright_yellow",
+    "eviction-asks": "bright_red",
+    "eviction-answers": "bright_red",
+    "eviction-slots": "bright_red",
+    "budgets": "bright_red",
     "dead-letters": "magenta",
 }
 """A colour for each topic."""
@@ -65,14 +76,15 @@ def words(key: str, event: Model | None) -> str:  # noqa: C901, PLR0911, PLR0912
         case None:
             return f"{key} deleted"
         case ConditionReported():
-            return f"{target(event.target)} {event.type}={event.status.value}{_why(event.reason, event.source)}"
+            about = f"{workload(event.workload)} on " if event.workload else ""
+            return f"{about}{target(event.target)} {event.type}={event.status.value}{_why(event.reason, event.source)}"
+        case WorkloadConditionChanged():  # before ConditionChanged, of which it is one
+            about = f"{workload(event.workload)} on {target(event.target)}"
+            return f"{about} {event.type}={event.status.value}{_why(event.reason, event.source)}"
         case ConditionChanged():
             return f"{target(event.target)} {event.type}={event.status.value}{_why(event.reason, event.source)}"
         case TargetTainted():
-            marks = ", ".join(
-                f"{taint_text(taint.model_dump(mode='json'))} ({'+'.join(taint.origins)})" for taint in event.taints
-            )
-            return f"{target(event.target)} has {marks or 'no taints'}"
+            return _taints(event)
         case SetTimer() if event.deadline is None:
             return f"{event.id} cancelled"
         case SetTimer():
@@ -81,15 +93,32 @@ def words(key: str, event: Model | None) -> str:  # noqa: C901, PLR0911, PLR0912
             late = (event.fired_time - event.deadline).total_seconds()
             return f"{event.id} fired, {late * 1000:.0f} ms after its time"
         case EvictionDecided():
-            due = f" at {clock(event.deadline)}" if event.deadline and event.state.value == "Scheduled" else ""
-            return (
-                f"{workload(event.workload)} off {target(event.target)}: {event.state.value}{due}{_why(event.reason)}"
-            )
+            return _eviction(event)
         case WorkloadPlaced():
-            here = f" on {target(event.target)}" if event.target else ""
-            return f"{workload(event.workload)} {event.state.value}{here}{_why(event.reason, event.message)}"
+            return _placed(event)
         case WorkloadBound():
-            return f"{workload(event.workload)} bound to {target(event.target)}"
+            part = f", {event.replicas} replicas" if event.replicas else ""
+            return f"{workload(event.workload)} bound to {target(event.target)}{part}"
+        case ZoneMembered():
+            state = "ready" if event.ready else f"not ready since {clock(event.since)}"
+            return f"{target(event.target)} in zone {event.zone} is {state}"
+        case ZoneChanged():
+            return _zone(event)
+        case NoExecuteGranted():
+            said = "may get its NoExecute taint" if event.granted else "withdrawn: may have no NoExecute taint"
+            return f"{target(event.target)} in zone {event.zone} {said}{_why(event.reason)}"
+        case EvictionAsked():
+            what = "is under way" if event.requested else f"asks, due at {clock(event.due_time)}"
+            return f"{workload(event.workload)} off {target(event.target)} {what}"
+        case EvictionAnswered():
+            said = "granted" if event.granted else f"held by {', '.join(event.held_by)}"
+            return f"{workload(event.workload)} off {target(event.target)} {said}{_why(event.message)}"
+        case EvictionSlot():
+            said = "counts" if event.granted else f"held by {', '.join(event.held_by)}"
+            return f"{workload(event.workload)} off {target(event.target)} {said}"
+        case BudgetCounted():
+            counts = f"{event.in_progress} under way, {event.in_window} in the window, {event.held} held"
+            return f"{event.budget} allows {event.allowed}: {counts}"
         case ResourceDeclared():
             return f"{event.key} declared, version {event.version}"
         case DeadLettered():
@@ -99,6 +128,43 @@ def words(key: str, event: Model | None) -> str:  # noqa: C901, PLR0911, PLR0912
             return f"{event.actor} {event.verb} {event.resource} {event.outcome}".rstrip()
         case _:
             return key
+
+
+def _taints(event: TargetTainted) -> str:
+    marks = ", ".join(
+        f"{taint_text(taint.model_dump(mode='json'))} ({'+'.join(taint.origins)})" for taint in event.taints
+    )
+    held = ", ".join(f"{one.key}:{one.effect}{_why(one.reason)}" for one in event.held)
+    return f"{target(event.target)} has {marks or 'no taints'}" + (f"; waits for {held}" if held else "")
+
+
+def _eviction(event: EvictionDecided) -> str:
+    state = event.state.value
+    if event.state is EvictionState.SCHEDULED and event.deadline:
+        state += f" at {clock(event.deadline)}"
+    elif event.state is EvictionState.HELD and event.held_by:
+        state += f" by {', '.join(event.held_by)}"
+    if event.purge_mode:
+        state += f", {event.purge_mode}"
+    why = event.message if event.state is EvictionState.HELD and event.message else event.reason
+    return f"{workload(event.workload)} off {target(event.target)}: {state}{_why(why)}"
+
+
+def _placed(event: WorkloadPlaced) -> str:
+    here = f" on {target(event.target)}" if event.target else ""
+    if event.targets:
+        parts = [f"{target(one.target)}{f' ({one.replicas})' if one.replicas else ''}" for one in event.targets]
+        here = f" on {', '.join(parts)}"
+    leaving = [f"{target(one.target)} until {clock(one.until)}" for one in event.leaving]
+    away = f", leaving {', '.join(leaving)}" if leaving else ""
+    return f"{workload(event.workload)} {event.state.value}{here}{away}{_why(event.reason, event.message)}"
+
+
+def _zone(event: ZoneChanged) -> str:
+    state = f"{event.state.value}, stopped: every zone is disrupted" if event.stopped else event.state.value
+    counts = f"{event.not_ready} of {event.nodes} not ready"
+    waiting = f", {event.waiting} waiting" if event.waiting else ""
+    return f"zone {event.zone} {state}: {counts}{waiting}, {rate_text(event.rate)}"
 
 
 def _why(*parts: str) -> str:

@@ -35,13 +35,17 @@ class Kind:
         return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
 
 
+_SHORT = {"ClusterTaintPolicy": ("ctp",), "EvictionPause": ("ep",), "MachineSet": ("ms",)}
+"""Words of this command line, beside those of the contract's table."""
+
+
 def _of(row: ResourceKind) -> Kind:
     return Kind(
         api_version=row.api_versions[0],
         kind=row.kind,
         plural=row.plural,
         singular=row.kind.lower(),
-        short_names=(*row.short_names, row.singular),
+        short_names=(*row.short_names, row.singular, *_SHORT.get(row.kind, ())),
         namespaced=row.namespaced,
     )
 
@@ -60,13 +64,24 @@ OWN_KINDS: tuple[Kind, ...] = (
     _own("Condition", "conditions", "cond", namespaced=False),
     _own("Taint", "taints", namespaced=False),
     _own("Timer", "timers", namespaced=False),
+    _own("Zone", "zones", namespaced=False),
+    _own("Budget", "budgets", namespaced=False),
+    Kind(
+        "work.karmada.io/v1alpha2",
+        "ResourceBinding",
+        "resourcebindings",
+        "resourcebinding",
+        ("rb",),
+        namespaced=True,
+        read_only=True,
+    ),
 )
 """What the services have decided, served by the gateway to read."""
 
 ALL_KINDS: tuple[Kind, ...] = (*(_of(row) for row in KINDS), *OWN_KINDS)
 
 WORKLOADS: tuple[Kind, ...] = tuple(
-    kind for kind in ALL_KINDS if kind.namespaced and not kind.read_only and kind.kind != "Namespace"
+    kind for kind in ALL_KINDS if not kind.read_only and (kind.kind == "Pod" or kind.group in {"apps", "batch"})
 )
 """What `all` means, as kubectl's category of that name: pods and what makes them."""
 

@@ -17,13 +17,13 @@ from moorage.cli.kinds import Kind
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen once
+class Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen once
     """YAML as Kubernetes reads it: a time stays the text it was written as."""
 
 
-_Loader.yaml_implicit_resolvers = {
+Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in _Loader.yaml_implicit_resolvers.items()
+    for first, found in Loader.yaml_implicit_resolvers.items()
 }
 
 
@@ -123,7 +123,7 @@ def _read_file(file: Path) -> str:
 def _documents(name: str, text: str, bad: list[Refused]) -> Iterator[tuple[int, Any]]:
     """The documents of a text that are not empty; one that is no YAML ends the file."""
     index = 0
-    documents = yaml.load_all(text, _Loader)
+    documents = yaml.load_all(text, Loader)
     while True:
         index += 1
         try:
@@ -131,7 +131,7 @@ def _documents(name: str, text: str, bad: list[Refused]) -> Iterator[tuple[int, 
         except StopIteration:
             return
         except (yaml.YAMLError, ValueError) as error:
-            bad.append(Refused(f"{name}, document {index}", f"error parsing YAML: {_problem(error)}"))
+            bad.append(Refused(f"{name}, document {index}", f"error parsing YAML: {problem(error)}"))
             return
         if found is None:
             continue
@@ -170,12 +170,12 @@ def _metadata(found: dict[str, Any]) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _problem(error: Exception) -> str:
+def problem(error: Exception) -> str:
     """What is wrong with a YAML text, after where: the line and the column count from 1."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    problem = getattr(error, "problem", None) or getattr(error, "context", None)
-    if mark is not None and problem:
-        return f"line {mark.line + 1}, column {mark.column + 1}: {_one_line(problem)}"
+    said = getattr(error, "problem", None) or getattr(error, "context", None)
+    if mark is not None and said:
+        return f"line {mark.line + 1}, column {mark.column + 1}: {_one_line(said)}"
     return _one_line(error)
 
 

@@ -1,4 +1,4 @@
-"""Tables of what the services have decided: placements, bindings, evictions, conditions, taints, timers."""
+"""Tables of what the services have decided: placements, bindings, evictions, taints, zones and the like."""
 
 from __future__ import annotations
 
@@ -47,11 +47,67 @@ def _taints(found: Mapping[str, Any]) -> str:
 
 
 def _deadline(found: Mapping[str, Any]) -> str:
-    waits = at(found, "status", "state") in {None, "Scheduled"}
+    waits = at(found, "status", "state") in {None, "Scheduled", "Held"}
     return until(at(found, "status", "deadline")) if waits else _NONE
 
 
+def _held_by(found: Mapping[str, Any]) -> str:
+    held = at(found, "status", "state") == "Held"
+    return (",".join(at(found, "status", "heldBy") or []) or _NONE) if held else _NONE
+
+
+def _placed_on(found: Mapping[str, Any]) -> str:
+    """The target, or the targets of what can be on several."""
+    several = at(found, "status", "targets") or []
+    names = ",".join(f"{one['target']['kind'].lower()}/{one['target']['name']}" for one in several)
+    return names or _target("status", "target")(found)
+
+
+def zone_state(found: Mapping[str, Any]) -> str:
+    """A zone's state, and whether it is stopped because every zone is fully disrupted."""
+    state = str(at(found, "status", "state") or "Normal")
+    return f"{state},Stopped" if at(found, "status", "stopped") else state
+
+
+def rate_text(rate: Any) -> str:
+    """A rate as people read it: `1 every 10s`, `no limit`, `0`."""
+    if rate is None:
+        return _NONE
+    if rate == "inf" or float(rate) == float("inf"):
+        return "no limit"
+    if float(rate) <= 0:
+        return "0"
+    return f"{float(rate):g}/s" if float(rate) >= 1 else f"1 every {1 / float(rate):g}s"
+
+
+def _next(found: Mapping[str, Any]) -> str:
+    queue = at(found, "status", "queue") or []
+    return str(queue[0].get("target")) if queue else _NONE
+
+
+def scheduled(found: Mapping[str, Any]) -> str:
+    """The status of a ResourceBinding's condition `Scheduled`."""
+    conditions = at(found, "status", "conditions") or []
+    return next((str(one.get("status")) for one in conditions if one.get("type") == "Scheduled"), "Unknown")
+
+
+def _clusters(found: Mapping[str, Any]) -> str:
+    return ",".join(cluster_text(one) for one in at(found, "spec", "clusters") or []) or _NONE
+
+
+def cluster_text(one: Mapping[str, Any]) -> str:
+    """A cluster with its part of the replicas: `member1:2`."""
+    return f"{one.get('name')}:{one['replicas']}" if one.get("replicas") else str(one.get("name"))
+
+
+def _leaving(found: Mapping[str, Any]) -> str:
+    tasks = at(found, "spec", "gracefulEvictionTasks") or []
+    return ",".join(str(one.get("fromCluster")) for one in tasks) or _NONE
+
+
 def _origins(found: Mapping[str, Any]) -> str:
+    if at(found, "status", "held"):
+        return "held"
     return ",".join(at(found, "status", "origins") or []) or _NONE
 
 
@@ -60,7 +116,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
     "Placement": (
         (
             ("STATE", text(_STATUS, "state")),
-            ("TARGET", _target(_STATUS, "target")),
+            ("TARGET", _placed_on),
             ("REASON", text(_STATUS, "reason")),
             ("AGE", _since(_STATUS, "decidedTime")),
         ),
@@ -84,6 +140,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("TARGET", _target(_STATUS, "target")),
             ("STATE", text(_STATUS, "state")),
             ("DUE", _deadline),
+            ("HELD-BY", _held_by),
             ("AGE", _since(_STATUS, "decidedTime")),
         ),
         (("TAINTS", _taints), ("REASON", text(_STATUS, "reason")), ("MESSAGE", text(_STATUS, "message"))),
@@ -104,7 +161,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("TARGET", _target(_STATUS, "target")),
             ("TAINT", lambda found: taint_text(at(found, "status") or {})),
             ("ORIGIN", _origins),
-            ("AGE", _since(_STATUS, "timeAdded")),
+            ("AGE", lambda found: age(at(found, "status", "timeAdded") or at(found, "status", "since"))),
         ),
         (("REASON", text(_STATUS, "reason")),),
     ),
@@ -115,6 +172,39 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("DUE", lambda found: until(at(found, "status", "deadline"))),
         ),
         (("DEADLINE", text(_STATUS, "deadline")), ("SUBJECT", text(_STATUS, "subject"))),
+    ),
+    "Zone": (
+        (
+            ("ZONE", text(_STATUS, "zone")),
+            ("STATE", zone_state),
+            ("NODES", text(_STATUS, "nodes", default="0")),
+            ("NOT-READY", text(_STATUS, "notReady", default="0")),
+            ("RATE", lambda found: rate_text(at(found, "status", "rate"))),
+            ("WAITING", text(_STATUS, "waiting", default="0")),
+            ("NEXT", _next),
+        ),
+        (
+            ("TOKENS", text(_STATUS, "tokens")),
+            ("GRANTED", lambda found: str(len(at(found, "status", "granted") or []))),
+        ),
+    ),
+    "Budget": (
+        (
+            ("ALLOWED", text(_STATUS, "allowed", default="0")),
+            ("UNDER-WAY", text(_STATUS, "inProgress", default="0")),
+            ("IN-WINDOW", text(_STATUS, "inWindow", default="0")),
+            ("HELD", text(_STATUS, "held", default="0")),
+            ("COUNTED", _since(_STATUS, "countedTime")),
+        ),
+        (
+            ("EXPECTED", text(_STATUS, "expected", default="0")),
+            ("HEALTHY", text(_STATUS, "healthy", default="0")),
+            ("TOKENS", text(_STATUS, "tokens")),
+        ),
+    ),
+    "ResourceBinding": (
+        (("SCHEDULED", scheduled), ("CLUSTERS", _clusters), ("LEAVING", _leaving)),
+        (("REPLICAS", text("spec", "replicas")), ("SINCE", _since(_STATUS, "lastScheduledTime"))),
     ),
 }
 

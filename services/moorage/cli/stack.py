@@ -12,7 +12,7 @@ from typing import Self
 
 from aiokafka.errors import KafkaError
 
-from moorage.cli import reading, services
+from moorage.cli import flags, reading, services
 from moorage.cli.errors import CliError
 from moorage.cli.supervisor import ChildSpec, Supervisor
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
@@ -177,6 +177,7 @@ class Stack:
             "MOORAGE_HTTP_PORT": str(port),
             "MOORAGE_STATE_DIR": str(self._folder),
             "MOORAGE_LOG_FORMAT": "json" if settings.log_format == "auto" else settings.log_format,
+            **flags.environment(settings),
         }
         if gateway_port:
             environment["MOORAGE_GATEWAY_PORT"] = str(gateway_port)

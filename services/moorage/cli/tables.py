@@ -122,6 +122,61 @@ def _labels(found: Object) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or _NONE
 
 
+def _ready(found: Object) -> str:
+    """The status of `Ready`, as `kubectl get clusters` shows it of Karmada."""
+    return condition_status(found, "Ready") or "Unknown"
+
+
+def _zones(found: Object) -> str:
+    return ",".join(at(found, "spec", "zones") or []) or str(at(found, "spec", "zone") or _NONE)
+
+
+def clusters_text(affinity: Any) -> str:
+    """Which clusters a ClusterAffinity selects, in a word."""
+    if not isinstance(affinity, Mapping) or not any(affinity.values()):
+        return "<all>"
+    parts = [",".join(affinity.get("clusterNames") or [])]
+    parts += [f"!{name}" for name in affinity.get("exclude") or []]
+    parts += [
+        word for field, word in (("labelSelector", "<labels>"), ("fieldSelector", "<fields>")) if affinity.get(field)
+    ]
+    return ",".join(filter(None, parts))
+
+
+def _selected(found: Object) -> str:
+    """The resources that a policy is for: `Deployment/web,ConfigMap/*`."""
+    chosen = at(found, "spec", "resourceSelectors") or []
+    return ",".join(f"{one.get('kind')}/{one.get('name') or '*'}" for one in chosen) or _NONE
+
+
+def _policy_clusters(found: Object) -> str:
+    placement = at(found, "spec", "placement") or {}
+    groups = placement.get("clusterAffinities")
+    if groups:
+        return ";".join(clusters_text({k: v for k, v in one.items() if k != "affinityName"}) for one in groups)
+    return clusters_text(placement.get("clusterAffinity"))
+
+
+def scope_text(scope: Any) -> str:
+    """The scope of a budget or a pause: `zones=eu/eu-1;namespaces=shop`; `<all>` for the fleet."""
+    parts = []
+    for field, value in (scope or {}).items() if isinstance(scope, Mapping) else ():
+        if isinstance(value, list) and value:
+            parts.append(f"{field}={','.join(map(str, value))}")
+        elif isinstance(value, Mapping):
+            parts.append("<labels>")
+    return ";".join(parts) or "<all>"
+
+
+def _scope(found: Object) -> str:
+    return scope_text(at(found, "spec", "scope"))
+
+
+def _window(found: Object) -> str:
+    count = at(found, "spec", "maxInWindow")
+    return _NONE if count is None else f"{count} in {at(found, 'spec', 'windowSeconds') or 3600}s"
+
+
 NAME = ("NAME", text("metadata", "name"))
 _AGE = ("AGE", _age)
 
@@ -146,6 +201,87 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
         ),
         (),
     ),
+    "Cluster": (
+        (
+            ("MODE", text("spec", "syncMode", default="Push")),
+            ("READY", _ready),
+            ("TAINTS", taints(2)),
+            _AGE,
+        ),
+        (
+            ("PROVIDER", text("spec", "provider")),
+            ("REGION", text("spec", "region")),
+            ("ZONE", _zones),
+            ("ALL-TAINTS", taints(None)),
+            ("LABELS", _labels),
+        ),
+    ),
+    "ClusterTaintPolicy": (
+        (
+            ("CLUSTERS", lambda found: clusters_text(at(found, "spec", "targetClusters"))),
+            ("TAINTS", taints(None)),
+            _AGE,
+        ),
+        (),
+    ),
+    **dict.fromkeys(
+        ("PropagationPolicy", "ClusterPropagationPolicy"),
+        (
+            (
+                ("RESOURCES", _selected),
+                ("CLUSTERS", _policy_clusters),
+                ("PRIORITY", text("spec", "priority", default="0")),
+                _AGE,
+            ),
+            (),
+        ),
+    ),
+    "PodDisruptionBudget": (
+        (
+            ("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),
+            ("MAX UNAVAILABLE", text("spec", "maxUnavailable", default="N/A")),
+            ("ALLOWED DISRUPTIONS", text("status", "disruptionsAllowed", default="0")),
+            _AGE,
+        ),
+        (
+            ("EXPECTED", text("status", "expectedPods", default="0")),
+            ("HEALTHY", text("status", "currentHealthy", default="0")),
+            ("HELD", text("status", "held", default="0")),
+        ),
+    ),
+    "EvictionBudget": (
+        (
+            ("PER", text("spec", "per", default="Fleet")),
+            ("AT-A-TIME", text("spec", "maxConcurrent")),
+            ("IN-WINDOW", _window),
+            ("ALLOWED", text("status", "allowed", default="<unknown>")),
+            ("UNDER-WAY", text("status", "inProgress", default="0")),
+            ("HELD", text("status", "held", default="0")),
+            _AGE,
+        ),
+        (("SCOPE", _scope), ("PATIENCE", text("spec", "patienceSeconds"))),
+    ),
+    "EvictionPause": (
+        (
+            ("SCOPE", _scope),
+            ("HELD", text("status", "held", default="0")),
+            ("REASON", text("spec", "reason")),
+            _AGE,
+        ),
+        (),
+    ),
+    "MachineSet": (
+        (
+            ("DESIRED", text("spec", "replicas", default="1")),
+            ("CURRENT", text("status", "replicas", default="0")),
+            ("READY", text("status", "readyReplicas", default="0")),
+            ("AVAILABLE", text("status", "availableReplicas", default="0")),
+            _AGE,
+        ),
+        (("TAINTS", lambda found: taints(None)(at(found, "spec", "template") or {})),),
+    ),
+    "ConfigMap": ((("DATA", lambda found: str(len(found.get("data") or {}))), _AGE), ()),
+    "Service": ((("TYPE", text("spec", "type", default="ClusterIP")), _AGE), ()),
     **dict.fromkeys(
         ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"),
         ((("READY", replicas), _AGE), (("IMAGES", _images), ("LABELS", _labels))),

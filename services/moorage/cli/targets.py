@@ -1,4 +1,4 @@
-"""Which nodes a command is about, and changing one of them when others change it too."""
+"""Which nodes or clusters a command is about, and changing one of them when others change it too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.kinds import Kind
 
 NODE = kinds.find("nodes")
+CLUSTER = kinds.find("clusters")
 
 _TRIES = 12
+
+
+def called(kind: Kind, name: str) -> str:
+    """`node/n1`, `cluster/m1`: a target as kubectl's and karmadactl's messages name it."""
+    return f"{kind.singular}/{name}"
 
 
 def target_kind(word: str) -> Kind:
@@ -24,28 +30,30 @@ def target_kind(word: str) -> Kind:
         kind = kinds.find(word)
     except CliError:
         kind = None
-    if kind != NODE:
-        raise CliError(f"invalid resource type {word}, only node types are supported")
-    return NODE
+    if kind not in (NODE, CLUSTER):
+        raise CliError(f"invalid resource type {word}, only node and cluster types are supported")
+    return kind
 
 
 def split_names(words: Sequence[str]) -> tuple[Kind, list[str]]:
-    """The kind and the names of `nodes n1 n2` or `node/n1 node/n2`.
+    """The kind and the names of `nodes n1 n2` or `cluster/m1 cluster/m2`.
 
     Raises:
-        UsageError: nothing is named.
+        UsageError: nothing is named, or both kinds are.
     """
     if not words:
         raise UsageError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
     if any("/" in word for word in words):
-        names = []
+        found: list[tuple[Kind, str]] = []
         for word in words:
             kind, slash, name = word.partition("/")
-            target_kind(kind)
+            target = target_kind(kind)
             if not slash or not name:
                 raise UsageError(f"there is no need to specify a resource type as a separate argument: {word!r}")
-            names.append(name)
-        return NODE, names
+            found.append((target, name))
+        if len({kind.kind for kind, _ in found}) > 1:
+            raise UsageError("nodes and clusters cannot be named in one command: their effects are not the same")
+        return found[0][0], [name for _, name in found]
     return target_kind(words[0]), list(words[1:])
 
 
@@ -93,4 +101,4 @@ def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject],
                 raise
         else:
             return word
-    raise CliError(f"{kind.called(name)} keeps changing; nothing was done")
+    raise CliError(f"{called(kind, name)} keeps changing; nothing was done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -14,20 +15,26 @@ from moorage.cli.errors import CliError, UsageError
 from moorage.runtime.settings import Settings
 
 
-def load_settings(**overrides: Any) -> Settings:
+def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
     """The settings from the environment.
 
+    Args:
+        flags: what the command line says, by the settings' names; it goes before the environment.
+        overrides: what the command itself sets.
+
     Raises:
-        UsageError: a variable has a wrong value; names it, the value and the rule.
+        UsageError: a variable or a flag has a wrong value; names it, the value and the rule.
     """
+    given = flags or {}
     try:
-        return Settings(**overrides)
+        return Settings(**{**given, **overrides})
     except ValidationError as error:
-        lines = [
-            f"MOORAGE_{'_'.join(str(part) for part in problem['loc']).upper()}: "
-            f"invalid value {problem['input']!r}: {problem['msg']}"
-            for problem in error.errors()
-        ]
+        lines = []
+        for problem in error.errors():
+            field = "_".join(str(part) for part in problem["loc"][:1])
+            where = f"--{field.replace('_', '-')}" if field in given else f"MOORAGE_{field.upper()}"
+            rule = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+            lines.append(f"{where}: invalid value {problem['input']!r}: {rule}")
         raise UsageError("; ".join(lines)) from None
 
 

@@ -1,6 +1,8 @@
-"""What a pod gets when it is admitted (DOMAIN §3): default tolerations, and dedicated nodes' rules.
+"""What objects get when they are admitted (DOMAIN §3 and §4): defaults, and what rules say of them.
 
-Everything here is a pure function on the pod as a plain object; what comes in is never changed.
+Pods get default tolerations and what rules for dedicated nodes ask for, new nodes the taints of their role, Karmada's
+policies the defaults of upstream's webhooks and schema. Everything here is a pure function on plain objects; what
+comes in is never changed.
 """
 
 from __future__ import annotations
@@ -9,7 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.dialects.kubernetes import (
+    CONTROL_PLANE,
+    CONTROL_PLANE_OLD,
+    CONTROL_PLANE_TAINTS,
     DISK_PRESSURE,
+    EXTERNAL_CLOUD,
     MEMORY_PRESSURE,
     NETWORK_UNAVAILABLE,
     NOT_READY,
@@ -20,7 +26,7 @@ from moorage.core.dialects.kubernetes import (
 from moorage.core.quantities import CPU, MEMORY, is_extended, whole_amounts
 from moorage.core.selectors import matches_labels
 from moorage_schemas.resources.dedicated import DedicatedNodes
-from moorage_schemas.taint import TaintEffect, TolerationOperator
+from moorage_schemas.taint import Taint, TaintEffect, TolerationOperator
 
 DEFAULT_TOLERATION_SECONDS: Final = 300
 """How long a pod that says nothing of it stays on a node that is not ready or unreachable."""
@@ -34,7 +40,83 @@ _NO_EXECUTE: Final = TaintEffect.NO_EXECUTE.value
 _EXISTS: Final = TolerationOperator.EXISTS.value
 _EQUAL: Final = TolerationOperator.EQUAL.value
 
+SYSTEM_ACTOR: Final = "system:admission"
+"""Who wishes for what admission adds."""
+
 _Object = dict[str, Any]
+
+
+def role_taints(labels: Mapping[str, Any] | None, present: Iterable[Taint]) -> list[Taint]:
+    """The taints that a new node gets for being of the control plane, but for those that it names itself.
+
+    A node is of the control plane when it carries one of the two role labels, whatever their values are. Only creation
+    asks: whoever takes such a taint off later has it off.
+    """
+    if not {CONTROL_PLANE, CONTROL_PLANE_OLD} & set(labels or ()):
+        return []
+    there = {taint.identity for taint in present}
+    return [taint for taint in CONTROL_PLANE_TAINTS if taint.identity not in there]
+
+
+def declare_external_cloud(node: _Object) -> _Object:
+    """A new node declared with an external cloud provider, unless it is initialised or says something of it itself."""
+    name, external = EXTERNAL_CLOUD
+    metadata = node.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if (node.get("spec") or {}).get("providerID") or name in annotations:
+        return node
+    return {**node, "metadata": {**metadata, "annotations": {**annotations, name: external}}}
+
+
+def admit_cluster(cluster: _Object) -> _Object:
+    """A cluster with its sync mode: Push when it does not say, for Moorage reaches no cluster itself."""
+    spec = cluster.get("spec") or {}
+    return {**cluster, "spec": {**spec, "syncMode": spec.get("syncMode") or "Push"}}
+
+
+def admit_propagation(policy: _Object) -> _Object:
+    """A propagation policy with the defaults that upstream's API and webhooks fill in.
+
+    Selectors of a namespaced policy are for its namespace; a spread constraint without field and label spreads by
+    cluster, over at least one group; replicas that are divided are divided by weight; a failing cluster is left
+    gracefully.
+    """
+    spec: _Object = dict(policy.get("spec") or {})
+    for field, value in (("priority", 0), ("preemption", "Never"), ("conflictResolution", "Abort")):
+        if spec.get(field) in (None, ""):
+            spec[field] = value
+    namespace = (policy.get("metadata") or {}).get("namespace")
+    if namespace and spec.get("resourceSelectors"):
+        spec["resourceSelectors"] = [
+            {**selector, "namespace": selector.get("namespace") or namespace} for selector in spec["resourceSelectors"]
+        ]
+    if spec.get("placement") is not None:
+        spec["placement"] = _admit_placement(spec["placement"])
+    if (spec.get("failover") or {}).get("cluster") is not None:
+        cluster = spec["failover"]["cluster"]
+        purge = {"purgeMode": cluster.get("purgeMode") or "Gracefully"}
+        spec["failover"] = {**spec["failover"], "cluster": {**cluster, **purge}}
+    return {**policy, "spec": spec}
+
+
+def _admit_placement(placement: Mapping[str, Any]) -> _Object:
+    found = dict(placement)
+    if found.get("spreadConstraints"):
+        found["spreadConstraints"] = [_admit_spread(constraint) for constraint in found["spreadConstraints"]]
+    if found.get("replicaScheduling") is not None:
+        strategy = {**found["replicaScheduling"]}
+        strategy["replicaSchedulingType"] = strategy.get("replicaSchedulingType") or "Divided"
+        if strategy["replicaSchedulingType"] == "Divided":
+            strategy["replicaDivisionPreference"] = strategy.get("replicaDivisionPreference") or "Weighted"
+        found["replicaScheduling"] = strategy
+    return found
+
+
+def _admit_spread(constraint: Mapping[str, Any]) -> _Object:
+    found = {**constraint, "minGroups": constraint.get("minGroups") or 1}
+    if not found.get("spreadByField") and not found.get("spreadByLabel"):
+        found["spreadByField"] = "cluster"
+    return found
 
 
 def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: bool = False) -> _Object:

@@ -27,21 +27,21 @@ class Deviation(Enum):
         "A toleration without key matches only with the operator `Exists`.",
         "An empty key with `Equal`, or with no operator, matches every taint of the same value.",
         "The documents allow an empty key only with `Exists`; a slip in a manifest must not tolerate everything.",
-        ("tolerates", "filter", "evict"),
+        ("tolerates", "filter", "evict", "karmada_evict", "karmada_filter"),
     )
     EXISTS_TAKES_NO_VALUE = _Entry(
         "exists-takes-no-value",
         "A toleration with `Exists` and a value matches nothing.",
         "The value is ignored, and the toleration matches.",
         "The documents demand an empty value; who wrote one meant `Equal`, and would tolerate more than meant.",
-        ("tolerates", "filter", "evict"),
+        ("tolerates", "filter", "evict", "karmada_evict", "karmada_filter"),
     )
     COMPARISON_OPERATORS_ON = _Entry(
         "comparison-operators-on",
         "`Gt` and `Lt` count unless `comparisonOperators` is false in the request.",
         "They stand behind an alpha feature gate that is off; the eviction controller has it off always.",
         "They are part of Moorage's matching, and the filter and the eviction must agree on what is tolerated.",
-        ("tolerates", "filter", "evict", "validate"),
+        ("tolerates", "filter", "evict", "validate", "karmada_evict", "karmada_filter"),
     )
     DEADLINE_FROM_TIME_ADDED = _Entry(
         "deadline-from-time-added",
@@ -49,6 +49,133 @@ class Deviation(Enum):
         "It runs from when the controller sees the taint, for the shortest of the tolerated times.",
         "A restart of a controller must not lengthen it; a deadline is absolute and the same for everyone.",
         ("evict",),
+    )
+    SECONDS_OF_FIRST_MATCH = _Entry(
+        "seconds-of-first-match",
+        "On clusters too, a taint's tolerated time is that of the first toleration that matches it, and of no other.",
+        "Karmada lets the seconds of a toleration that is used for one taint count for every taint that it matches.",
+        "One rule for nodes and clusters; who tolerates a taint for longer by an earlier toleration means it.",
+        ("karmada_evict",),
+    )
+    NO_TIME_IS_AT_ONCE = _Entry(
+        "no-time-is-at-once",
+        "A toleration of zero or fewer seconds means at once on clusters too, whatever `timeAdded` says.",
+        "Karmada adds the seconds to `timeAdded`, which may lie ahead of its clock.",
+        "The documents say so; and no clock that is ahead may keep work where it is not tolerated.",
+        ("karmada_evict",),
+    )
+    MISSING_TIME_ADDED_IS_NOW = _Entry(
+        "missing-time-added-is-now",
+        "Where a cluster's taint has no `timeAdded`, the tolerated time begins now.",
+        "Karmada passes such a taint over, so it is tolerated for ever.",
+        "A time that was limited must end; taints that Moorage holds always have `timeAdded`.",
+        ("karmada_evict",),
+    )
+    NOTHING_CHANGED_NOTHING_WRITTEN = _Entry(
+        "nothing-changed-nothing-written",
+        "A policy that adds and removes the same taint of a cluster that has none changes nothing, and says nothing.",
+        "Karmada writes the cluster, and an event, for an emptied list is not an absent one.",
+        "A change that is none would wake everyone who waits for changes.",
+        ("ctp",),
+    )
+    KEPT_THROUGH_ONE_UPDATE = _Entry(
+        "kept-through-one-update",
+        "A taint that one evaluation of policies takes away and adds again with the same value was there all the time.",
+        "Karmada gives it a new `timeAdded`, so the time that is tolerated begins anew, and writes the cluster.",
+        "An evaluation that changes nothing, such as that after a restart, must not put deadlines off.",
+        ("ctp",),
+    )
+    OLDER_ZONE_FIELD = _Entry(
+        "older-zone-field",
+        "A cluster with the older field `spec.zone` alone is in that zone.",
+        "Karmada's webhook copies it into `spec.zones`; to what looks at clusters the older field means nothing.",
+        "`eval` has no webhook before it, and the cluster is meant.",
+        ("ctp",),
+    )
+    SILENT_CLUSTER_IS_READY = _Entry(
+        "silent-cluster-is-ready",
+        "A cluster of which nobody has ever reported `Ready` carries no system taint.",
+        "Karmada taints it `cluster.karmada.io/not-ready` until its own agent reports.",
+        "A cluster may be declared where no probe runs yet; nodes are treated the same.",
+        (),
+    )
+    SILENT_NODE_IS_READY = _Entry(
+        "silent-node-is-ready",
+        "A node of which nobody has ever reported `Ready` counts as ready in its zone.",
+        "A node without the condition counts as not ready.",
+        "Nodes may be declared where no probe runs yet; a fleet without probes must not stop every zone.",
+        (),
+    )
+    EVERY_NODE_COUNTS_IN_ITS_ZONE = _Entry(
+        "every-node-counts-in-its-zone",
+        "A node labelled `node.kubernetes.io/exclude-disruption` counts in its zone as any other.",
+        "Such a node is left out when a zone's state is worked out.",
+        "What a zone shows is all there is of it; nothing here needs a node that is not part of the fleet.",
+        (),
+    )
+    ZONE_RATE_FOLLOWS_SIZE = _Entry(
+        "zone-rate-follows-size",
+        "A zone's rate follows its number of nodes while its state stays, and a passing rate of 0 empties the token "
+        "only if a node is kept waiting by it.",
+        "The rate is set when the state changes, with the size of that moment, and an emptied limiter stays so.",
+        "What may be done depends on what is there, not on the order in which it was told.",
+        (),
+    )
+    BUDGETS_HOLD_TAINT_EVICTIONS = _Entry(
+        "budgets-hold-taint-evictions",
+        "An eviction by a taint is held by a PodDisruptionBudget, for `disruption_budget_patience` at most.",
+        "Kubernetes' taint eviction deletes pods past every budget.",
+        "Who declares a budget means it for taints too; patience keeps a node that is gone from keeping its pods.",
+        (),
+    )
+    NOTHING_LEAVES_WITHOUT_REPLACEMENT = _Entry(
+        "nothing-leaves-without-replacement",
+        "Work leaves a cluster only when its placement is whole without it, unless the user asked for it.",
+        "Karmada lets it go when the grace period ends, at once with the purge mode Directly.",
+        "An outage of everything must not remove the last copy.",
+        (),
+    )
+    HEARTBEATS_BY_SOURCE = _Entry(
+        "heartbeats-by-source",
+        "A source that falls silent makes Unknown what it said last, of every type.",
+        "Kubernetes makes four conditions of a node Unknown, Karmada `Ready` alone, whoever reported them.",
+        "Anyone may report any condition; what nobody confirms any more is not known, and the rest is.",
+        (),
+    )
+    NO_MAXIMUM_MEANS_NO_LIMIT = _Entry(
+        "no-maximum-means-no-limit",
+        "A spread constraint with `maxGroups` 0 or without it sets no limit.",
+        "Karmada's scheduler chooses no cluster.",
+        "The field's own words say that it has no limit unless one is given.",
+        (),
+    )
+    SCALE_DOWN_AMONG_THE_CHOSEN = _Entry(
+        "scale-down-among-the-chosen",
+        "Scaling down leaves replicas on the clusters that are chosen now, and on no others.",
+        "Karmada may leave them on clusters that its selection has just ruled out.",
+        "A cluster that is ruled out keeps nothing.",
+        (),
+    )
+    UNKNOWN_ROOM_IS_ENOUGH = _Entry(
+        "unknown-room-is-enough",
+        "A cluster that declares no `resourceSummary`, or says nothing of a resource in it, has enough.",
+        "Karmada takes it to have nothing.",
+        "Nodes are treated so too; who declares nothing does not want to be asked.",
+        (),
+    )
+    AFFINITY_GROUPS_FROM_THE_FIRST = _Entry(
+        "affinity-groups-from-the-first",
+        "`clusterAffinities` are tried from the first one whenever the present one fails.",
+        "Karmada never goes back to an earlier group.",
+        "The order says what is preferred; a group that is whole again is better than none.",
+        (),
+    )
+    CLAIM_ENDS_WITH_ITS_POLICY = _Entry(
+        "claim-ends-with-its-policy",
+        "When a policy is deleted, what it placed leaves the clusters, unless another policy selects it.",
+        "Karmada keeps the ResourceBinding as it was.",
+        "A decision always has a policy that it follows from.",
+        (),
     )
     EXPIRED_TOLERATION_KEEPS_AWAY = _Entry(
         "expired-toleration-keeps-away",
@@ -62,7 +189,7 @@ class Deviation(Enum):
         "A large number of seconds, or a large score, is taken as it is.",
         "Products wrap around 64 bits, so a very long toleration can end at once, and a score can exceed 100.",
         "A longer toleration must never mean an earlier eviction.",
-        ("evict", "normalize"),
+        ("evict", "normalize", "karmada_evict"),
     )
     SECONDS_WITH_ANY_EFFECT = _Entry(
         "seconds-with-any-effect",
@@ -111,7 +238,7 @@ class Deviation(Enum):
         "`timeAdded` keeps its fraction of a second.",
         "Times are cut to whole seconds.",
         "Deadlines are held to the instant; cutting would end a tolerated time up to a second early.",
-        ("filter", "set_taints"),
+        ("filter", "set_taints", "ctp"),
     )
     CLEAR_ERRORS = _Entry(
         "clear-errors",
@@ -119,7 +246,18 @@ class Deviation(Enum):
         "value and rule.",
         "Unknown fields are ignored, missing ones are empty, field names match in any case, null items crash.",
         "A misspelt field must not turn silently into another question.",
-        ("tolerates", "filter", "normalize", "evict", "validate", "parse_taints", "set_taints"),
+        (
+            "tolerates",
+            "filter",
+            "normalize",
+            "evict",
+            "validate",
+            "parse_taints",
+            "set_taints",
+            "ctp",
+            "karmada_evict",
+            "karmada_filter",
+        ),
     )
 
     @property
@@ -149,7 +287,7 @@ class Deviation(Enum):
 
 
 def _where(deviation: Deviation) -> str:
-    return ", ".join(f"`{operation}`" for operation in deviation.operations) or "placement only"
+    return ", ".join(f"`{operation}`" for operation in deviation.operations) or "not in `eval`"
 
 
 def as_table() -> str:

@@ -11,43 +11,16 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from moorage.core.answer_json import INT64_MAX, NANOSECONDS, Answer, taint_json, toleration_json, wrapped
 from moorage.core.dialects.kubernetes import KUBERNETES
+from moorage.core.evaluating_karmada import ctp, karmada_evict, karmada_filter
 from moorage.core.evicting import Tolerated, deadline_of
 from moorage.core.field_errors import not_supported
 from moorage.core.matching import first_match, normalize_reversed, prefer_count, tolerates, untolerated
 from moorage.core.request_fields import Fields, RequestError, read_taint, read_toleration
 from moorage.core.tainting_spec import TaintSpecError, parse_taints, set_taints
 from moorage.core.validating import validate_tolerations
-from moorage_schemas.taint import Taint, Toleration
 from moorage_schemas.times import format_time
-
-Answer = dict[str, Any]
-
-_NANOSECONDS: Final = 1_000_000_000
-_INT64_MAX: Final = 2**63 - 1
-
-
-def _taint_json(taint: Taint, *, fresh: bool = False) -> Answer:
-    answer: Answer = {"key": taint.key, "effect": taint.effect}
-    if taint.value:
-        answer["value"] = taint.value
-    if fresh:
-        # There is no clock here: the time at which the answer is applied.
-        answer["timeAdded"] = "NOW"
-    elif taint.time_added is not None:
-        answer["timeAdded"] = format_time(taint.time_added)
-    return answer
-
-
-def _toleration_json(toleration: Toleration) -> Answer:
-    # Fields that are empty are left out, a tolerationSeconds of 0 is not.
-    wire: Answer = toleration.model_dump(mode="json", by_alias=True)
-    return {name: value for name, value in wire.items() if value not in ("", None)}
-
-
-def _wrapped(number: int) -> int:
-    """The number cut to a signed 64-bit one, as Go's arithmetic does."""
-    return (number + 2**63) % 2**64 - 2**63
 
 
 def _comparison(fields: Fields) -> bool:
@@ -68,13 +41,13 @@ def _filter(fields: Fields) -> Answer:
     left = untolerated(taints, tolerations, KUBERNETES.filtering, comparison=comparison, strict=strict)
     answer: Answer = {
         "fits": not left,
-        "untolerated": [_taint_json(taint) for taint in left],
+        "untolerated": [taint_json(taint) for taint in left],
         "preferNoScheduleCount": prefer_count(
             taints, tolerations, KUBERNETES.scoring, comparison=comparison, strict=strict
         ),
     }
     if left:
-        answer["first"] = _taint_json(left[0])
+        answer["first"] = taint_json(left[0])
         answer["code"] = "UnschedulableAndUnresolvable"
         answer["reason"] = "node(s) had untolerated taint(s)"
     return answer
@@ -88,8 +61,8 @@ def _normalize(fields: Fields) -> Answer:
     if highest <= 0:
         return {"scores": normalize_reversed(counts)}
     # Upstream's product wraps around 64 bits; Go divides towards zero.
-    products = [_wrapped(100 * count) for count in counts]
-    return {"scores": [_wrapped(100 - (1 if p >= 0 else -1) * (abs(p) // highest)) for p in products]}
+    products = [wrapped(100 * count) for count in counts]
+    return {"scores": [wrapped(100 - (1 if p >= 0 else -1) * (abs(p) // highest)) for p in products]}
 
 
 def _evict(fields: Fields) -> Answer:
@@ -109,7 +82,7 @@ def _evict(fields: Fields) -> Answer:
         "evict": "never",
         "seconds": -1,
         "allTolerated": True,
-        "used": [_toleration_json(pair.toleration) for pair in pairs],
+        "used": [toleration_json(pair.toleration) for pair in pairs],
     }
     limited = [pair for pair in pairs if pair.toleration.toleration_seconds is not None]
     if not limited:
@@ -130,7 +103,7 @@ def _after(limited: list[Tolerated], now: datetime | None) -> Answer:
     one), by the earliest deadline, and the deadline is told; else by the shortest time.
     """
     shortest = min(map(_seconds, limited))
-    answer: Answer = {"evict": "after", "seconds": shortest, "duration_ns": shortest * _NANOSECONDS}
+    answer: Answer = {"evict": "after", "seconds": shortest, "duration_ns": shortest * NANOSECONDS}
     if shortest == 0 or any(pair.taint.time_added is None and now is None for pair in limited):
         return answer
     deadlines = [(deadline, i) for i, p in enumerate(limited) if (deadline := deadline_of(p, seen_at=now))]
@@ -152,12 +125,12 @@ def _after(limited: list[Tolerated], now: datetime | None) -> Answer:
 
 def _after_as_upstream(limited: list[Tolerated]) -> Answer:
     shortest = min(map(_seconds, limited))
-    if shortest == _INT64_MAX:
+    if shortest == INT64_MAX:
         return {}
-    duration = _wrapped(shortest * _NANOSECONDS)
+    duration = wrapped(shortest * NANOSECONDS)
     if duration < 0:
         return {}
-    return {"evict": "after", "seconds": duration // _NANOSECONDS, "duration_ns": duration}
+    return {"evict": "after", "seconds": duration // NANOSECONDS, "duration_ns": duration}
 
 
 def _validate(fields: Fields) -> Answer:
@@ -173,8 +146,8 @@ def _validate(fields: Fields) -> Answer:
 def _parse_taints(fields: Fields) -> Answer:
     specs = parse_taints(fields.texts("spec"), strict=not fields.upstream)
     return {
-        "add": [_taint_json(taint) for taint in specs.add],
-        "remove": [_taint_json(taint) for taint in specs.remove],
+        "add": [taint_json(taint) for taint in specs.add],
+        "remove": [taint_json(taint) for taint in specs.remove],
     }
 
 
@@ -187,7 +160,7 @@ def _set_taints(fields: Fields) -> Answer:
         strict=not fields.upstream,
     )
     return {
-        "taints": [_taint_json(taint, fresh=fresh) for taint, fresh in zip(update.taints, update.fresh, strict=True)]
+        "taints": [taint_json(taint, fresh=fresh) for taint, fresh in zip(update.taints, update.fresh, strict=True)]
     }
 
 
@@ -199,6 +172,9 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[Fields], Answer], tuple[str, ...
     "validate": (_validate, ("tolerations", "comparisonOperators")),
     "parse_taints": (_parse_taints, ("spec",)),
     "set_taints": (_set_taints, ("taints", "add", "remove", "overwrite")),
+    "ctp": (ctp, ("cluster", "conditions", "taints", "labels", "policies")),
+    "karmada_evict": (karmada_evict, ("taints", "tolerations", "comparisonOperators", "now")),
+    "karmada_filter": (karmada_filter, ("taints", "tolerations", "comparisonOperators", "now", "alreadyScheduled")),
 }
 
 OPERATIONS: Final = tuple(_OPERATIONS)

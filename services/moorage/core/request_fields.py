@@ -53,8 +53,8 @@ class Fields:
     upstream: bool
 
     @classmethod
-    def of(cls, value: Any, path: str, known: Collection[str], *, upstream: bool) -> Fields:
-        """Read an object.
+    def of(cls, value: Any, path: str, known: Collection[str], *, upstream: bool, closed: bool = True) -> Fields:
+        """Read an object; one that is not `closed` may have fields that are not `known`, which are passed over.
 
         Raises:
             RequestError: it is no object, or, as documented, has a field that is not `known`.
@@ -68,7 +68,7 @@ class Fields:
             named = {folded.get(str(name).casefold(), str(name)): item for name, item in value.items()}
             return cls(named, path, upstream)
         for name in value:
-            if name not in known:
+            if closed and name not in known:
                 at = f"{path}.{name}" if path else str(name)
                 rule = f"unknown field; known fields: {', '.join(known)}"
                 raise RequestError(FieldError(at, ErrorKind.FORBIDDEN, None, rule))
@@ -122,8 +122,8 @@ class Fields:
         value = self.values.get(name)
         return None if value is None else _int64(value, self.at(name))
 
-    def time(self, name: str) -> datetime | None:
-        """An RFC 3339 time; missing or null is None. As upstream, it is cut to the whole second.
+    def time(self, name: str, *, cut: bool = True) -> datetime | None:
+        """An RFC 3339 time; missing or null is None. As upstream, it is cut to the whole second if `cut`.
 
         Raises:
             RequestError: it is something else.
@@ -137,7 +137,7 @@ class Fields:
             instant = datetime.fromisoformat(value).astimezone(UTC)
         except (ValueError, OverflowError):
             _refuse(self.at(name), value, _TIME_RULE)
-        return instant.replace(microsecond=0) if self.upstream else instant
+        return instant.replace(microsecond=0) if self.upstream and cut else instant
 
     def items(self, name: str, read: Callable[[Any, str], _T]) -> list[_T]:
         """A list, each item read by `read(item, path)`; missing or null is empty.
@@ -151,6 +151,34 @@ class Fields:
         if not isinstance(value, list | tuple):
             _refuse(self.at(name), value, "must be a list")
         return [read(item, f"{self.at(name)}[{i}]") for i, item in enumerate(value)]
+
+    def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> Fields:
+        """An object; missing or null is one without fields.
+
+        Raises:
+            RequestError: it is something else, or, as documented, has a field that is not `known` and is `closed`.
+        """
+        value = self.values.get(name)
+        return Fields.of({} if value is None else value, self.at(name), known, upstream=self.upstream, closed=closed)
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.values.get(name) is not None
+
+    def mapping(self, name: str) -> dict[str, str]:
+        """Texts by name; missing or null is empty.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            _refuse(self.at(name), value, "must be an object")
+        # Not `Fields.of`, for these names are data: they keep their case.
+        entries = Fields(value, self.at(name), self.upstream)
+        return {str(key): entries.text(key) for key in value}
 
     def texts(self, name: str) -> list[str]:
         """A list of texts."""
@@ -172,14 +200,14 @@ class Fields:
 
         return self.items(name, read)
 
-    def taints(self, name: str, *, nullable: bool = True, effect: bool = True) -> list[Taint]:
-        """A list of taints; `effect` says whether each must have the field (a removal need not)."""
+    def taints(self, name: str, *, nullable: bool = True, effect: bool = True, cut: bool = True) -> list[Taint]:
+        """A list of taints; `effect` says whether each must have the field (a removal need not), `cut` as in `time`."""
 
         def read(item: Any, path: str) -> Taint:
             # Upstream reads a null item of a plain list as an empty taint, and crashes on one behind a pointer.
             if item is None and not (self.upstream and nullable):
                 _refuse(path, item, "must be an object")
-            return read_taint(item, path, upstream=self.upstream, effect=effect)
+            return read_taint(item, path, upstream=self.upstream, effect=effect, cut=cut)
 
         return self.items(name, read)
 
@@ -196,8 +224,8 @@ def _int64(value: Any, path: str) -> int:
     return value
 
 
-def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True) -> Taint:
-    """A taint of a request.
+def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cut: bool = True) -> Taint:
+    """A taint of a request; see `Fields.taints`.
 
     Raises:
         RequestError: a field is wrong.
@@ -210,7 +238,7 @@ def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True) ->
         key=fields.text("key"),
         value=fields.text("value"),
         effect=fields.text("effect"),
-        time_added=fields.time("timeAdded"),
+        time_added=fields.time("timeAdded", cut=cut),
     )
 
 

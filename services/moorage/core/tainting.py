@@ -1,4 +1,4 @@
-"""The taints of a target: what its state asks for, what people wish, and what it carries already.
+"""The taints of a target: what its state asks for, what policies and people ask for, and what it carries already.
 
 A target has one list of taints; a taint's identity there is (key, effect), and each remembers who asked for it.
 It stays as long as one of them does. Its `timeAdded`, from which deadlines are counted, is the instant at
@@ -7,202 +7,268 @@ which it was really added, and stands until the taint goes or a person overwrite
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from moorage.core.dialects import kubernetes
+from moorage.core.cluster_affinity import ClusterFacts
+from moorage.core.damping import Holds, hold_end, holds_since
+from moorage.core.drafting import BY_POLICY, DERIVED, Draft, follow_state, work_in_wish
+from moorage.core.policies import Act, TaintPolicy, acts
+from moorage.core.wanting import Identity, Want, WantedTaint, wanted_taints
+from moorage.core.zoning import incident_of, zone_of_target
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
-from moorage_schemas.taint import Taint, TaintOrigin, TaintRecord, TargetTainted
+from moorage_schemas.taint import HeldTaint, Taint, TaintEffect, TaintOrigin, TargetTainted
+from moorage_schemas.times import format_time
+from moorage_schemas.zone import NoExecuteGranted
 
-Identity = tuple[str, str]
-
-_DERIVED: Final = frozenset({TaintOrigin.CONDITION, TaintOrigin.SYSTEM})
-"""Origins that follow from the target's state: they come and go with it."""
+__all__ = ["NO_RULES", "Decided", "TaintRules", "WantedTaint", "decide_taints", "newer_taints", "next_taints"]
+__all__ += ["wanted_taints"]
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTaint:
-    """A taint that the target's state asks for now."""
+class TaintRules:
+    """What of the settings decides about taints.
 
-    key: str
-    effect: str
-    value: str
-    origin: TaintOrigin
-    reason: str
-
-    @property
-    def identity(self) -> Identity:
-        """(key, effect)."""
-        return (self.key, self.effect)
-
-
-_NODE_ROWS: Final = tuple(
-    (
-        row.condition,
-        row.status,
-        tuple(
-            WantedTaint(
-                taint.key,
-                taint.effect,
-                taint.value,
-                TaintOrigin.CONDITION,
-                f"condition {row.condition} is {row.status}",
-            )
-            for taint in row.taints()
-        ),
-    )
-    for row in kubernetes.CONDITION_TAINTS
-)
-"""Of each row of the dialect's table what it asks for, made once."""
-
-
-def _system(taint: Taint, reason: str) -> WantedTaint:
-    return WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
-
-
-_UNSCHEDULABLE: Final = _system(kubernetes.UNSCHEDULABLE_TAINT, "spec.unschedulable is true")
-_UNINITIALIZED: Final = _system(
-    kubernetes.UNINITIALIZED_TAINT,
-    f"annotated {'='.join(kubernetes.EXTERNAL_CLOUD)}, and spec.providerID is not set yet",
-)
-
-
-def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
-    """What the declared state and the conditions of a target ask for now, by the target's dialect.
-
-    This is the place for everything that is derived from state: the rate limits by zone for taints that evict, and the
-    taints of control-plane nodes, when they come. Targets of a kind without rules get none.
+    Attributes:
+        holds: for how long a condition must hold, unless a policy says otherwise.
+        policies: whether ClusterTaintPolicies count (the feature gate Failover).
+        no_execute_policies: whether they may add taints that evict; removing them they always may.
     """
-    if resource.kind == TargetKind.NODE.value:
-        return _wanted_of_node(resource, conditions)
-    return ()
+
+    holds: Holds = field(default_factory=Holds)
+    policies: bool = False
+    no_execute_policies: bool = False
 
 
-def _unsaid(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> frozenset[Identity]:
-    """The taints that rest on conditions of which nothing is known (yet)."""
-    if resource.kind != TargetKind.NODE.value:
-        return frozenset()
-    return frozenset(taint.identity for name, _, taints in _NODE_ROWS if name not in conditions for taint in taints)
+NO_RULES: Final = TaintRules()
+"""The defaults of upstream: no damping, and no policies."""
 
 
-def _wanted_of_node(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
-    wanted: tuple[WantedTaint, ...] = ()
-    if conditions:
-        for condition_type, status, taints in _NODE_ROWS:
-            condition = conditions.get(condition_type)
-            if condition is not None and condition.status == status:
-                wanted += taints
-    spec = _part(resource.object, "spec")
-    if spec.get("unschedulable") is True:
-        wanted += (_UNSCHEDULABLE,)
-    name, external = kubernetes.EXTERNAL_CLOUD
-    if not spec.get("providerID") and _part(_part(resource.object, "metadata"), "annotations").get(name) == external:
-        wanted += (_UNINITIALIZED,)
-    return wanted
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What becomes of a target's taints.
 
+    Attributes:
+        event: the new set; None when nothing changes.
+        due: when time alone will change it; None when only an event can.
+        evaluate: whether policies are to be evaluated then.
+    """
 
-def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of an object; empty when it is absent or no mapping."""
-    part = document.get(name)
-    return part if isinstance(part, Mapping) else {}
+    event: TargetTainted | None
+    due: datetime | None = None
+    evaluate: bool = False
 
 
 @dataclass(slots=True)
-class _Draft:
-    """The set while it is being worked out; only what changes is built anew."""
+class _Policies:
+    """Works policies into a draft, or looks what of them waits."""
 
-    wishes: Mapping[Identity, TaintWish]
-    wanted: Mapping[Identity, WantedTaint]
-    taints: dict[Identity, TaintRecord] = field(default_factory=dict)
+    draft: Draft
+    rules: TaintRules
+    now: datetime
+    evaluate: bool
+    held: dict[Identity, HeldTaint] = field(default_factory=dict)
+    due: datetime | None = None
 
-    def add(self, key: str, effect: str, value: str, time: datetime, origin: TaintOrigin) -> None:
-        origins = (origin,)
-        self.taints[(key, effect)] = TaintRecord(
-            key=key,
-            value=value,
-            effect=effect,
-            time_added=time,
-            origins=origins,
-            reason=self._reason((key, effect), origins),
-        )
+    def work_in(self, policies: Sequence[TaintPolicy], cluster: ClusterFacts) -> None:
+        conditions = self.draft.want.conditions
+        statuses = {name: (condition.status.value,) for name, condition in conditions.items()}
+        matched = [(act, self._end(act, conditions)) for act in acts(policies, cluster, statuses)]
+        if self.evaluate:
+            self._evaluate([act for act, end in matched if end is None])
+        for act, end in matched:
+            if end is not None:
+                self._wait(act, end)
+            elif not act.adds:
+                # What an earlier policy would add after its wait, this one takes away again.
+                for taint in act.policy.taints:
+                    self.held.pop(taint.identity, None)
 
-    def change(
-        self,
-        record: TaintRecord,
-        origins: Iterable[TaintOrigin],
-        *,
-        value: str | None = None,
-        time: datetime | None = None,
-    ) -> None:
-        """Keep the taint in its place with these origins; away with it when none is left."""
-        ordered = tuple(sorted(set(origins)))
-        if not ordered:
-            del self.taints[record.identity]
+    def _evaluate(self, matched: Iterable[Act]) -> None:
+        """Let acts follow one another; a taint that goes and comes again with its value was there all the time."""
+        draft = self.draft
+        before = draft.taints
+        draft.taints = dict(before)
+        for act in matched:
+            self._do(act)
+        kept = {}
+        for identity, old in before.items():
+            new = draft.taints.get(identity)
+            if new is not None:
+                again = new.time_added == self.now and new.value == old.value
+                kept[identity] = new.model_copy(update={"time_added": old.time_added}) if again else new
+        draft.taints = kept | draft.taints | kept
+
+    def _end(self, act: Act, conditions: Mapping[str, ConditionChanged]) -> datetime | None:
+        """When the conditions of an act will have held for long enough; None when they have, or need not."""
+        own = act.policy.add_hold if act.adds else act.policy.remove_hold
+        general = self.rules.holds.add if act.adds else self.rules.holds.remove
+        hold = general if own is None else own
+        ends = [hold_end(holds_since(conditions[wish.condition_type]), hold) for wish in act.conditions]
+        end = max((end for end in ends if end is not None), default=None)
+        return None if end is None or end <= self.now else end
+
+    def _wait(self, act: Act, end: datetime) -> None:
+        moves = [taint for taint in act.policy.taints if self._moves(act, taint)]
+        if not moves:
             return
-        if ordered == record.origins and value is None and time is None:
-            return
-        self.taints[record.identity] = TaintRecord(
-            key=record.key,
-            value=record.value if value is None else value,
-            effect=record.effect,
-            time_added=record.time_added if time is None else time,
-            origins=ordered,
-            reason=self._reason(record.identity, ordered) or record.reason,
-        )
+        self.due = end if self.due is None else min(self.due, end)
+        if act.adds:
+            reason = f"{BY_POLICY}{act.policy.name}; its conditions must hold until {format_time(end)}"
+            since = max(holds_since(self.draft.want.conditions[wish.condition_type]) for wish in act.conditions)
+            for taint in moves:
+                self.held.setdefault(
+                    taint.identity, HeldTaint(key=taint.key, effect=taint.effect, since=since, reason=reason)
+                )
 
-    def _reason(self, identity: Identity, origins: Iterable[TaintOrigin]) -> str:
-        parts = []
-        for origin in origins:
-            if origin is TaintOrigin.EXPLICIT:
-                wish = self.wishes.get(identity)
-                parts.append(f"declared by {wish.actor}" if wish is not None and wish.actor else "declared")
-            elif origin in _DERIVED and (wanted := self.wanted.get(identity)) is not None:
-                parts.append(wanted.reason)
-        return "; ".join(parts)
+    def _moves(self, act: Act, taint: Taint) -> bool:
+        """Whether an act would change a taint."""
+        record = self.draft.taints.get(taint.identity)
+        if act.adds:
+            return self._allowed(taint.effect) and (record is None or TaintOrigin.POLICY not in record.origins)
+        return record is not None and any(origin not in DERIVED for origin in record.origins)
+
+    def _do(self, act: Act) -> None:
+        draft = self.draft
+        for taint in act.policy.taints:
+            if act.adds and self._allowed(taint.effect):
+                draft.policies.setdefault(taint.identity, act.policy.name)
+            if not self._moves(act, taint):
+                continue
+            record = draft.taints.get(taint.identity)
+            if record is None:
+                draft.add(taint.key, taint.effect, taint.value, self.now, TaintOrigin.POLICY)
+            elif act.adds:
+                draft.change(record, (*record.origins, TaintOrigin.POLICY))
+            else:
+                # State was followed before, so what is derived of the taint is as it must be.
+                active = draft.want.active.get(record.identity)
+                left = [origin for origin in record.origins if origin in DERIVED]
+                draft.change(record, left, value=active.value if active is not None and left else None)
+
+    def _allowed(self, effect: str) -> bool:
+        return self.rules.no_execute_policies or effect != TaintEffect.NO_EXECUTE.value
 
 
-def _grant(draft: _Draft, wish: TaintWish) -> None:
-    """Work one wish in."""
-    record = draft.taints.get((wish.key, wish.effect))
-    if wish.present:
-        if record is None:
-            draft.add(wish.key, wish.effect, wish.value, wish.time, TaintOrigin.EXPLICIT)
-        elif record.value != wish.value:
-            draft.change(record, (*record.origins, TaintOrigin.EXPLICIT), value=wish.value, time=wish.time)
-        else:
-            draft.change(record, (*record.origins, TaintOrigin.EXPLICIT))
-    elif record is not None:
-        # What is derived from state is added again at once by the system that derives it, so it never leaves.
-        left = [origin for origin in record.origins if origin in _DERIVED and record.identity in draft.wanted]
-        draft.change(record, left, value=draft.wanted[record.identity].value if left else None)
+def _work_out(
+    want: Want,
+    resource: ResourceDeclared,
+    pending: Sequence[TaintWish],
+    rules: TaintRules,
+    policies: Sequence[TaintPolicy],
+    *,
+    evaluate: bool,
+) -> _Policies | None:
+    """Wishes, then the state, then policies, worked into a draft; None when nothing asks for anything."""
+    policies = policies if resource.kind == TargetKind.CLUSTER.value else ()
+    if not (pending or want.present or want.active or policies):
+        return None
+    draft = Draft(
+        wishes={(wish.key, wish.effect): wish for wish in resource.wishes} if resource.wishes else {},
+        want=want,
+        taints=dict(want.present),
+    )
+    for wish in pending:
+        work_in_wish(draft, wish)
+    follow_state(draft, want.now)
+    asked = _Policies(draft, rules, want.now, evaluate)
+    if policies:
+        asked.work_in(policies, ClusterFacts.of(resource.object))
+    return asked
 
 
-def _follow_state(draft: _Draft, wanted: Iterable[WantedTaint], unsaid: frozenset[Identity], now: datetime) -> None:
-    """Take away what is derived from a state that is over, then add what is wanted and missing.
+def _waits(want: Want, asked: _Policies | None) -> tuple[tuple[HeldTaint, ...], datetime | None, bool]:
+    """What waits, until when, and whether it is then that policies act."""
+    if asked is None:
+        held, due, of_policy = want.held, want.due, False
+    else:
+        there = asked.draft.taints
+        held = {name: taint for name, taint in (asked.held | want.held).items() if name not in there}
+        due = min((end for end in (want.due, asked.due) if end is not None), default=None)
+        of_policy = due is not None and asked.due == due
+    return tuple(held[name] for name in sorted(held)) if held else (), due, of_policy
 
-    A condition that is not known says nothing, so the taints that rest on it (`unsaid`) stay as they are.
+
+def decide_taints(
+    current: TargetTainted | None,
+    resource: ResourceDeclared,
+    conditions: Mapping[str, ConditionChanged],
+    now: datetime,
+    report_time: datetime | None = None,
+    *,
+    grant: NoExecuteGranted | None = None,
+    rules: TaintRules = NO_RULES,
+    policies: Sequence[TaintPolicy] = (),
+    evaluate: bool = False,
+) -> Decided:
+    """The taints of a target after what has happened.
+
+    Wishes above `wishes_applied` are worked in first, in the order of their generations; that they are is a change
+    too, for it is written down once. Then the taints that are derived from the target's state follow it, then come the
+    policies. Order is kept: a taint that changes stays in its place, a new one comes last.
+
+    Args:
+        current: the taints as they are; None when there never were any. Those of an earlier target of that name
+            (another uid) do not count, but the generation goes on from them.
+        resource: the target as declared, with its wishes.
+        conditions: its conditions by type. Those of an earlier target of that name do not count.
+        now: the time of what led here; becomes `timeAdded` of the taints that its state and policies add.
+        report_time: when the report that led here was made, if one did.
+        grant: the governor's last word on this target; without one what evicts and is there stays, and nothing comes.
+        rules: what the settings say.
+        policies: in their order.
+        evaluate: whether policies act now; else only what of them waits is looked at.
     """
-    for record in list(draft.taints.values()):
-        asked = draft.wanted.get(record.identity)
-        kept = [
-            origin
-            for origin in record.origins
-            if origin not in _DERIVED
-            or (asked is not None and asked.origin is origin)
-            or (origin is TaintOrigin.CONDITION and record.identity in unsaid)
-        ]
-        if len(kept) != len(record.origins):
-            draft.change(record, kept)
-    for want in wanted:
-        present = draft.taints.get(want.identity)
-        if present is None:
-            draft.add(want.key, want.effect, want.value, now, want.origin)
-        elif want.origin not in present.origins:
-            draft.change(present, (*present.origins, want.origin))
+    uid = resource.uid
+    same = current is not None and current.target_uid == uid
+    known = current if same else None
+    before = known.taints if known is not None else ()
+    applied = known.wishes_applied if known is not None else 0
+    generation = (current.generation if current is not None else 0) + 1
+    own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
+    zone = zone_of_target(resource)
+    incident = incident_of(resource.kind, own, known, generation, now)
+    taints = {record.identity: record for record in before}
+    want = Want(
+        kind=resource.kind,
+        conditions=own,
+        present=taints,
+        was_held=frozenset((held.key, held.effect) for held in known.held) if known is not None else frozenset(),
+        now=now,
+        holds=rules.holds,
+        incident=incident,
+        grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
+        zone=zone,
+    )
+    want.work_out(resource)
+    pending = [wish for wish in resource.wishes if wish.generation > applied]
+    pending.sort(key=lambda wish: wish.generation)
+    asked = _work_out(want, resource, pending, rules, policies if rules.policies else (), evaluate=evaluate)
+    after = tuple(asked.draft.taints.values()) if asked is not None else ()
+    held, due, of_policy = _waits(want, asked)
+    settled = Decided(None, due, evaluate=of_policy)
+    if known is not None:
+        if not pending and (after, zone, incident[0], held) == (before, known.zone, known.incident, known.held):
+            return settled
+    elif current is None and not (pending or after or zone or held):
+        return settled
+    event = TargetTainted(
+        target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
+        target_uid=uid,
+        generation=generation,
+        taints=after,
+        wishes_applied=max([applied, *(wish.generation for wish in pending)]),
+        report_time=report_time,
+        zone=zone,
+        incident=incident[0],
+        incident_time=incident[1],
+        held=held,
+    )
+    return Decided(event, due, settled.evaluate)
 
 
 def next_taints(
@@ -212,49 +278,11 @@ def next_taints(
     now: datetime,
     report_time: datetime | None = None,
 ) -> TargetTainted | None:
-    """The taints of a target after what has happened; None when nothing changes.
+    """The taints of a target by its wishes and its state alone, as far as they can be told without the governor.
 
-    Wishes above `wishes_applied` are worked in first, in the order of their generations; that they are is a change
-    too, for it is written down once. Then the taints that are derived from the target's state follow it.
-    Order is kept: a taint that changes stays in its place, a new one comes last.
-
-    Args:
-        current: the taints as they are; None when there never were any. Those of an earlier target of that name
-            (another uid) do not count, but the generation goes on from them.
-        resource: the target as declared, with its wishes.
-        conditions: its conditions by type. Those of an earlier target of that name do not count.
-        now: the time of what led here; becomes `timeAdded` of the taints that its state adds.
-        report_time: when the report that led here was made, if one did.
+    What policies have added stays; nothing is damped. See `decide_taints`; None when nothing changes.
     """
-    uid = resource.uid
-    same = current is not None and current.target_uid == uid
-    before = current.taints if current is not None and same else ()
-    applied = current.wishes_applied if current is not None and same else 0
-    own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
-    wanted = wanted_taints(resource, own)
-    pending = [wish for wish in resource.wishes if wish.generation > applied]
-    pending.sort(key=lambda wish: wish.generation)
-    if not pending and not before and not wanted and (current is None or same):
-        return None
-    draft = _Draft(
-        wishes={(wish.key, wish.effect): wish for wish in resource.wishes},
-        wanted={want.identity: want for want in wanted},
-        taints={record.identity: record for record in before},
-    )
-    for wish in pending:
-        _grant(draft, wish)
-    _follow_state(draft, wanted, _unsaid(resource, own), now)
-    taints = tuple(draft.taints.values())
-    if same and not pending and taints == before:
-        return None
-    return TargetTainted(
-        target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
-        target_uid=uid,
-        generation=(current.generation if current is not None else 0) + 1,
-        taints=taints,
-        wishes_applied=max([applied, *(wish.generation for wish in pending)]),
-        report_time=report_time,
-    )
+    return decide_taints(current, resource, conditions, now, report_time).event
 
 
 def newer_taints(event: TargetTainted, known: TargetTainted | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from moorage.core import names
+from moorage.core.damping import parse_hold
 from moorage.core.dialects.kubernetes import KUBERNETES, EffectRules
 from moorage.core.field_errors import (
     ErrorKind,
@@ -22,11 +23,15 @@ from moorage.core.field_errors import (
     quote,
     required,
 )
+from moorage.core.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
+from moorage_schemas.resources.meta import LabelSelector
 from moorage_schemas.taint import Taint, Toleration, TolerationOperator
 
 __all__ = [
     "ErrorKind",
     "FieldError",
+    "validate_duration",
+    "validate_label_selector",
     "validate_labels",
     "validate_metadata",
     "validate_name",
@@ -57,6 +62,39 @@ def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") ->
         errors.extend(invalid(path, key, message) for message in names.check_qualified_name(key))
         errors.extend(invalid(path, value, message) for message in names.check_label_value(value))
     return errors
+
+
+def validate_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
+    """A label selector: keys, values, operators; one that is absent is not wrong."""
+    if selector is None:
+        return []
+    errors = validate_labels(selector.match_labels or {}, f"{path}.matchLabels")
+    for i, requirement in enumerate(selector.match_expressions or ()):
+        at = f"{path}.matchExpressions[{i}]"
+        values = requirement.values or []
+        if requirement.operator in {IN, NOT_IN}:
+            if not values:
+                errors.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        elif requirement.operator in {EXISTS, DOES_NOT_EXIST}:
+            if values:
+                rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(forbidden(f"{at}.values", rule))
+        else:
+            errors.append(invalid(f"{at}.operator", requirement.operator, "not a valid selector operator"))
+        errors.extend(
+            invalid(f"{at}.key", requirement.key, message) for message in names.check_qualified_name(requirement.key)
+        )
+        for number, value in enumerate(values):
+            found = names.check_label_value(value)
+            errors.extend(invalid(f"{at}.values[{number}]", value, message) for message in found)
+    return errors
+
+
+def validate_duration(value: str, path: str) -> list[FieldError]:
+    """A duration as annotations and flags write it: numbers with units, such as `30s` or `1m30s`; never negative."""
+    if parse_hold(value) is not None:
+        return []
+    return [invalid(path, value, "must be a duration such as 30s, 5m or 1m30s (units ms, s, m, h, d)")]
 
 
 def validate_metadata(

@@ -1,13 +1,20 @@
 """The service eviction, the only writer of `evictions`.
 
 Consumes:
-    `taints`, `bindings`, and `timer-fired` for its own timers.
+    `taints`, `bindings`, `timer-fired` for its own timers, and `eviction-answers` of the governor.
 Keeps:
     The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
-    `evictions` and `timers`).
+    `evictions` and `timers`). A global view of what may hold evictions back: pauses, budgets, disruption budgets.
 Emits:
     `evictions`: each task's states. Requested stays until the binding goes, whatever becomes of the taint.
     `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
+    `eviction-asks`: a question to the governor when a task comes due that something may hold; written again when the
+    eviction is requested, tombstoned when the task needs it no more.
+
+What nothing may hold is requested as soon as it is due, and nobody is asked. What may be held is Held, and asks. The
+answer lets it go or says what holds it; whatever the answer, the present taints and tolerations are looked at again
+before anything is requested. Work leaves a Karmada cluster only with the feature gate Failover and
+`enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
 
 A deadline is worked out when the taints or the tolerations change, never otherwise. The time of a decision is that of
 its cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes.
@@ -15,82 +22,87 @@ its cause (the CloudEvents time of the record, `firedTime` of a timer), so that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
-from moorage.core.evicting import EvictAt, EvictNow, Keep, Verdict, verdict
+from moorage.core.budgets import Subject
+from moorage.core.dialects.table import DIALECTS
+from moorage.core.evicting import EvictAt, EvictNow, Keep, Verdict
+from moorage.eviction.guards import GuardView
+from moorage.eviction.looking import Look
 from moorage.eviction.state import (
     BINDING_ENDED,
+    NODES_ONLY,
     OWNER,
+    Binding,
     State,
     Target,
     Task,
-    Tolerations,
     newer_binding,
     newer_taints,
-    timer_id,
 )
-from moorage.runtime.service import Emit, Input, Service
+from moorage.runtime.service import Emit, GlobalView, Input, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
+from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted
-from moorage_schemas.timer import SetTimer, TimerFired
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, Topic, eviction_key
+from moorage_schemas.timer import TimerFired
+from moorage_schemas.topics import (
+    BINDINGS,
+    EVICTION_ANSWERS,
+    EVICTIONS,
+    RESOURCES,
+    TAINTS,
+    TIMER_FIRED,
+    TIMERS,
+    Topic,
+    eviction_key,
+)
 
 _GRACE: Final = timedelta(seconds=10)
-"""The reconciler leaves a deadline that has just passed to the timer."""
+"""The reconciler leaves a deadline that has just passed to the timer, and a question to the governor."""
 
-
-@dataclass(slots=True)
-class _Round:
-    """One look at a target: its cause, its time, and the verdict for each distinct tuple of tolerations."""
-
-    target: str
-    cause: Meta
-    time: datetime
-    reported: datetime | None = None
-    due: datetime | None = None
-    """Deadlines up to here are due; the time of the round when not set."""
-
-    emits: list[Emit] = field(default_factory=list)
-    verdicts: dict[int, Verdict] = field(default_factory=dict)
-
-    def judge(self, target: Target, tolerations: Tolerations) -> Verdict:
-        """What the target's taints mean for work with these tolerations (one object each, so its id will do)."""
-        known = self.verdicts.get(id(tolerations))
-        if known is None:
-            known = self.verdicts[id(tolerations)] = verdict(target.taints, tolerations, seen_at=self.time)
-        return known
+_CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
 
 class Eviction(Service[State]):
     """Taints and bindings in, evictions out."""
 
     name: ClassVar[str] = "eviction"
-    sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED)
+    sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        self._dialects = NODES_ONLY
+        if settings.failover and settings.enable_no_execute_taint_eviction:
+            self._dialects = {**NODES_ONLY, TargetKind.CLUSTER.value: DIALECTS[TargetKind.CLUSTER.value]}
+        self._clusters_wait = not math.isinf(settings.resource_eviction_rate)
 
     def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
         """An empty state for a partition."""
-        return State()
+        return State(dialects=self._dialects)
+
+    def new_globals(self) -> GlobalView:
+        """What may hold evictions back."""
+        return GuardView()
+
+    def use_globals(self, state: State, view: GlobalView) -> None:
+        """Give a partition the view of what may hold evictions back."""
+        if isinstance(view, GuardView):
+            state.guards = view.guards
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
-        if topic is BINDINGS:
-            state.apply_binding(key, event if isinstance(event, WorkloadBound) else None)
-        elif topic is TAINTS:
-            state.apply_taints(key, event if isinstance(event, TargetTainted) else None)
-        elif topic is EVICTIONS:
-            state.apply_eviction(key, event if isinstance(event, EvictionDecided) else None)
-        elif topic is TIMERS:
-            state.apply_timer(key, event if isinstance(event, SetTimer) else None)
+        state.fold(topic, key, event)
 
     def process(
         self,
@@ -107,8 +119,11 @@ class Eviction(Service[State]):
                 emits += self._taints(state, record, now)
             elif record.topic is BINDINGS:
                 emits += self._binding(state, record, now)
-            elif isinstance(record.event, TimerFired) and record.event.owner == OWNER:
-                emits += self._fired(state, record, record.event)
+            elif isinstance(record.event, TimerFired):
+                if record.event.owner == OWNER:
+                    emits += self._fired(state, record, record.event)
+            elif isinstance(record.event, EvictionAnswered):
+                emits += self._answered(state, record, record.event, now)
         return emits
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
@@ -128,7 +143,7 @@ class Eviction(Service[State]):
                     time=now,
                     subject=key,
                 )
-                look = _Round(key, cause, now, due=now - _GRACE, emits=emits, verdicts=verdicts)
+                look = Look(state, key, cause, now, due=now - _GRACE, emits=emits, verdicts=verdicts)
                 self._decide(state, look, target, workload)
         return emits
 
@@ -142,7 +157,8 @@ class Eviction(Service[State]):
         target = state.targets.get(record.key)
         if target is None or (target.taints == before and not target.tasks):
             return []
-        look = _Round(
+        look = Look(
+            state,
             record.key,
             record.meta,
             record.meta.time or now,
@@ -159,10 +175,10 @@ class Eviction(Service[State]):
         known = target.bindings.get(workload) if target is not None else None
         if event is not None and not newer_binding(event, known):
             return []
-        look = _Round(key, record.meta, record.meta.time or now)
+        look = Look(state, key, record.meta, record.meta.time or now)
         task = target.tasks.get(workload) if target is not None else None
         if task is not None and (event is None or task.generation < event.generation or task.uid != event.uid):
-            self._end(state, look, workload, task)
+            self._end(look, workload, task)
         self.apply(state, BINDINGS, record.key, event)
         if event is not None:
             self._decide(state, look, state.targets[key], workload)
@@ -175,24 +191,52 @@ class Eviction(Service[State]):
         target = state.targets.get(key)
         if target is None or workload not in target.bindings:
             return []
-        look = _Round(key, record.meta, event.fired_time)
+        look = Look(state, key, record.meta, event.fired_time)
         self._decide(state, look, target, workload)
         return look.emits
 
-    def _decide(self, state: State, look: _Round, target: Target, workload: str) -> None:
+    def _answered(self, state: State, record: Input, event: EvictionAnswered, now: datetime) -> list[Emit]:
+        """The governor has answered: look again before anything is requested."""
+        key, workload = event.target.key, event.workload.key
+        target = state.targets.get(key)
+        task = target.tasks.get(workload) if target is not None else None
+        if target is None or task is None or workload not in target.bindings:
+            return []
+        mine = (task.generation, task.asked) == (event.generation, event.asked)
+        if task.state is not EvictionState.HELD or not mine or (not event.granted and event.held_by == task.held_by):
+            return []  # it was cancelled, went, asked anew, or knows that
+        look = Look(state, key, record.meta, record.meta.time or now)
+        if event.granted:
+            look.answer = event
+            self._decide(state, look, target, workload)
+        else:
+            look.write(
+                workload,
+                EvictionState.HELD,
+                taints=task.taints,
+                deadline=task.deadline,
+                reason="Held",
+                message=event.message or f"held by {', '.join(event.held_by)}",
+                held_by=event.held_by,
+                asked=task.asked,
+            )
+        return look.emits
+
+    def _decide(self, state: State, look: Look, target: Target, workload: str) -> None:
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
             return
         scheduled = task is not None and task.state is EvictionState.SCHEDULED
+        held = task is not None and task.state is EvictionState.HELD
         found = look.judge(target, binding.tolerations)
         match found:
             case EvictNow():
                 reason = "TolerationExpired" if found.tolerated else "UntoleratedTaint"
-                self._request(state, look, workload, taints=found.taints, why=(reason, found.reason))
-            case EvictAt() if found.deadline <= (look.due or look.time):
+                self._due(state, look, workload, due=look.time, taints=found.taints, why=(reason, found.reason))
+            case EvictAt() if found.deadline <= ((None if held else look.due) or look.time):
                 why = ("TolerationExpired", found.reason)
-                self._request(state, look, workload, taints=(found.taint,), why=why)
+                self._due(state, look, workload, due=found.deadline, taints=(found.taint,), why=why)
             case EvictAt():
                 if not (
                     task is not None
@@ -201,24 +245,77 @@ class Eviction(Service[State]):
                     and task.taints[0].identity == found.taint.identity
                 ):
                     self._schedule(state, look, workload, found)
-            case Keep() if scheduled:
+            case Keep() if scheduled or held:
                 reason = "Tolerated" if found.tolerated else "TaintRemoved"
-                self._write(state, look, workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
-                self._move_timer(state, look, workload, binding.generation, None)
+                look.unask(workload)
+                look.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
+                look.move_timer(workload, binding.generation, None)
             case Keep():
                 pass
 
+    def _due(
+        self,
+        state: State,
+        look: Look,
+        workload: str,
+        *,
+        due: datetime,
+        taints: tuple[Taint, ...],
+        why: tuple[str, str],
+    ) -> None:
+        """It has come due: ask when something may hold it, else it goes."""
+        target = state.targets[look.target]
+        task = target.tasks.get(workload)
+        if task is not None and task.state is EvictionState.HELD:
+            if look.answer is not None:
+                self._request(state, look, workload, taints=taints, why=why)
+            elif look.due is not None and not task.held_by and (task.deadline or look.due) <= look.due:
+                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
+        elif (state.guards or self._clusters_wait) and self._may_wait(
+            state, look.target, target, workload, target.bindings[workload]
+        ):
+            revision = (task.revision if task is not None else 0) + 1
+            look.write(
+                workload,
+                EvictionState.HELD,
+                taints=taints,
+                deadline=due,
+                reason="Held",
+                message=f"{why[1]}; asks whether anything holds it",
+                asked=revision,
+            )
+            generation = target.bindings[workload].generation
+            look.move_timer(workload, generation, None)
+            look.ask(workload, due=due, revision=revision)
+        else:
+            self._request(state, look, workload, taints=taints, why=why)
+
+    def _may_wait(self, state: State, key: str, target: Target, workload: str, binding: Binding) -> bool:
+        """Whether something may hold this eviction, so that the governor has to be asked."""
+        if self._clusters_wait and key.startswith(_CLUSTERS):
+            return True
+        if not state.guards:
+            return False
+        return state.guards.concern(
+            Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
+        )
+
     def _request(
-        self, state: State, look: _Round, workload: str, *, taints: tuple[Taint, ...], why: tuple[str, str]
+        self, state: State, look: Look, workload: str, *, taints: tuple[Taint, ...], why: tuple[str, str]
     ) -> None:
         reason, message = why
-        self._write(state, look, workload, EvictionState.REQUESTED, taints=taints, reason=reason, message=message)
-        self._drop_timer(state, look, workload)
+        task = state.targets[look.target].tasks.get(workload)
+        asked = task.asked if task is not None else 0
+        if look.answer is not None and look.answer.message:
+            message = f"{message}; {look.answer.message}"
+        look.write(workload, EvictionState.REQUESTED, taints=taints, reason=reason, message=message, asked=asked)
+        look.drop_timer(workload)
+        if asked and task is not None:
+            look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1, requested=True)
 
-    def _schedule(self, state: State, look: _Round, workload: str, found: EvictAt) -> None:
-        self._write(
-            state,
-            look,
+    def _schedule(self, state: State, look: Look, workload: str, found: EvictAt) -> None:
+        look.unask(workload)
+        look.write(
             workload,
             EvictionState.SCHEDULED,
             taints=(found.taint,),
@@ -227,83 +324,21 @@ class Eviction(Service[State]):
             message=found.reason,
         )
         generation = state.targets[look.target].bindings[workload].generation
-        self._move_timer(state, look, workload, generation, found.deadline)
+        look.move_timer(workload, generation, found.deadline)
 
-    def _end(self, state: State, look: _Round, workload: str, task: Task) -> None:
+    def _end(self, look: Look, workload: str, task: Task) -> None:
         """The binding is gone: so is the task."""
-        self._drop_timer(state, look, workload)
+        look.drop_timer(workload)
+        look.unask(workload)
         if task.state is EvictionState.CANCELLED:
             # It came to nothing, and now it cannot be scheduled again.
             key = eviction_key(workload, look.target, task.generation)
-            self._emit(state, look, EVICTIONS, key, None)
+            look.emit(EVICTIONS, key, None)
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
-        self._write(
-            state, look, workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended"
-        )
-
-    def _write(
-        self,
-        state: State,
-        look: _Round,
-        workload: str,
-        to: EvictionState,
-        *,
-        reason: str,
-        message: str,
-        taints: tuple[Taint, ...] = (),
-        deadline: datetime | None = None,
-    ) -> None:
-        target = state.targets[look.target]
-        task = target.tasks.get(workload)
-        about = task or target.bindings[workload]
-        ref = WorkloadRef.parse(workload)
-        event = EvictionDecided(
-            workload=ref,
-            workload_uid=about.uid,
-            owner=WorkloadRef.parse(about.owner) if about.owner else ref,
-            target=TargetRef.parse(look.target),
-            generation=about.generation,
-            revision=(task.revision if task is not None else 0) + 1,
-            state=to,
-            deadline=deadline,
-            taints=taints,
-            taint_generation=target.generation,
-            reason=reason,
-            message=message,
-            decided_time=look.time,
-            report_time=look.reported,
-        )
-        self._emit(state, look, EVICTIONS, eviction_key(workload, look.target, about.generation), event)
-
-    def _move_timer(
-        self, state: State, look: _Round, workload: str, generation: int, deadline: datetime | None
-    ) -> None:
-        key = timer_id(workload, look.target, generation)
-        known = state.timers.get(key)
-        if (known[1] if known is not None else None) == deadline:
-            return
-        event = SetTimer(
-            id=key,
-            target=TargetRef.parse(look.target),
-            owner=OWNER,
-            generation=(known[0] if known is not None else 0) + 1,
-            deadline=deadline,
-            subject=workload,
-            correlation_id=look.cause.correlation,
-        )
-        self._emit(state, look, TIMERS, key, event)
-
-    def _drop_timer(self, state: State, look: _Round, workload: str) -> None:
-        task = state.targets[look.target].tasks.get(workload)
-        if task is not None and (key := timer_id(workload, look.target, task.generation)) in state.timers:
-            self._emit(state, look, TIMERS, key, None)
-
-    def _emit(self, state: State, look: _Round, topic: Topic, key: str, event: Model | None) -> None:
-        self.apply(state, topic, key, event)
-        look.emits.append(Emit(topic, key, look.target, event, look.cause))
+        look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
 
 
-def service(settings: Settings) -> Eviction:  # noqa: ARG001 - every service is made alike
+def service(settings: Settings) -> Eviction:
     """The service, for the command line to run."""
-    return Eviction()
+    return Eviction(settings)

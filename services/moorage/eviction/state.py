@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
+from typing import Final
 
-from moorage.core.dialects.kubernetes import KUBERNETES
+from moorage.core.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.guards import Guards
+from moorage_schemas.base import Model
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import eviction_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic, eviction_key
 
 OWNER = "eviction"
 """The owner of this service's timers."""
@@ -20,6 +26,21 @@ BINDING_ENDED = "BindingEnded"
 """The reason of the last record of a task: after it nothing is remembered."""
 
 Tolerations = tuple[Toleration, ...]
+
+NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
+"""Which dialect says what evicts, by the target's kind, when nothing leaves clusters."""
+
+
+@dataclass(slots=True, frozen=True)
+class Traits:
+    """What budgets and deployers want to know of a binding; one object for all bindings with equal ones."""
+
+    labels: Mapping[str, str]
+    purge_mode: str
+
+
+PLAIN: Final = Traits(MappingProxyType({}), "")
+"""The traits of work without labels."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,8 +56,10 @@ class Binding:
     tolerations: Tolerations
     """One object for all bindings with equal ones."""
 
+    traits: Traits
 
-@dataclass(slots=True, frozen=True)
+
+@dataclass(slots=True)  # not frozen, which would make it twice as dear to make; nobody changes one
 class Task:
     """An eviction that is not over."""
 
@@ -46,7 +69,14 @@ class Task:
     revision: int
     state: EvictionState
     deadline: datetime | None
+    """When it comes due; of a held one, when it came due."""
+
     taints: tuple[Taint, ...]
+    held_by: tuple[str, ...] = ()
+    """What the governor said that holds it; empty before its first answer."""
+
+    asked: int = 0
+    """The revision of its ask; 0 when it has none."""
 
 
 @dataclass(slots=True)
@@ -58,6 +88,7 @@ class Target:
     """Of its taints; 0 when it has none."""
 
     taints: tuple[Taint, ...] = ()
+    zone: str = ""
     bindings: dict[str, Binding] = field(default_factory=dict)
     """By workload key."""
 
@@ -83,11 +114,31 @@ class State:
     pool: dict[tuple[object, ...], Tolerations] = field(default_factory=dict)
     """One object for each distinct tuple of tolerations, by their fields (which hash much faster than models)."""
 
+    traits: dict[tuple[object, ...], Traits] = field(default_factory=dict)
+    """One object for each distinct set of labels and purge mode, by their content."""
+
+    dialects: Mapping[str, EffectRules] = field(default_factory=lambda: NODES_ONLY)
+    """Which dialect says what evicts, by the target's kind; a kind that is not here keeps everything."""
+
+    guards: Guards = field(default_factory=Guards)
+    """What may hold an eviction back: the process's one view of it."""
+
+    def fold(self, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in taints, a binding, a task or a timer; of other topics nothing is remembered."""
+        if topic is BINDINGS:
+            self.apply_binding(key, event if isinstance(event, WorkloadBound) else None)
+        elif topic is TAINTS:
+            self.apply_taints(key, event if isinstance(event, TargetTainted) else None)
+        elif topic is EVICTIONS:
+            self.apply_eviction(key, event if isinstance(event, EvictionDecided) else None)
+        elif topic is TIMERS:
+            self.apply_timer(key, event if isinstance(event, SetTimer) else None)
+
     def apply_taints(self, key: str, event: TargetTainted | None) -> None:
         """Fold in the taints of a target."""
         if event is None:
             if (target := self.targets.get(key)) is not None:
-                target.uid, target.generation, target.taints = "", 0, ()
+                target.uid, target.generation, target.taints, target.zone = "", 0, (), ""
                 self._tidy(key, target)
             return
         target = self.targets.setdefault(key, Target())
@@ -95,7 +146,10 @@ class State:
             return
         target.uid = event.target_uid
         target.generation = event.generation
-        target.taints = tuple(record.as_taint() for record in event.taints if record.effect in KUBERNETES.evicting)
+        target.zone = sys.intern(event.zone)
+        dialect = self.dialects.get(event.target.kind.value)
+        evicting = dialect.evicting if dialect is not None else frozenset()
+        target.taints = tuple(record.as_taint() for record in event.taints if record.effect in evicting)
 
     def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
         """Fold in a binding."""
@@ -116,19 +170,19 @@ class State:
                 generation=event.generation,
                 revision=event.revision,
                 tolerations=self._pooled(event.tolerations),
+                traits=self._traits(event) if event.labels or event.purge_mode else PLAIN,
             )
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
         """Fold in the state of a task; one that is over is forgotten."""
+        workload, target_key, generation = key.split("|")
         if event is None:
-            workload, target_key, generation = key.split("|")
             target = self.targets.get(target_key)
             task = target.tasks.get(workload) if target is not None else None
             if target is not None and task is not None and task.generation == int(generation):
                 del target.tasks[workload]
                 self._tidy(target_key, target)
             return
-        workload, target_key = event.workload.key, event.target.key
         target = self.targets.setdefault(target_key, Target())
         known = target.tasks.get(workload)
         if known is not None and (known.generation, known.revision) >= (event.generation, event.revision):
@@ -146,6 +200,8 @@ class State:
             state=event.state,
             deadline=event.deadline,
             taints=event.taints,
+            held_by=event.held_by,
+            asked=event.asked,
         )
 
     def apply_timer(self, key: str, event: SetTimer | None) -> None:
@@ -158,6 +214,13 @@ class State:
     def _pooled(self, tolerations: Tolerations) -> Tolerations:
         key = tuple([(t.key, t.operator, t.value, t.effect, t.toleration_seconds) for t in tolerations])
         return self.pool.setdefault(key, tolerations)
+
+    def _traits(self, event: WorkloadBound) -> Traits:
+        key = (event.purge_mode, *event.labels.items())
+        known = self.traits.get(key)
+        if known is None:
+            known = self.traits[key] = Traits(event.labels, event.purge_mode)
+        return known
 
     def _tidy(self, key: str, target: Target) -> None:
         if target.empty:

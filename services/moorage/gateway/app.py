@@ -20,11 +20,13 @@ from starlette.routing import Route
 from moorage.gateway import discovery, paths
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.log import Log
+from moorage.gateway.machine_keeper import MachineKeeper
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.reports import Intake, Limits
 from moorage.gateway.resources_api import ResourcesApi, answer
 from moorage.gateway.store import Store
 from moorage.gateway.sweeping import Sweeper
+from moorage.gateway.switches import Switches
 from moorage.gateway.writing import Writer
 from moorage.runtime.clock import Clock, WallClock
 
@@ -46,6 +48,7 @@ class Gateway:
     clock: Clock = field(default_factory=WallClock)
     metrics: Metrics = field(default_factory=Metrics)
     limits: Limits = field(default_factory=Limits)
+    switches: Switches = field(default_factory=Switches)
     hosts: frozenset[str] | None = frozenset()
     """Names beside the local ones by which the gateway may be called; None allows every name."""
 
@@ -55,9 +58,11 @@ class Gateway:
 
 def create_app(gateway: Gateway) -> Starlette:
     """The application of a gateway."""
-    writer = Writer(gateway.store, gateway.log, gateway.clock)
+    writer = Writer(gateway.store, gateway.log, gateway.clock, gateway.switches)
     sweeper = Sweeper(writer)
     gateway.store.evicted = sweeper.found
+    keeper = MachineKeeper(gateway.store, writer)
+    gateway.store.unsettled = keeper.changed
     endpoints = _Endpoints(gateway, writer)
     intake = Intake(gateway.store, gateway.log, gateway.clock, gateway.limits)
 
@@ -66,12 +71,16 @@ def create_app(gateway: Gateway) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        task = asyncio.create_task(sweeper.run(), name="sweeper")
+        tasks = [
+            asyncio.create_task(sweeper.run(), name="sweeper"),
+            asyncio.create_task(keeper.run(), name="machine-keeper"),
+        ]
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     return Starlette(
         routes=[
@@ -96,7 +105,7 @@ class _Endpoints:
 
     def __init__(self, gateway: Gateway, writer: Writer) -> None:
         self._gateway = gateway
-        self._api = ResourcesApi(gateway.store, writer, gateway.metrics)
+        self._api = ResourcesApi(gateway.store, writer, gateway.metrics, gateway.switches)
 
     async def core(self, request: Request) -> Response:
         """`/api/…`: the core group."""

@@ -12,13 +12,25 @@ from moorage.core.field_errors import ErrorKind, FieldError, forbidden, invalid,
 from moorage.core.quantities import QuantityError
 from moorage.core.selectors import matches_labels
 from moorage.core.validating import validate_metadata, validate_name, validate_taints, validate_tolerations
+from moorage.core.validating_budgets import (
+    validate_disruption_budget,
+    validate_eviction_budget,
+    validate_eviction_pause,
+    validate_machine_set,
+)
+from moorage.core.validating_policies import validate_cluster, validate_cluster_taint_policy, validate_propagation
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause
 from moorage.gateway.kinds import ServedKind
+from moorage.gateway.switches import Switches
+from moorage_schemas.resources.budgets import EvictionBudget, EvictionPause, PodDisruptionBudget
+from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.machines import MachineSet
 from moorage_schemas.resources.meta import LabelSelector, Resource
 from moorage_schemas.resources.node import Node
 from moorage_schemas.resources.pod import Pod, PodTemplate
+from moorage_schemas.resources.policies import ClusterPropagationPolicy, ClusterTaintPolicy, PropagationPolicy
 from moorage_schemas.resources.workloads import Job, WorkloadSpec
 
 Document = dict[str, Any]
@@ -53,8 +65,8 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
         raise errors.invalid(kind.group, kind.kind, name, found) from None
 
 
-def check(resource: Resource, kind: ServedKind) -> None:
-    """Hold an object to the rules of its kind.
+def check(resource: Resource, kind: ServedKind, switches: Switches) -> None:
+    """Hold an object to the rules of its kind, and to what is switched on.
 
     Raises:
         StatusError: 422 with a cause for each rule that is broken.
@@ -63,7 +75,7 @@ def check(resource: Resource, kind: ServedKind) -> None:
     found = validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=kind.namespaced)
     if kind.kind == "Namespace" and not found:
         found += validate_name(metadata.name, dns_label=True)
-    found += _by_kind(resource)
+    found += _by_kind(resource) + _by_policy(resource, switches)
     if found:
         raise errors.invalid(kind.group, kind.kind, metadata.name, found)
 
@@ -106,8 +118,25 @@ def _by_kind(resource: Resource) -> list[FieldError]:
         return _template(resource.spec.template)
     if isinstance(resource, DedicatedNodes):
         return _dedicated(resource)
+    if isinstance(resource, MachineSet):
+        return validate_machine_set(resource)
     spec = getattr(resource, "spec", None)
     return _controller(resource.kind, spec) if isinstance(spec, WorkloadSpec) else []
+
+
+def _by_policy(resource: Resource, switches: Switches) -> list[FieldError]:
+    """Clusters, what places work on them, and what holds it there."""
+    if isinstance(resource, Cluster):
+        return validate_cluster(resource)
+    if isinstance(resource, ClusterTaintPolicy):
+        return validate_cluster_taint_policy(resource, allow_no_execute=switches.allow_no_execute_taint_policy)
+    if isinstance(resource, PropagationPolicy | ClusterPropagationPolicy):
+        return validate_propagation(resource.spec, resource.metadata.annotations or {})
+    if isinstance(resource, PodDisruptionBudget):
+        return validate_disruption_budget(resource.spec)
+    if isinstance(resource, EvictionBudget):
+        return validate_eviction_budget(resource.spec)
+    return validate_eviction_pause(resource.spec) if isinstance(resource, EvictionPause) else []
 
 
 def _controller(kind: str, spec: WorkloadSpec) -> list[FieldError]:

@@ -50,7 +50,7 @@ def resources(group: str, api_version: str) -> Document:
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": found[0].api_version,
-        "resources": [_resource(kind) for kind in found],
+        "resources": [shown for kind in found for shown in (_resource(kind), *_subresources(kind))],
     }
 
 
@@ -73,6 +73,19 @@ def _group(name: str) -> Document:
     versions = dict.fromkeys(kind.version for kind in SERVED if kind.group == name)
     shown = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
+
+
+def _subresources(kind: ServedKind) -> list[Document]:
+    return [
+        {
+            "name": f"{kind.plural}/{name}",
+            "singularName": "",
+            "namespaced": kind.namespaced,
+            **({"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {"kind": kind.kind}),
+            "verbs": ["get", "patch", "update"],
+        }
+        for name in kind.subresources
+    ]
 
 
 def _resource(kind: ServedKind) -> Document:

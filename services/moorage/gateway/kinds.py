@@ -30,6 +30,12 @@ class ServedKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def subresources(self) -> tuple[str, ...]:
+        """What can be read and changed below one of its objects."""
+        found = ("scale",) if self.kind in SCALED else ()
+        return (*found, "status") if self.kind in WITH_STATUS else found
+
+    @property
     def verbs(self) -> list[str]:
         """What can be done with it, as discovery says it."""
         reading = ["get", "list", "watch"]
@@ -40,13 +46,28 @@ def _view(kind: str, plural: str, *, namespaced: bool) -> ServedKind:
     return ServedKind(VIEW_GROUP, VIEW_VERSION, kind, plural, kind.lower(), (), namespaced, None)
 
 
+BINDING_KIND = "ResourceBinding"
+"""Where the resource that a propagation policy has claimed belongs, as Karmada's API shows it."""
+
 VIEWS: tuple[ServedKind, ...] = (
     _view("Binding", "bindings", namespaced=True),
+    _view("Budget", "budgets", namespaced=False),
     _view("Condition", "conditions", namespaced=False),
     _view("Eviction", "evictions", namespaced=True),
     _view("Placement", "placements", namespaced=True),
     _view("Taint", "taints", namespaced=False),
     _view("Timer", "timers", namespaced=False),
+    _view("Zone", "zones", namespaced=False),
+    ServedKind(
+        "work.karmada.io",
+        "v1alpha2",
+        BINDING_KIND,
+        "resourcebindings",
+        "resourcebinding",
+        ("rb",),
+        namespaced=True,
+        declared=None,
+    ),
 )
 
 SERVED: tuple[ServedKind, ...] = (
@@ -57,6 +78,12 @@ SERVED: tuple[ServedKind, ...] = (
     ),
     *VIEWS,
 )
+
+SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "MachineSet"})
+"""Kinds with the subresource `scale`."""
+
+WITH_STATUS = frozenset({"Node", "Cluster"})
+"""Kinds whose `status` is declared, in part, and has a subresource of that name."""
 
 BY_PLURAL: dict[tuple[str, str, str], ServedKind] = {
     (served.group, served.version, served.plural): served for served in SERVED

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from moorage.core.admission import admit_pod
+from moorage.core.admission import admit_cluster, admit_pod, admit_propagation
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.times import format_time
@@ -15,6 +15,9 @@ Document = dict[str, Any]
 
 _TARGETS = frozenset(kind.value for kind in TargetKind)
 _NOT_KEPT = frozenset({"resourceVersion", "managedFields", "selfLink", "deletionTimestamp"})
+_DECIDED = frozenset({"conditions", "heldTaints"})
+"""Parts of a target's status that the services decide."""
+
 _SYSTEM = ("uid", "creationTimestamp", "generation")
 
 
@@ -30,13 +33,16 @@ def prepared(document: Mapping[str, Any], rules: Iterable[DedicatedNodes]) -> Do
     kind = document["kind"]
     found = {**document, "metadata": {k: v for k, v in document["metadata"].items() if k not in _NOT_KEPT}}
     if kind in _TARGETS:
-        status = {k: v for k, v in (found.get("status") or {}).items() if k != "conditions"}
+        status = {k: v for k, v in (found.get("status") or {}).items() if k not in _DECIDED}
         found = {k: v for k, v in found.items() if k != "status"} | ({"status": status} if status else {})
         spec = found.get("spec") or {}
-        return {**found, "spec": {key: value for key, value in spec.items() if key != "taints"}}
+        found = {**found, "spec": {key: value for key, value in spec.items() if key != "taints"}}
+        return admit_cluster(found) if kind == TargetKind.CLUSTER else found
     found.pop("status", None)
     if kind == "Pod":
         return admit_pod(found, list(rules))
+    if kind in {"PropagationPolicy", "ClusterPropagationPolicy"}:
+        return admit_propagation(found)
     if kind == "Namespace":
         labels = found["metadata"].get("labels") or {}
         name = found["metadata"]["name"]

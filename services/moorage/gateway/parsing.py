@@ -153,3 +153,13 @@ def merge_patch(document: Any, patch: Any) -> Any:
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
+
+
+def patched(shown: Document, patch: Document) -> Document:
+    """What a merge patch makes of an object as it is shown; it asks for a version only when it names one itself."""
+    merged: Document = merge_patch(shown, patch)
+    metadata, named = merged.get("metadata"), patch.get("metadata")
+    if isinstance(metadata, dict) and "resourceVersion" not in (named if isinstance(named, dict) else {}):
+        # What is left is the present one.
+        merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    return merged

@@ -19,6 +19,9 @@ class ResourcePath:
     name: str
     """Empty for the collection."""
 
+    subresource: str = ""
+    """`scale` or `status`; empty for the object itself."""
+
 
 def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
     """What is named by the parts of a path after its group and version.
@@ -31,12 +34,14 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
         namespace, parts = parts[1], parts[2:]
     plural, *rest = parts
     kind = BY_PLURAL.get((group, version, plural))
-    if kind is None or (namespace and not kind.namespaced) or len(rest) > 1 or "" in (*parts[1:],):
+    if kind is None or (namespace and not kind.namespaced) or len(rest) > 2 or "" in (*parts[1:],):  # noqa: PLR2004 - name, subresource
         raise no_such_path()
-    name = rest[0] if rest else ""
+    name, subresource = (*rest, "", "")[:2]
+    if subresource and subresource not in kind.subresources:
+        raise no_such_path()
     if name and kind.namespaced and not namespace:
         raise no_such_path()
-    return ResourcePath(kind, namespace, name)
+    return ResourcePath(kind, namespace, name, subresource)
 
 
 def not_allowed(method: str) -> StatusError:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage.core.placing.expanding import WorkloadError, controller_of, make_pod
 from moorage.core.quantities import QuantityError
+from moorage_schemas.condition import WorkloadConditionChanged
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.times import format_time
@@ -15,6 +17,11 @@ from moorage_schemas.times import format_time
 Document = dict[str, Any]
 Expand = Callable[[WorkloadPlaced, ResourceDeclared, Sequence[DedicatedNodes]], Document | None]
 """Makes the pod object of a placement from its controller and the fleet's rules; None when it cannot."""
+
+Ill = Callable[[WorkloadPlaced, TargetRef], bool]
+"""Whether a workload is reported unhealthy on a target."""
+
+_POD = "Pod"
 
 
 def declared_pod(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
@@ -76,14 +83,43 @@ def expand(placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[Dedi
     return {**pod, "metadata": metadata}
 
 
-def controller_status(resource: ResourceDeclared, placements: list[WorkloadPlaced]) -> Document:
-    """`status` of a controller: how many pods it has, and how many of them are placed."""
-    own = [
-        placed
-        for placed in placements
-        if placed.owner_uid == resource.uid and placed.state is not PlacementState.EVICTED
+def with_conditions(pod: Document, conditions: Iterable[WorkloadConditionChanged]) -> Document:
+    """The pod with what deployers report of it where it is."""
+    name = (pod.get("spec") or {}).get("nodeName")
+    reported = [
+        {
+            "type": condition.type,
+            "status": condition.status.value,
+            **({"reason": condition.reason} if condition.reason else {}),
+            **({"message": condition.message} if condition.message else {}),
+            "lastTransitionTime": format_time(condition.last_transition_time),
+        }
+        for condition in conditions
+        if condition.target.name == name
     ]
-    replicas, ready = len(own), sum(placed.state is PlacementState.PLACED for placed in own)
+    if not reported:
+        return pod
+    status = pod["status"]
+    return {**pod, "status": {**status, "conditions": [*status.get("conditions", ()), *reported]}}
+
+
+def controller_status(resource: ResourceDeclared, placements: list[WorkloadPlaced], ill: Ill) -> Document:
+    """`status` of a controller: how many pods it has, and how many of them are placed and not reported unhealthy.
+
+    Of one that a policy has spread over clusters these are its replicas there.
+    """
+    uid, replicas, ready = resource.uid, 0, 0
+    for placed in placements:
+        if placed.owner_uid != uid or placed.state is PlacementState.EVICTED:
+            continue
+        if placed.workload.kind == _POD:
+            replicas += 1
+            if placed.state is PlacementState.PLACED:
+                ready += placed.target is None or not ill(placed, placed.target)
+            continue
+        for target in placed.targets:
+            replicas += target.replicas
+            ready += 0 if ill(placed, target.target) else target.replicas
     observed = {"observedGeneration": resource.object["metadata"].get("generation", 1)}
     if resource.kind == "DaemonSet":
         return {

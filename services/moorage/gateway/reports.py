@@ -2,6 +2,10 @@
 
 What is wrong with a report is said here at once; what comes through Kafka without this edge meets the same rules in
 condition-ingest. The answer 202 comes after the report is durable in the topic.
+
+A report may be about a workload on a target (`data.workload`); whether the workload is bound there is not asked, for a
+deployer may be ahead of what the gateway has read. The gateway reports nothing by itself and leaves a report's source
+as it came: a person's begins with `cli/`, which is how it is known that no heartbeats follow.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.core.reports import Refusal, check_size, check_time, unknown_target
+from moorage.core.reports import Refusal, check_size, check_time, check_workload, unknown_target
 from moorage.gateway import parsing, paths
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.log import Log, Write
@@ -146,7 +150,7 @@ class Intake:
             causes = [Cause(item.kind.value, item.body, f"data.{item.path}" if item.path else "data") for item in found]
             shown = "; ".join(f"data.{item}" if item.path else f"data: {item.body}" for item in found)
             raise StatusError(422, f"the report is invalid: {shown}", reason="Invalid", causes=causes) from None
-        if refusal := check_time(report, self._clock.now(), self._limits.clock_skew):
+        if refusal := check_time(report, self._clock.now(), self._limits.clock_skew) or check_workload(report):
             raise _refused(refusal)
         target = report.target
         if resource_key(target.kind.value, "", target.name) not in self._store.tables.resources:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from moorage.gateway import errors, parsing, paths, watching
+from moorage.gateway import errors, parsing, paths, scaling, watching
 from moorage.gateway.errors import bad_request, shorten
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.paths import ResourcePath
 from moorage.gateway.selecting import selector
 from moorage.gateway.store import Shown, Store
+from moorage.gateway.switches import Switches, warning_header, warnings
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.writing import Caller, Preconditions, Writer
+
+Part = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""What of an object a subresource shows."""
 
 _TRUE = frozenset({"true", "1", "t", "T", "TRUE", "True"})
 _LONGEST_WATCH = 3600.0  # seconds; clients that want more begin again where they were
@@ -29,7 +33,8 @@ _DIGITS = 18  # of a number in a query: more is no version or timeout that was e
 class ResourcesApi:
     """Answers requests about resources."""
 
-    def __init__(self, store: Store, writer: Writer, metrics: Metrics) -> None:
+    def __init__(self, store: Store, writer: Writer, metrics: Metrics, switches: Switches) -> None:
+        self._switches = switches
         self._store = store
         self._writer = writer
         self._metrics = metrics
@@ -43,6 +48,8 @@ class ResourcesApi:
         if not self._store.ready:
             raise errors.unavailable("the gateway is not ready: it is still reading its tables")
         method = request.method
+        if path.subresource:
+            return await self._subresource(request, path)
         if method in {"GET", "HEAD"}:
             return self._get(path) if path.name and not _flag(request, "watch") else self._list(request, path)
         if path.kind.declared is None:
@@ -115,29 +122,60 @@ class ResourcesApi:
         parsing.check_media_type(request, parsing.JSON)
         body = parsing.parse_object(await parsing.read_body(request))
         document = parsing.check_identity(body, path.kind, path.namespace, "")
-        return _object(201, await self._writer.create(path.kind, document, caller(request)))
+        return self._object(201, await self._writer.create(path.kind, document, caller(request)))
 
     async def _replace(self, request: Request, path: ResourcePath) -> Response:
         parsing.check_media_type(request, parsing.JSON)
         body = parsing.parse_object(await parsing.read_body(request))
         document = parsing.check_identity(body, path.kind, path.namespace, path.name)
         shown = await self._writer.change(path.kind, _object_id(path), lambda _: document, "update", caller(request))
-        return _object(200, shown)
+        return self._object(200, shown)
 
     async def _patch(self, request: Request, path: ResourcePath) -> Response:
         parsing.check_media_type(request, parsing.MERGE_PATCH)
         patch = parsing.parse_object(await parsing.read_body(request))
 
         def patched(shown: dict[str, Any]) -> dict[str, Any]:
-            merged = parsing.merge_patch(shown, patch)
-            metadata = merged.get("metadata")
-            if isinstance(metadata, dict) and "resourceVersion" not in (patch.get("metadata") or {}):
-                # What is left is the present one: a patch without a version asks for none.
-                merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+            merged = parsing.patched(shown, patch)
             return parsing.check_identity(merged, path.kind, path.namespace, path.name)
 
         shown = await self._writer.change(path.kind, _object_id(path), patched, "patch", caller(request))
-        return _object(200, shown)
+        return self._object(200, shown)
+
+    async def _subresource(self, request: Request, path: ResourcePath) -> Response:
+        """`scale` and `status` of an object: a part of it that is read and changed by itself."""
+        method = request.method
+        show: Part = scaling.scale_of if path.subresource == "scale" else dict
+        if method in {"GET", "HEAD"}:
+            shown = self._store.get(_object_id(path))
+            if shown is None:
+                raise errors.not_found(path.kind.group, path.kind.plural, path.name)
+            return answer(200, show(shown.document))
+        if method not in {"PUT", "PATCH"}:
+            raise paths.not_allowed(method)
+        if request.query_params.get("dryRun"):
+            raise bad_request("dryRun: is not supported yet, and nothing was written")
+        parsing.check_media_type(request, parsing.JSON if method == "PUT" else parsing.MERGE_PATCH)
+        body = parsing.parse_object(await parsing.read_body(request))
+
+        def changed(shown: dict[str, Any]) -> dict[str, Any]:
+            part = body if method == "PUT" else parsing.patched(show(shown), body)
+            if path.subresource == "scale":
+                return scaling.scaled(shown, part, path.name)
+            wanted = parsing.check_identity(part, path.kind, path.namespace, path.name)
+            metadata = {**shown["metadata"], "resourceVersion": wanted["metadata"].get("resourceVersion", "")}
+            metadata["uid"] = wanted["metadata"].get("uid") or metadata.get("uid", "")
+            return {**shown, "metadata": metadata, "status": wanted.get("status") or {}}
+
+        verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
+        after = await self._writer.change(path.kind, _object_id(path), changed, verb, caller(request))
+        return answer(200, show(after.document))
+
+    def _object(self, code: int, shown: Shown) -> Response:
+        response = answer(code, shown.document)
+        for text in warnings(shown.document, self._switches):
+            response.headers.append("warning", warning_header(text))
+        return response
 
     async def _delete(self, request: Request, path: ResourcePath) -> Response:
         body = await parsing.read_body(request)
@@ -188,10 +226,6 @@ def caller(request: Request) -> Caller:
 def answer(code: int, document: Mapping[str, Any]) -> Response:
     """A JSON response."""
     return Response(orjson.dumps(document), code, media_type=parsing.JSON)
-
-
-def _object(code: int, shown: Shown) -> Response:
-    return answer(code, shown.document)
 
 
 def _object_id(path: ResourcePath) -> ObjectId:

@@ -17,6 +17,7 @@ from moorage.gateway.kafka_reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.reports import Limits
 from moorage.gateway.store import Store
+from moorage.gateway.switches import Switches
 from moorage.runtime.clock import WallClock
 from moorage.runtime.settings import Settings
 from moorage.runtime.topics_admin import ensure_topics
@@ -53,6 +54,7 @@ async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
             log=log,
             clock=clock,
             metrics=metrics,
+            switches=Switches.of(settings),
             limits=Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes),
             # Whoever listens beyond the own machine is called by names that nobody can know here.
             hosts=frozenset() if settings.http_host in _LOCAL else None,

@@ -16,7 +16,7 @@ from moorage.gateway import pods
 from moorage.gateway.history import History
 from moorage.gateway.log import Place
 from moorage.gateway.tables import ObjectId, Tables
-from moorage.gateway.views import DEFAULT_NAMESPACE_ID, Views
+from moorage.gateway.views import COUNTED, DEFAULT_NAMESPACE_ID, Views
 from moorage.runtime.service import Input
 from moorage_schemas.topics import Topic
 
@@ -45,17 +45,31 @@ class Store:
         self.evicted: Callable[[ObjectId, str], None] | None = None
         """Told the name and uid of a bare pod that was evicted, whose resource is to be deleted."""
 
+        self.unsettled: Callable[[], None] | None = None
+        """Told that something about a machine set has changed (see `Tables.unsettled`)."""
+
         self._objects: dict[str, dict[ObjectId, Shown]] = {}
         self._positions: dict[tuple[Topic, int], int] = {}
 
     def apply(self, records: Iterable[Input]) -> None:
-        """Fold records in, in the order of their log; each gets a version of its own."""
+        """Fold records in, in the order of their log; each gets a version of its own.
+
+        What is counted over many objects, such as the pods of a controller, is counted once, after all of them.
+        """
+        counted: set[ObjectId] = set()
         for record in records:
             self._advance((record.topic, record.partition), record.offset + 1)
             touched = self.tables.apply(record.topic, record.key, record.event)
             if self.ready:
                 for object_id in sorted(touched):
-                    self._refresh(object_id, self.version)
+                    if object_id.kind in COUNTED and object_id.key != record.key:
+                        counted.add(object_id)
+                    else:
+                        counted.discard(object_id)
+                        self._refresh(object_id, self.version)
+        for object_id in sorted(counted):
+            self._refresh(object_id, self.version)
+        self._tell_unsettled()
         self.history.wake()
 
     def skip(self, positions: Mapping[tuple[Topic, int], int]) -> None:
@@ -76,6 +90,7 @@ class Store:
             self._tell_evicted(object_id)
         self.history.floor = self.version
         self.ready = True
+        self._tell_unsettled()
         self.history.wake()
 
     def get(self, object_id: ObjectId) -> Shown | None:
@@ -132,6 +147,10 @@ class Store:
         shown = Shown(version, _with_version(document, version))
         self._objects.setdefault(object_id.kind, {})[object_id] = shown
         return shown
+
+    def _tell_unsettled(self) -> None:
+        if self.ready and self.unsettled is not None and self.tables.unsettled:
+            self.unsettled()
 
     def _tell_evicted(self, object_id: ObjectId) -> None:
         if self.evicted is not None and (uid := self.tables.evicted_uid(object_id)):

@@ -7,18 +7,49 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from moorage.core import machines
 from moorage_schemas.base import Model
-from moorage_schemas.condition import ConditionChanged
-from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.budget import BudgetCounted
+from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, TIMERS, Topic
+from moorage_schemas.topics import (
+    BINDINGS,
+    BUDGETS,
+    CONDITIONS,
+    EVICTIONS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    ZONES,
+    Topic,
+)
+from moorage_schemas.zone import ZoneChanged
 
-READ: tuple[Topic, ...] = (RESOURCES, TAINTS, CONDITIONS, PLACEMENTS, BINDINGS, EVICTIONS, TIMERS)
+READ: tuple[Topic, ...] = (
+    RESOURCES,
+    TAINTS,
+    CONDITIONS,
+    PLACEMENTS,
+    BINDINGS,
+    EVICTIONS,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    ZONES,
+    BUDGETS,
+)
 """The topics that the gateway reads whole."""
+
+
+_NONE = "none"
+_PAUSE = "EvictionPause"
+_POLICIES = ("PropagationPolicy/", "ClusterPropagationPolicy/")
 
 
 class ObjectId(NamedTuple):
@@ -54,7 +85,27 @@ class Tables:
         self.placements: dict[str, WorkloadPlaced] = {}
         self.bindings: dict[str, WorkloadBound] = {}
         self.evictions: dict[str, EvictionDecided] = {}
+        self.held: dict[str, set[str]] = {}
+        """The keys of the evictions that something holds, by what holds them (`EvictionPause/all`)."""
+
         self.timers: dict[str, SetTimer] = {}
+        self.workload_conditions: dict[str, dict[str, WorkloadConditionChanged]] = {}
+        """By workload key, then by record key."""
+
+        self.zones: dict[str, ZoneChanged] = {}
+        self.budgets: dict[str, BudgetCounted] = {}
+        self.machine_sets: dict[str, str] = {}
+        """The record key of each machine set, by its uid."""
+
+        self.machines: dict[str, set[str]] = {}
+        """The record keys of the nodes of each machine set, by its uid; also of sets that are gone."""
+
+        self.ready_machines: dict[str, set[str]] = {}
+        """Of those the nodes that are ready."""
+
+        self.unsettled: set[str] = set()
+        """The uids of machine sets of which something has changed; whoever settles them clears it."""
+
         self.made_by: dict[str, set[str]] = {}
         """The keys of the placements of each controller, by the controller's key."""
 
@@ -74,6 +125,9 @@ class Tables:
             BINDINGS: self._binding,
             EVICTIONS: self._eviction,
             TIMERS: self._timer,
+            WORKLOAD_CONDITIONS: self._workload_condition,
+            ZONES: self._zone,
+            BUDGETS: self._budget,
         }[topic](key, event)
 
     def sizes(self) -> dict[str, int]:
@@ -86,6 +140,9 @@ class Tables:
             BINDINGS.short: len(self.bindings),
             EVICTIONS.short: len(self.evictions),
             TIMERS.short: len(self.timers),
+            WORKLOAD_CONDITIONS.short: sum(map(len, self.workload_conditions.values())),
+            ZONES.short: len(self.zones),
+            BUDGETS.short: len(self.budgets),
         }
 
     def evicted_uid(self, object_id: ObjectId) -> str:
@@ -97,18 +154,68 @@ class Tables:
         return resource.uid if gone else ""
 
     def _resource(self, key: str, event: Model | None) -> set[ObjectId]:
+        before = self.resources.get(key)
         if isinstance(event, ResourceDeclared):
             self.resources[key] = event
         else:
             self.resources.pop(key, None)
+        owners = self._machine(key, before, self.resources.get(key))
         if key.startswith("DedicatedNodes/"):
             self.rules.pop(key, None)
             with contextlib.suppress(ValidationError):  # it was checked when it was declared
                 if isinstance(event, ResourceDeclared):
                     self.rules[key] = DedicatedNodes.model_validate(event.object)
-        touched = {ObjectId.of(key)}
+        touched = {ObjectId.of(key), *owners}
+        if key.startswith(_POLICIES):
+            touched.update(ObjectId.of(name) for name, placed in self.placements.items() if placed.policy == key)
         touched.update(map(ObjectId.of, self.made_by.get(key, ())))
         return touched
+
+    def _machine(self, key: str, before: ResourceDeclared | None, now: ResourceDeclared | None) -> set[ObjectId]:
+        """Keep in mind which machine set made which node; the machine sets that look different now."""
+        if key.startswith(f"{machines.KIND}/"):
+            for declared in (before, now):
+                if declared is not None:
+                    self.machine_sets.pop(declared.uid, None)
+                    self.unsettled.add(declared.uid)
+            if now is not None:
+                self.machine_sets[now.uid] = key
+            return set()
+        if not key.startswith("Node/"):
+            return set()
+        touched = set()
+        old, new = (machines.owner_uid(declared.object) if declared is not None else "" for declared in (before, now))
+        if old and old != new:
+            _drop(self.machines, old, key)
+            _drop(self.ready_machines, old, key)
+        if new:
+            self.machines.setdefault(new, set()).add(key)
+            self._count_ready(new, key)
+        for uid in {old, new} - {""}:
+            self.unsettled.add(uid)
+            touched.update(self.machine_set(uid))
+        return touched
+
+    def _count_ready(self, uid: str, key: str) -> bool:
+        """Keep in mind whether a node of a machine set is ready; whether that has changed."""
+        before = key in self.ready_machines.get(uid, ())
+        now = self.node_ready(ObjectId.of(key).name) == ConditionStatus.TRUE
+        if now:
+            self.ready_machines.setdefault(uid, set()).add(key)
+        else:
+            _drop(self.ready_machines, uid, key)
+        return now != before
+
+    def node_ready(self, name: str) -> str:
+        """The status of the condition `Ready` of a node that is declared; empty when nobody has reported it."""
+        condition, node = self.conditions.get(f"Node/{name}", {}).get("Ready"), self.resources.get(f"Node//{name}")
+        own = condition is not None and node is not None and condition.target_uid in {"", node.uid}
+        return condition.status.value if condition is not None and own else ""
+
+    def machine_set(self, uid: str) -> set[ObjectId]:
+        """The machine set of a uid, as a set that is empty when there is none."""
+        key = self.machine_sets.get(uid)
+        return {ObjectId.of(key)} if key is not None else set()
 
     def _taints(self, key: str, event: Model | None) -> set[ObjectId]:
         before = self.taints.pop(key, None)
@@ -119,6 +226,7 @@ class Tables:
         for tainted in (before, now):
             if tainted is not None:
                 touched.update(self._named(taint_id(key, *taint.identity), key) for taint in tainted.taints)
+                touched.update(self._named(taint_id(key, held.key, held.effect), key) for held in tainted.held)
         return touched
 
     def _named(self, object_id: ObjectId, key: str) -> ObjectId:
@@ -134,7 +242,11 @@ class Tables:
             known.pop(condition_type, None)
         if not known:
             del self.conditions[target]
-        return {_target_id(target), self._named(condition_id(target, condition_type), key)}
+        touched = {_target_id(target), self._named(condition_id(target, condition_type), key)}
+        node = self.resources.get(_target_id(target).key) if condition_type == "Ready" else None
+        if node is not None and (uid := machines.owner_uid(node.object)) and self._count_ready(uid, node.key):
+            touched |= self.machine_set(uid)
+        return touched
 
     def _placement(self, key: str, event: Model | None) -> set[ObjectId]:
         before = self.placements.pop(key, None)
@@ -162,11 +274,47 @@ class Tables:
         return {self._named(pair_id("Binding", key), key)}
 
     def _eviction(self, key: str, event: Model | None) -> set[ObjectId]:
-        if isinstance(event, EvictionDecided):
-            self.evictions[key] = event
+        before = self.evictions.pop(key, None)
+        now = event if isinstance(event, EvictionDecided) else None
+        if now is not None:
+            self.evictions[key] = now
+        old, new = (
+            frozenset(one.held_by) if one is not None and one.state is EvictionState.HELD else frozenset()
+            for one in (before, now)
+        )
+        for pause in old - new:
+            _drop(self.held, pause, key)
+        for pause in new - old:
+            self.held.setdefault(pause, set()).add(key)
+        pauses = {ObjectId(_PAUSE, "", by.partition("/")[2]) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
+        return {self._named(pair_id("Eviction", key), key), *pauses}
+
+    def _workload_condition(self, key: str, event: Model | None) -> set[ObjectId]:
+        workload = key.partition("|")[0]
+        known = self.workload_conditions.setdefault(workload, {})
+        if isinstance(event, WorkloadConditionChanged):
+            known[key] = event
         else:
-            self.evictions.pop(key, None)
-        return {self._named(pair_id("Eviction", key), key)}
+            known.pop(key, None)
+        if not known:
+            del self.workload_conditions[workload]
+        placed = self.placements.get(workload)
+        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
+
+    def _zone(self, key: str, event: Model | None) -> set[ObjectId]:
+        if isinstance(event, ZoneChanged):
+            self.zones[key] = event
+        else:
+            self.zones.pop(key, None)
+        return {self._named(ObjectId("Zone", "", zone_name(key)), key)}
+
+    def _budget(self, key: str, event: Model | None) -> set[ObjectId]:
+        if isinstance(event, BudgetCounted):
+            self.budgets[key] = event
+        else:
+            self.budgets.pop(key, None)
+        touched = {self._named(ObjectId("Budget", "", budget_name(key)), key)}
+        return touched | ({ObjectId.of(key)} if "/" in key else set())
 
     def _timer(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, SetTimer):
@@ -174,6 +322,14 @@ class Tables:
         else:
             self.timers.pop(key, None)
         return {self._named(ObjectId("Timer", "", key.replace("/", "~")), key)}
+
+
+def _drop(sets: dict[str, set[str]], name: str, item: str) -> None:
+    """Take an item out of a set of sets, and the set with its last one."""
+    found = sets.get(name, set())
+    found.discard(item)
+    if not found:
+        sets.pop(name, None)
 
 
 def _target_id(key: str) -> ObjectId:
@@ -195,6 +351,26 @@ def taint_id(target: str, key: str, effect: str) -> ObjectId:
 def condition_id(target: str, condition_type: str) -> ObjectId:
     """The read-only object of one condition, such as `node.n1:Ready`; a `/` becomes `~`."""
     return ObjectId("Condition", "", f"{target_prefix(target)}:{condition_type}".replace("/", "~"))
+
+
+def zone_name(zone: str) -> str:
+    """The name of a zone's object: `eu.eu-1`, `none` without region and zone.
+
+    Between names that hold a dot themselves there is a colon, so that no two zones share a name.
+    """
+    region, _, own = zone.partition("/")
+    if not region and not own:
+        return _NONE
+    plain = not any("." in part or part == _NONE for part in (region, own))
+    return f"{region or _NONE}.{own or _NONE}" if plain else f"{region}:{own}"
+
+
+def budget_name(key: str) -> str:
+    """The name of a budget's object: `poddisruptionbudget.shop.web`, `resource-eviction-rate`."""
+    if "/" not in key:
+        return key
+    kind, namespace, name = ObjectId.of(key)
+    return ".".join(filter(None, (kind.lower(), namespace, name)))
 
 
 def placement_name(workload: ObjectId) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.core.tainting import next_taints
-from moorage.gateway import pods
-from moorage.gateway.kinds import VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway import bindings, counts, pods
+from moorage.gateway.kinds import BINDING_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
 from moorage.gateway.tables import ObjectId, Tables, taint_id
 from moorage_schemas.base import Model
-from moorage_schemas.condition import ConditionChanged
-from moorage_schemas.refs import TargetKind
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time
@@ -20,6 +21,9 @@ Document = dict[str, Any]
 
 _TARGETS = frozenset(kind.value for kind in TargetKind)
 _CONTROLLERS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
+COUNTED = _CONTROLLERS | {"MachineSet", "EvictionPause"}
+"""Kinds whose status counts what they have made, or hold."""
+
 DEFAULT_NAMESPACE = "default"
 
 
@@ -32,6 +36,9 @@ class Views:
 
     def build(self, object_id: ObjectId) -> Document | None:
         """The object as it is now, without a resource version; None when there is none."""
+        if object_id.kind == BINDING_KIND:
+            placed = self._tables.placements.get(object_id.key)
+            return None if placed is None else bindings.resource_binding(placed, self._tables)
         if object_id.kind in _VIEWS:
             return self._view(object_id)
         resource = self._tables.resources.get(object_id.key)
@@ -42,15 +49,33 @@ class Views:
         return default_namespace() if object_id == DEFAULT_NAMESPACE_ID else None
 
     def _declared(self, object_id: ObjectId, resource: ResourceDeclared) -> Document:
-        kind = object_id.kind
-        if kind in _TARGETS:
+        if object_id.kind in _TARGETS:
             return self._target(resource)
+        status = self._status(object_id, resource)
+        return {**resource.object, **({"status": status} if status is not None else {})}
+
+    def _status(self, object_id: ObjectId, resource: ResourceDeclared) -> Document | None:
+        """What is counted of an object; None where nothing is."""
+        kind = object_id.kind
         if kind in _CONTROLLERS:
             made = [self._tables.placements[key] for key in self._tables.made_by.get(object_id.key, ())]
-            return {**resource.object, "status": pods.controller_status(resource, made)}
+            return pods.controller_status(resource, made, self._ill)
         if kind == "Namespace":
-            return {**resource.object, "status": {"phase": "Active"}}
-        return dict(resource.object)
+            return {"phase": "Active"}
+        if kind == "MachineSet":
+            return counts.machine_set_status(resource, self._tables)
+        if kind == "EvictionPause":
+            return {"held": len(self._tables.held.get(f"{kind}/{object_id.name}", ()))}
+        counted = self._tables.budgets.get(object_id.key)
+        if kind == "PodDisruptionBudget":
+            return counts.disruption_budget_status(resource, counted)
+        return counts.eviction_budget_status(counted) if kind == "EvictionBudget" and counted is not None else None
+
+    def _ill(self, placed: WorkloadPlaced, target: TargetRef) -> bool:
+        if not self._tables.workload_conditions:
+            return False  # asked for each pod of a controller, and mostly nobody reports any
+        found = bindings.health(self._tables, placed.workload.key, target.key)
+        return found is not None and found is not ConditionStatus.TRUE
 
     def taints(self, resource: ResourceDeclared) -> TargetTainted | None:
         """The taints of a target with the wishes that the taint-manager has not answered yet worked in."""
@@ -66,6 +91,13 @@ class Views:
         return next_taints(current, resource, conditions, max(pending)) or current
 
     def _pod(self, object_id: ObjectId, resource: ResourceDeclared | None) -> Document | None:
+        pod = self._bare_or_made(object_id, resource)
+        known = self._tables.workload_conditions.get(object_id.key) if pod is not None else None
+        if pod is None or not known:
+            return pod
+        return pods.with_conditions(pod, (known[key] for key in sorted(known)))
+
+    def _bare_or_made(self, object_id: ObjectId, resource: ResourceDeclared | None) -> Document | None:
         placed = self._tables.placements.get(object_id.key)
         if resource is not None:
             return pods.declared_pod(resource, placed)
@@ -96,6 +128,8 @@ class Views:
         ]
         if shown:
             status["conditions"] = shown
+        if tainted is not None and tainted.held:
+            status["heldTaints"] = [held.model_dump(mode="json") for held in tainted.held]
         return {**resource.object, "spec": spec, **({"status": status} if status else {})}
 
     def _view(self, object_id: ObjectId) -> Document | None:
@@ -104,6 +138,10 @@ class Views:
             return None
         if object_id.kind == "Taint":
             return self._taint(object_id, key)
+        if object_id.kind == "Zone":
+            zone = self._tables.zones.get(key)
+            status = None if zone is None else counts.zone_status(zone)
+            return None if status is None else {**_read_only(object_id, status), "spec": counts.zone_spec(key)}
         event: Model | None
         if object_id.kind == "Condition":
             target, _, condition_type = key.rpartition("|")
@@ -114,19 +152,23 @@ class Views:
             event = self._tables.bindings.get(key)
         elif object_id.kind == "Timer":
             event = self._tables.timers.get(key)
+        elif object_id.kind == "Budget":
+            event = self._tables.budgets.get(key)
         else:
             event = self._tables.evictions.get(key)
         return None if event is None else _read_only(object_id, event.model_dump(mode="json"))
 
     def _taint(self, object_id: ObjectId, target: str) -> Document | None:
         tainted = self._tables.taints.get(target)
-        for taint in tainted.taints if tainted is not None else ():
-            if tainted is not None and taint_id(target, *taint.identity) == object_id:
-                whose = tainted.target.model_dump(mode="json")
-                return _read_only(
-                    object_id,
-                    {"target": whose, **taint.model_dump(mode="json"), "generation": tainted.generation},
-                )
+        if tainted is None:
+            return None
+        whose = {"target": tainted.target.model_dump(mode="json"), "generation": tainted.generation}
+        for taint in tainted.taints:
+            if taint_id(target, *taint.identity) == object_id:
+                return _read_only(object_id, {**whose, **taint.model_dump(mode="json"), "held": False})
+        for waiting in tainted.held:
+            if taint_id(target, waiting.key, waiting.effect) == object_id:
+                return _read_only(object_id, {**whose, **waiting.model_dump(mode="json"), "held": True})
         return None
 
 

@@ -6,7 +6,7 @@ the list that is wanted; what is the same in both is nobody's wish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from moorage_schemas.resource import TaintWish
@@ -60,6 +60,26 @@ def difference(
             own = taint.time_added if taint.time_added != there.time_added else None
             wish(*identity, taint.value, own or now, present=True)
     return wishes
+
+
+def with_defaults(
+    wishes: Sequence[TaintWish], taints: Iterable[Taint], *, now: datetime, actor: str
+) -> list[TaintWish]:
+    """The wishes for a new target, and after them those for taints that it gets by default."""
+    generation = max((wish.generation for wish in wishes), default=0)
+    more = [
+        TaintWish(
+            key=taint.key,
+            effect=taint.effect,
+            value=taint.value,
+            present=True,
+            generation=generation + number,
+            time=now,
+            actor=actor,
+        )
+        for number, taint in enumerate(taints, start=1)
+    ]
+    return [*wishes, *more]
 
 
 def merged(known: Iterable[TaintWish], new: Iterable[TaintWish], applied: int) -> tuple[TaintWish, ...]:

@@ -10,17 +10,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from moorage.core import machines
+from moorage.core.admission import SYSTEM_ACTOR, declare_external_cloud, role_taints
 from moorage.core.quantities import QuantityError
 from moorage.gateway import checking, errors, objects, wishes
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import Shown, Store, within
+from moorage.gateway.switches import Switches
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.views import DEFAULT_NAMESPACE_ID
 from moorage.runtime.clock import Clock
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
+from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.meta import Resource
 from moorage_schemas.resources.node import Node
@@ -79,9 +83,11 @@ class Writer:
         store: what is there.
         log: where writes go.
         clock: the time of system fields and of wishes.
+        switches: what is switched on.
     """
 
-    def __init__(self, store: Store, log: Log, clock: Clock) -> None:
+    def __init__(self, store: Store, log: Log, clock: Clock, switches: Switches | None = None) -> None:
+        self._switches = switches or Switches()
         self._store = store
         self._log = log
         self._clock = clock
@@ -99,7 +105,9 @@ class Writer:
             suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
         resource = checking.typed(document, kind)
-        checking.check(resource, kind)
+        checking.check(resource, kind, self._switches)
+        if isinstance(resource, Node) and self._switches.external_cloud:
+            document = declare_external_cloud(document)
         if resource.metadata.resource_version:
             raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
@@ -111,6 +119,13 @@ class Writer:
             uid = str(uuid.uuid4())
             new = objects.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
             wished = self._wishes(None, resource, caller)
+            if isinstance(resource, Node):
+                wished = wishes.with_defaults(
+                    wished,
+                    role_taints(resource.metadata.labels, resource.spec.taints or ()),
+                    now=now,
+                    actor=SYSTEM_ACTOR,
+                )
             left = self._store.tables.resources.get(object_id.key)
             version = left.version + 1 if left is not None else 1
             declared = ResourceDeclared(object=new, version=version, wishes=tuple(wished))
@@ -127,11 +142,13 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             wanted = change(dict(shown.document))
+            if kind.kind == machines.KIND:
+                wanted = machines.with_template(wanted, shown.document)
             resource = checking.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
-            checking.check(resource, kind)
+            checking.check(resource, kind, self._switches)
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
             checking.check_update(shown.document, prepared, kind)
             if kind.kind == "Pod":
@@ -140,7 +157,7 @@ class Writer:
             new = objects.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
                 return shown
-            tainted = self._store.views.taints(stored) if isinstance(resource, Node) else None
+            tainted = self._store.views.taints(stored) if isinstance(resource, Node | Cluster) else None
             current = self._store.tables.taints.get(f"{object_id.kind}/{object_id.name}")
             same = tainted is not None and current is not None and current.target_uid in {"", stored.uid}
             applied = current.wishes_applied if same and current is not None else 0
@@ -234,7 +251,7 @@ class Writer:
             raise checking.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
     def _wishes(self, stored: ResourceDeclared | None, resource: Resource, caller: Caller) -> list[TaintWish]:
-        if not isinstance(resource, Node):
+        if not isinstance(resource, Node | Cluster):
             return []
         shown = self._store.views.taints(stored) if stored is not None else None
         known = stored.wishes if stored is not None else ()

@@ -23,6 +23,7 @@ class Booking:
     revision: int
     tolerations: tuple[Toleration, ...]
     requests: tuple[tuple[str, int], ...]
+    labels: tuple[tuple[str, str], ...]
     bypassed: bool
     bound_time: datetime
     place: Place
@@ -44,6 +45,7 @@ def booking_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Booking:
         revision=bound.revision,
         tolerations=_shared_tolerations(bound.tolerations),
         requests=_shared_requests(tuple(sorted(bound.requests.items()))),
+        labels=_shared_labels(tuple(sorted(bound.labels.items()))) if bound.labels else (),
         bypassed=bound.bypassed,
         bound_time=bound.bound_time,
         place=place,
@@ -59,3 +61,8 @@ def _shared_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration
 @lru_cache(maxsize=65_536)
 def _shared_requests(requests: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     return requests
+
+
+@lru_cache(maxsize=65_536)
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return labels

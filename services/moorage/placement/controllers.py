@@ -19,7 +19,8 @@ PORTION: Final = 500
 def settle_owner(desk: Desk, work: Work) -> None:
     """Bring the pods of an owner to what it wants."""
     state = desk.state
-    owner = state.owners.get(work.owner)
+    # What a policy places on clusters makes no pods here.
+    owner = state.owners.get(work.owner) if not state.clusters.claims(work.owner) else None
     held = list(state.held.get(work.owner, {}).values())
     if work.repair:
         desk.end_orphans(work.owner)
@@ -44,7 +45,14 @@ def settle_pod(desk: Desk, work: Work) -> None:
     """Look at one pod of an owner to which something has happened."""
     owner = desk.state.owners.get(work.owner)
     held = desk.state.held.get(work.owner, {}).get(work.workload)
-    if held is None or owner is None or owner.error or held.owner_uid != owner.uid or owner.controller is None:
+    if (
+        desk.state.clusters.claims(work.owner)
+        or held is None
+        or owner is None
+        or owner.error
+        or held.owner_uid != owner.uid
+        or owner.controller is None
+    ):
         settle_owner(desk, work)
     elif held.placed and (leaving := desk.leaving(held, work)) is not None:
         _leave(desk, owner, owner.controller, held, leaving)
@@ -89,8 +97,11 @@ def _controller_steps(desk: Desk, owner: Owner, controller: Controller, work: Wo
         if leaving is not None:
             _leave(desk, owner, controller, one, leaving)
             yield
-        elif work.repair:
-            desk.restore_binding(owner, one)
+        elif work.cause is None:
+            if work.repair:
+                desk.restore_binding(owner, one)
+            if desk.add_labels(owner, one):
+                yield
     desk.begin(work)
     wanted = _daemon_slots(desk, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
     yield from _end_all(desk, [one for one in desk.state.held.get(owner.key, {}).values() if one.index not in wanted])

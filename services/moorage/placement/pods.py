@@ -9,6 +9,7 @@ from typing import Final
 from moorage.core.placing.deciding import Decision
 from moorage.core.placing.plugin import Request
 from moorage.core.placing.shape import PodShape
+from moorage.placement.booking import Booking
 from moorage.placement.state import Held, Owner, State, Work
 from moorage.runtime.service import Emit, Service
 from moorage_schemas.base import Model
@@ -151,14 +152,34 @@ class Desk:
             self._wait(owner, Slot(workload=owner.ref, uid=owner.uid), INVALID, Decision(None, 0, (), (), owner.error))
 
     def follow_spec(self, owner: Owner, held: Held) -> None:
-        """Write a binding anew when the pod's tolerations or requests are others by now."""
+        """Write a binding anew when the pod's tolerations, requests or labels are others by now."""
         booking = self.view.booking(binding_key(held.workload, node_ref(held.node)))
         shape = owner.shape(self.view.rules, self.view.rules_version)
-        if booking is None or (booking.tolerations == shape.tolerations and booking.requests == shape.requests):
+        labels = tuple(sorted(_labels(owner, held).items()))
+        if booking is None or (booking.tolerations, booking.requests, booking.labels) == (
+            shape.tolerations,
+            shape.requests,
+            labels,
+        ):
             return
         self._write_binding(
             held, owner, shape, revision=booking.revision + 1, bypassed=booking.bypassed, time=booking.bound_time
         )
+
+    def add_labels(self, owner: Owner, held: Held) -> bool:
+        """Write the binding of a controller's pod anew when it is of a time when bindings had no labels.
+
+        All else of it stays as it is. Of a template that is no more, the labels are not known either.
+        """
+        booking = self.view.booking(binding_key(held.workload, node_ref(held.node)))
+        if booking is None or booking.labels or owner.controller is None:
+            return False
+        if held.template_hash != owner.controller.template_hash or not _labels(owner, held):
+            return False
+        self._write_binding(
+            held, owner, booking, revision=booking.revision + 1, bypassed=booking.bypassed, time=booking.bound_time
+        )
+        return True
 
     def restore_binding(self, owner: Owner, held: Held) -> None:
         """Write a binding again that should be there and is not."""
@@ -231,7 +252,7 @@ class Desk:
         self._write_binding(held, owner, shape, revision=1, bypassed=bypassed, time=event.decided_time)
 
     def _write_binding(
-        self, held: Held, owner: Owner, shape: PodShape, *, revision: int, bypassed: bool, time: datetime
+        self, held: Held, owner: Owner, shape: PodShape | Booking, *, revision: int, bypassed: bool, time: datetime
     ) -> None:
         target = node_ref(held.node)
         bound = WorkloadBound(
@@ -245,6 +266,7 @@ class Desk:
             requests=dict(shape.requests),
             bypassed=bypassed,
             bound_time=time,
+            labels=_labels(owner, held),
         )
         key = binding_key(held.workload, target)
         self.view.assume(self.state, key, bound)
@@ -297,3 +319,8 @@ class Desk:
         self.emits.append(Emit(topic, key, partition_key, event, self._cause))
         if topic is PLACEMENTS:
             self._service.apply(self.state, topic, key, event)
+
+
+def _labels(owner: Owner, held: Held) -> dict[str, str]:
+    """The labels of a pod."""
+    return owner.labels(held.workload.rpartition("/")[2], held.index, held.template_hash)

@@ -1,18 +1,21 @@
 """The service placement.
 
 Consumes:
-    `resources`: pods and what makes pods, by their own keys (targets are read in the global view).
+    `resources`: pods and what makes pods, and what else a policy can claim, by their own keys (targets and policies are
+    read in the global view).
 Keeps:
-    The owners (source table `resources`) and the last decision on each of their pods (changelog `placements`). For all
-    partitions of the process together, the global view: nodes (`resources`, `taints`), what is taken of them
-    (`bindings`), evictions that are requested (`evictions`), and `DedicatedNodes` rules.
+    The resources (source table `resources`) and the last decision on each of their pods, or on the whole of one that a
+    policy places on clusters (changelog `placements`). For all partitions of the process together, the global view:
+    nodes and clusters (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested
+    (`evictions`), `DedicatedNodes` rules, propagation policies, and what is healthy on clusters
+    (`workload-conditions`).
 Emits:
-    `placements`: placed, pending or evicted, with every ground; a tombstone when the pod is no more.
-    `bindings`: bound, changed (tolerations), and a tombstone when it is over.
+    `placements`: placed, pending or evicted, with every ground; a tombstone when the workload is no more.
+    `bindings`: bound, changed (tolerations, replicas), and a tombstone when it is over.
 
 Decisions are level-triggered: a change only says where to look; what is looked at is the present state of all. What a
 change makes due is done in portions, so that no transaction grows without bounds; what is left of it after a
-crash is found again, for every owner is looked at when a partition begins.
+crash is found again, for everything is looked at when a partition begins.
 """
 
 from __future__ import annotations
@@ -22,38 +25,49 @@ from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from moorage.core.placing.expanding import CONTROLLERS, POD
+from moorage.placement.clusters.desk import ClusterDesk
+from moorage.placement.clusters.settling import settle
+from moorage.placement.clusters.state import CLAIMABLE, PLACED, ClusterWork
+from moorage.placement.clusters.terms import rules_of
 from moorage.placement.controllers import PORTION, settle_owner, settle_pod
 from moorage.placement.pods import Desk
 from moorage.placement.state import State, Work
 from moorage.placement.view import FleetView
-from moorage.runtime.service import Emit, GlobalView, Input, Service
+from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
 
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When work is due that waits for nothing."""
+
+_AT_A_TIME: Final = 200
+"""Resources on clusters that are looked at in one call; the rest waits for the next one."""
 
 _OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
 
 
 class PlacementService(Service[State]):
-    """Where pods belong."""
+    """Where pods, and whole resources, belong."""
 
     name: ClassVar[str] = "placement"
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS)
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS, WORKLOAD_CONDITIONS)
+    fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
+
+    def __init__(self, settings: Settings) -> None:
+        self._rules = rules_of(settings)
 
     def new_state(self, partition: int) -> State:
         """An empty state for a partition."""
         return State(partition)
 
     def new_globals(self) -> FleetView:
-        """The view of nodes, bindings, evictions and rules."""
+        """The view of nodes and clusters, bindings, evictions, rules and policies."""
         return FleetView()
 
     def use_globals(self, state: State, view: GlobalView) -> None:
@@ -61,30 +75,43 @@ class PlacementService(Service[State]):
         if not isinstance(view, FleetView):
             raise TypeError(f"the view of placement must be a FleetView, not {type(view).__name__}")
         state.view = view
+        state.clusters.view = view.clusters
         view.attach(state)
+        view.clusters.attach(state.clusters)
 
     def drop(self, state: State) -> None:
         """Take back what the partition has assumed."""
         state.view.detach(state)
+        state.view.clusters.detach(state.clusters)
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in an owner or a decision."""
+        """Fold in a resource or a decision."""
         if topic is RESOURCES:
-            if not key.startswith(_OWNERS):
-                return
-            if isinstance(event, ResourceDeclared):
-                state.put_owner(event)
+            if key.startswith(CLAIMABLE):
+                _fold_resource(state, key, event)
+        elif key.startswith(PLACED):
+            if isinstance(event, WorkloadPlaced):
+                state.clusters.put_placed(event)
             else:
-                state.drop_owner(key)
+                state.clusters.drop_placed(key)
         elif isinstance(event, WorkloadPlaced):
             state.put_held(event)
         else:
             state.drop_held(key)
 
-    def process(self, state: State, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:  # noqa: ARG002 - nothing is followed
-        """Decide on owners that were declared, changed or deleted."""
+    def process(self, state: State, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        """Decide on resources that were declared, changed or deleted.
+
+        Raises:
+            NeedFresh: one makes pods and is new; the policy that places it on clusters may have been written just
+                before it, in another partition.
+        """
+        if not fresh and any(_is_new(state, record) for record in batch):
+            raise NeedFresh
         for record in batch:
             self.apply(state, record.topic, record.key, record.event)
+            if state.clusters.concerned(record.key):
+                state.clusters.work.append(ClusterWork(record.key, record.meta))
             if record.key.startswith(_OWNERS):
                 state.work.append(Work(record.key, "", record.meta))
         return self._settle(state, now)
@@ -94,25 +121,56 @@ class PlacementService(Service[State]):
         return self._settle(state, now)
 
     def next_wake(self, state: State) -> datetime | None:
-        """At once while there is something to do."""
-        return AT_ONCE if state.due() else None
+        """At once while there is something to do, else when a grace period ends."""
+        return AT_ONCE if state.due() else state.clusters.next_end()
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
-        """Look at every owner again; write what should be there and is not."""
+        """Look at everything again; write what should be there and is not."""
         state.work.extend(Work(key, "", None, repair=True) for key in sorted(state.owners.keys() | state.held.keys()))
+        state.clusters.repair()
         return self._settle(state, now)
 
     def _settle(self, state: State, now: datetime) -> list[Emit]:
-        desk = Desk(self, state, now)
         _gather(state)
-        while state.work and len(desk.emits) < PORTION:
+        state.clusters.gather(now)
+        emits = self._settle_clusters(state, now)
+        desk = Desk(self, state, now)
+        while state.work and len(emits) + len(desk.emits) < PORTION:
             work = state.work.popleft()
             desk.begin(work)
             if work.workload:
                 settle_pod(desk, work)
             else:
                 settle_owner(desk, work)
+        return emits + desk.emits
+
+    def _settle_clusters(self, state: State, now: datetime) -> list[Emit]:
+        """The same of what is placed on clusters; what that changes about pods on nodes becomes work for them."""
+        desk = ClusterDesk(self, state, now, self._rules)
+        left = _AT_A_TIME
+        while state.clusters.work and left and len(desk.emits) < PORTION:
+            settle(desk, state.clusters.take())
+            left -= 1
+        state.work.extend(Work(work.owner, "", work.cause) for work in desk.flipped if work.owner.startswith(_OWNERS))
         return desk.emits
+
+
+def _is_new(state: State, record: Input) -> bool:
+    """Whether a resource that no policy is known to place would make its first pods."""
+    key, event = record.key, record.event
+    if not key.startswith(_OWNERS) or not isinstance(event, ResourceDeclared):
+        return False
+    return state.clusters.makes_pods_anew(event)
+
+
+def _fold_resource(state: State, key: str, event: Model | None) -> None:
+    if isinstance(event, ResourceDeclared):
+        state.clusters.put_resource(event)
+        if key.startswith(_OWNERS):
+            state.put_owner(event)
+    else:
+        state.clusters.drop_resource(key)
+        state.drop_owner(key)
 
 
 def _gather(state: State) -> None:
@@ -139,6 +197,6 @@ def _priority(state: State, key: str) -> int:
     return owner.shape(state.view.rules, state.view.rules_version).priority
 
 
-def service(settings: Settings) -> PlacementService:  # noqa: ARG001 - placement has no settings yet
+def service(settings: Settings) -> PlacementService:
     """The service placement."""
-    return PlacementService()
+    return PlacementService(settings)

@@ -12,9 +12,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from moorage.core.placing.deciding import Decision
-from moorage.core.placing.expanding import CONTROLLERS, POD, Controller, WorkloadError, controller_of, make_pod
+from moorage.core.placing.expanding import (
+    CONTROLLERS,
+    POD,
+    Controller,
+    WorkloadError,
+    controller_of,
+    make_pod,
+    pod_labels,
+    text_labels,
+)
 from moorage.core.placing.shape import PodShape, shape_of
 from moorage.core.quantities import QuantityError
+from moorage.placement.clusters.state import ClusterState
 from moorage.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -113,10 +123,12 @@ class Owner:
         """The node that the person named; empty for none."""
 
         self._shape: tuple[int, PodShape] | None = None
+        self._labels: tuple[str, dict[str, str]] = ("", {})
         self.finished = False
         try:
             if event.kind == POD:
                 self._shape = (-1, self._read(event.object.get("spec") or {}))
+                self._labels = ("", text_labels((event.object.get("metadata") or {}).get("labels")))
                 status: Mapping[str, Any] = event.object.get("status") or {}
                 self.finished = status.get("phase") in _FINISHED
             else:
@@ -135,6 +147,16 @@ class Owner:
         if self._shape is None:
             raise WorkloadError("spec", self.key, self.error or "has no pods")
         return self._shape[1]
+
+    def labels(self, name: str, index: int, made_from: str) -> dict[str, str]:
+        """The labels of one of its pods; one object for all pods that have the same."""
+        if self.controller is None:
+            return self._labels[1]
+        if self.controller.keeps_names:
+            return pod_labels(self.controller, name=name, index=index)
+        if self._labels[0] != made_from:
+            self._labels = (made_from, pod_labels(self.controller, name=name, made_from=made_from))
+        return self._labels[1]
 
     def _read_template(self, rules: tuple[DedicatedNodes, ...]) -> PodShape:
         if self.controller is None:
@@ -200,6 +222,9 @@ class State:
     failed: dict[str, tuple[int, Decision]] = field(default_factory=dict)
     """Shape → the view's `openings` at which it fitted nowhere, and why; it fits no better until the next one."""
 
+    clusters: ClusterState = field(default_factory=ClusterState)
+    """What is placed on clusters instead of making pods."""
+
     _owner_of: dict[str, str] = field(default_factory=dict)
 
     def put_owner(self, event: ResourceDeclared) -> None:
@@ -244,8 +269,10 @@ class State:
             self.work.append(Work(owner, workload, meta, gone=gone))
 
     def due(self) -> bool:
-        """Whether there is something to do."""
+        """Whether there is something to do, on nodes or on clusters."""
         view = self.view
+        if self.clusters.due():
+            return True
         waiting = bool(self.pending or self.stuck) and self.openings != view.openings
         return not self.begun or bool(self.work) or waiting or (bool(self.daemons) and self.changes != view.changes)
 

@@ -16,6 +16,7 @@ from moorage.core.placing.deciding import Decider
 from moorage.core.placing.fleet import Fleet, Rows
 from moorage.core.quantities import PODS
 from moorage.placement.booking import Booking, booking_of
+from moorage.placement.clusters.view import ClusterView
 from moorage.placement.nodes import NodeTable
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.envelope import Meta
@@ -25,7 +26,7 @@ from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, Topic
 
 _RULES = "DedicatedNodes/"
 _NODES = f"{TargetKind.NODE.value}/"
@@ -57,6 +58,9 @@ class FleetView(GlobalView):
     """The whole, as placement sees it."""
 
     def __init__(self) -> None:
+        self.clusters = ClusterView()
+        """What concerns clusters; nodes know nothing of it."""
+
         self.fleet = Fleet()
         self.nodes = NodeTable(self.fleet)
         self.decider = Decider(self.fleet)
@@ -79,9 +83,21 @@ class FleetView(GlobalView):
 
     # From the log.
 
+    def wants(self, topic: Topic, key: str) -> bool:
+        """Only what placing looks at."""
+        if topic is RESOURCES:
+            mine = key.startswith((_NODES, _RULES))
+        elif topic is TAINTS:
+            mine = key.startswith(_NODES)
+        else:
+            mine = topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
+        return mine or self.clusters.concerns(topic, key)
+
     def apply(self, record: Input) -> None:
         """Fold a record in; what is not newer changes nothing."""
-        if record.topic is RESOURCES:
+        if self.clusters.concerns(record.topic, record.key):
+            self.clusters.apply(record)
+        elif record.topic is RESOURCES:
             self._resource(record)
         elif record.topic is TAINTS:
             name = record.key.partition("/")[2]

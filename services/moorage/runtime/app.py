@@ -183,6 +183,7 @@ class _Process:
         self._watchdog = Watchdog(
             self._workers,
             limit=self._settings.watchdog_timeout,
+            hidden=3 * self._settings.transaction_timeout_ms / 1000,
             kafka_answers=self._kafka_answers,
             end=self._on_stuck,
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -39,8 +39,14 @@ class WorkerContext(Generic[S]):
     caught_up: asyncio.Event
     """Set when the global view has been read to its end once."""
 
+    freshen: Callable[[], Awaitable[None]]
+    """Reads those global topics to their ends of which the service asks that."""
+
     starting: asyncio.Semaphore
     """Bounds how many producers start at once."""
+
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Taken by an owner for each slice of records that it decides on."""
 
     def tp(self, topic: Topic, partition: int) -> TopicPartition:
         """A topic's partition by its name in Kafka."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,6 +27,12 @@ S = TypeVar("S")
 _SLICE = 25
 """Records after which other tasks get their turn: the transaction in flight, and other partitions' owners."""
 
+_SLICE_SECONDS = 0.01
+"""Seconds that a slice should take, at most: where records are dear, slices get smaller."""
+
+DECISION_EVENTS = 2000
+"""Events after which a decision takes no more records, so that its transaction stays small, and soon ends."""
+
 
 @dataclass(slots=True)
 class Decision:
@@ -39,6 +46,9 @@ class Decision:
     """The next offset of each source that the batch had records of."""
 
     records: int = 0
+    left: Sequence[tuple[Topic, Any]] = ()
+    """The records, of those that were given, that it did not take: they are the next decision's."""
+
     afresh: str = ""
     """Why the state must be restored once this is written; empty when it is sound."""
 
@@ -56,6 +66,9 @@ class Decider(Generic[S]):
         partitions: how many each topic has.
         report_max_bytes: the largest record that is taken from third parties.
         catch_up: reads the followed topics to their ends.
+        turns: shared by all deciders of the process: between two slices, whosever they are, the event loop goes round
+            once, so that transactions in flight get on after each slice and not after one of every partition.
+        seconds: tells how long a slice took.
     """
 
     def __init__(
@@ -66,20 +79,28 @@ class Decider(Generic[S]):
         partitions: int,
         report_max_bytes: int,
         catch_up: Callable[[], Awaitable[None]],
+        turns: asyncio.Lock | None = None,
+        seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._service = service
         self._partition = partition
         self._partitions = partitions
         self._max_bytes = report_max_bytes
         self._catch_up = catch_up
+        self._turns = turns or asyncio.Lock()
+        self._seconds = seconds
         self._changelogs = frozenset(topic.short for topic in service.changelogs)
+        self._slice = _SLICE
+        self.steps = 0
+        """Grows with each slice of records that is decided on; for the watchdog."""
+
         self._singly: set[tuple[str, int]] = set()
         self._poison: dict[tuple[str, int], str] = {}
 
     async def decide(  # noqa: C901 - one loop over the kinds of records, told apart here
         self, state: S, records: Sequence[tuple[Topic, Any]], now: datetime
     ) -> Decision:
-        """Decide on records, in order.
+        """Decide on records, in order, as many as lead to a transaction of a good size.
 
         Raises:
             StartAfresh: the service failed on several records at once; nothing of them may be written.
@@ -88,15 +109,19 @@ class Decider(Generic[S]):
         run: list[Input] = []
         third_party = self._service.refuses
         careful = bool(self._singly or self._poison)
+        await self._turn()
         last_topic, foreign = None, False
-        for topic, record in records:
+        for number, (topic, record) in enumerate(records):
             if topic is not last_topic:  # a topic's hash is dear: it is made of all its fields
                 last_topic, foreign = topic, topic in third_party
-            if len(run) >= _SLICE:
+            if len(run) >= self._slice:
                 if not await self._process(state, run, decision):
                     return decision
                 run = []
-                await asyncio.sleep(0)
+                if len(decision.emits) >= DECISION_EVENTS:
+                    decision.left = records[number:]
+                    return decision
+                await self._turn()
             decoded = codec.decode(topic, record, third_party=foreign, max_bytes=self._max_bytes)
             place = (topic.short, record.offset)
             alone = careful and (place in self._singly or place in self._poison)
@@ -137,6 +162,7 @@ class Decider(Generic[S]):
             return True
         fresh = False
         while True:
+            began = self._seconds()
             try:
                 self.add(decision, self._service.process(state, run, decision.now, fresh=fresh))
                 break
@@ -150,9 +176,23 @@ class Decider(Generic[S]):
         for record in passed.values():
             decision.positions[record.topic] = record.offset + 1
         decision.records += len(run)
+        self._measure(self._seconds() - began)
         if self._singly:
             self._singly.difference_update((record.topic.short, record.offset) for record in run)
         return True
+
+    async def _turn(self) -> None:
+        """Wait until it is this decider's turn to take a slice."""
+        async with self._turns:
+            await asyncio.sleep(0)
+
+    def _measure(self, seconds: float) -> None:
+        """Take smaller slices where they take long, and larger ones again where they do not."""
+        self.steps += 1
+        if seconds > _SLICE_SECONDS:
+            self._slice = max(1, int(self._slice * _SLICE_SECONDS / seconds))
+        elif self._slice < _SLICE and 2 * seconds <= _SLICE_SECONDS:
+            self._slice = min(_SLICE, 2 * self._slice)
 
     def _failed(self, run: Sequence[Input], decision: Decision, error: Exception) -> None:
         service, first = self._service.name, run[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -88,6 +88,18 @@ class GlobalReader:
                 await self._task
         await self._reader.stop()
 
+    async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> None:
+        """Read some of the topics up to their present ends.
+
+        Raises:
+            StartAfresh: the view is no longer read.
+        """
+        names = {topic.name(self._settings.topic_prefix) for topic in topics}
+        tails = {tail.tp: tail for tail, _ in self._tails if tail.tp.topic in names}
+        if tails:
+            for tp, end in (await offsets.end(tails)).items():
+                await self._reader.reached(tails[tp], end)
+
     async def _catch_up(self) -> None:
         while not self.caught_up.is_set():
             try:
@@ -128,6 +140,8 @@ class GlobalReader:
         return take
 
     def _fold(self, topic: Topic, record: Any) -> None:
+        if not self.view.wants(topic, (record.key or b"").decode(errors="replace")):
+            return
         decoded = codec.decode(topic, record)
         if isinstance(decoded, Malformed):
             metrics.TABLE_RECORDS_SKIPPED.labels(self._service).inc()

@@ -88,6 +88,7 @@ class PartitionOwner(Generic[S]):
             partitions=context.partitions,
             report_max_bytes=context.settings.report_max_bytes,
             catch_up=self._catch_up,
+            turns=context.turns,
         )
         self._encoder = Encoder(self._service, prefix=context.settings.topic_prefix, partitions=context.partitions)
         self._queue: deque[tuple[Topic, Any]] = deque()
@@ -162,9 +163,10 @@ class PartitionOwner(Generic[S]):
     def moves(self) -> int:
         """Changes with each step of progress, a restore's too; for the watchdog."""
         restorer = self._restorer
+        moves = self._moves + self._decider.steps
         if restorer is None or restorer.progress.finished:
-            return self._moves
-        return self._moves + sum(tail.position for tail, _ in restorer.progress.tails)
+            return moves
+        return moves + sum(tail.position for tail, _ in restorer.progress.tails)
 
     @property
     def progress(self) -> Progress:
@@ -354,6 +356,7 @@ class PartitionOwner(Generic[S]):
         service, now = self._service, self._context.clock.now()
         records = self._take()
         decision = await self._decider.decide(self._state, records, now) if records else Decision(now)
+        self._queue.extendleft(reversed(decision.left))
         if not decision.afresh:
             self._mind_the_clock(now)
             self._wake(decision)
@@ -505,6 +508,7 @@ class PartitionOwner(Generic[S]):
         if self._restorer is not None:
             async with asyncio.timeout(2 * self._context.settings.transaction_timeout_ms / 1000):
                 await self._restorer.catch_up()
+                await self._context.freshen()
 
     def _pause(self) -> None:
         with contextlib.suppress(IllegalStateError, AssertionError):  # not assigned, or never was

@@ -107,8 +107,9 @@ class NeedFresh(Exception):  # noqa: N818 - a request to the runtime, not an err
     """A decision needs followed tables that are as new as the input: catch up, then call again.
 
     Raised by `process` before it has changed any state, when it misses something that may have been written just before
-    the record at hand (a report about a node that was declared a moment ago). The runtime reads the followed topics
-    up to their present end, folds them in, and calls `process` again with `fresh=True`.
+    the record at hand (a report about a node that was declared a moment ago). The runtime reads the followed topics,
+    and the global ones that the service names in `fresh_globals`, up to their present end, folds them in, and calls
+    `process` again with `fresh=True`.
     """
 
 
@@ -138,6 +139,10 @@ class Service(ABC, Generic[S]):
 
     globals: ClassVar[tuple[Topic, ...]] = ()
     """Topics of which every worker reads every partition, into the one `GlobalView` of the process."""
+
+    fresh_globals: ClassVar[frozenset[Topic]] = frozenset()
+    """Those of `globals` that `NeedFresh` asks for, too. None that this service writes itself: its own transaction
+    may be open, and their end is not to be read before it is over."""
 
     refuses: ClassVar[frozenset[Topic]] = frozenset()
     """Sources whose undecodable records come to `refuse` (third parties write them)."""
@@ -192,6 +197,10 @@ class GlobalView(ABC):
     @abstractmethod
     def apply(self, record: Input) -> None:
         """Fold one record in; its partition and offset are there for services whose rule is the log's order."""
+
+    def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - a view that takes everything asks nothing
+        """Whether a record with this key is of use here; those that are not are never decoded."""
+        return True
 
     def changed(self) -> Iterable[int] | None:
         """Partitions to wake after the records folded in since the last call; None for all of them."""

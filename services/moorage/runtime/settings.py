@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from moorage.core.heartbeats import parse_source_grace_periods
 
 
 def state_folder() -> Path:
@@ -16,6 +19,27 @@ def state_folder() -> Path:
         return Path(folder)
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "moorage"
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def _seconds(value: object) -> object:
+    """`40s`, `5m` or `1m30s` as seconds; what is not such text is for pydantic to judge."""
+    if not isinstance(value, str):
+        return value
+    parts = _PART.findall(value.strip())
+    if parts and "".join(number + unit for number, unit in parts) == value.strip():
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+"""Seconds, or a duration as Kubernetes' flags take it, such as `40s`."""
+
+FEATURE_GATES = ("Failover",)
+"""The feature gates that there are."""
 
 
 class Settings(BaseSettings):
@@ -62,6 +86,69 @@ class Settings(BaseSettings):
     report_max_bytes: int = Field(default=65_536, ge=1024)
     """Bytes of the largest report."""
 
+    # What decides how fast and how far taints go. The names are upstream's own flags where there is one.
+
+    feature_gates: str = ""
+    """`Failover=true` turns on taints by ClusterTaintPolicy and evictions from clusters; off by default."""
+
+    allow_no_execute_taint_policy: bool = False
+    """Whether a ClusterTaintPolicy may hold a NoExecute taint."""
+
+    enable_no_execute_taint_eviction: bool = False
+    """Whether NoExecute taints evict from clusters; needs the feature gate Failover, too."""
+
+    no_execute_taint_eviction_purge_mode: Literal["Gracefully", "Directly"] = "Gracefully"
+    """How work leaves a cluster whose policy does not say."""
+
+    graceful_eviction_timeout: Seconds = 600.0
+    """Seconds after which work leaves gracefully though its replacement is not healthy; a policy may say otherwise."""
+
+    evict_without_replacement: bool = False
+    """Whether work leaves a cluster although no other one takes it."""
+
+    resource_eviction_rate: float = Field(default=0.5, ge=0)
+    """Evictions from clusters per second, over the fleet; `inf` lifts the limit, 0 stops."""
+
+    node_monitor_grace_period: Seconds = 40.0
+    """Seconds of silence of a source after which what it said of a node is Unknown; 0 waits for ever."""
+
+    cluster_monitor_grace_period: Seconds = 40.0
+    """The same of a Karmada cluster."""
+
+    managed_cluster_monitor_grace_period: Seconds = 300.0
+    """The same of an OCM managed cluster: five times its lease of 60 s."""
+
+    source_grace_periods: str = ""
+    """Of single sources: `Kind:source=duration`, comma-separated, `*` at the source's end for any; the first that
+    fits holds. `Node:probe/disk=5m,Node:probe/*=0`."""
+
+    node_monitor_period: Seconds = 5.0
+    """Seconds for which a node waits before it may be tainted NoExecute, so that an outage is seen whole."""
+
+    node_eviction_rate: float = Field(default=0.1, ge=0)
+    """Nodes per second and zone that get NoExecute taints; `inf` lifts the limit."""
+
+    secondary_node_eviction_rate: float = Field(default=0.01, ge=0)
+    """The same in a zone in partial disruption that is large."""
+
+    unhealthy_zone_threshold: float = Field(default=0.55, ge=0, le=1)
+    """The part of a zone's nodes that are not ready (and at least 3) from which it is in partial disruption."""
+
+    large_cluster_size_threshold: int = Field(default=50, ge=0)
+    """A zone with more nodes is large; in partial disruption a smaller one stops."""
+
+    taint_add_hold: Seconds = 0.0
+    """Seconds for which a condition must hold before it adds a taint (flap damping)."""
+
+    taint_remove_hold: Seconds = 0.0
+    """Seconds for which a condition must hold before it removes one."""
+
+    disruption_budget_patience: Seconds = 300.0
+    """Seconds after which an eviction goes in spite of a PodDisruptionBudget."""
+
+    cloud_provider: Literal["", "external"] = ""
+    """`external`: new nodes are not initialised until a cloud controller says so."""
+
     http_host: str = "127.0.0.1"
     """Where health, metrics and the gateway listen."""
 
@@ -79,3 +166,37 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level that is written."""
+
+    @field_validator("feature_gates")
+    @classmethod
+    def _known_gates(cls, value: str) -> str:
+        _gates(value)
+        return value
+
+    @field_validator("source_grace_periods")
+    @classmethod
+    def _sound_grace_periods(cls, value: str) -> str:
+        parse_source_grace_periods(value)
+        return value
+
+    @property
+    def failover(self) -> bool:
+        """Whether the feature gate Failover is on."""
+        return _gates(self.feature_gates).get("Failover", False)
+
+
+def _gates(text: str) -> dict[str, bool]:
+    """`Failover=true,…` as a mapping.
+
+    Raises:
+        ValueError: a gate is unknown, or its value is neither true nor false.
+    """
+    gates = {}
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in FEATURE_GATES:
+            raise ValueError(f"feature gate {name!r}: must be one of {', '.join(FEATURE_GATES)}")
+        if value.lower() not in {"true", "false"}:
+            raise ValueError(f"feature gate {name}: invalid value {value!r}: must be true or false")
+        gates[name] = value.lower() == "true"
+    return gates

@@ -1,7 +1,8 @@
 """Ends the process when there is work and no progress.
 
-Two things are watched: each owner's progress, from inside the event loop, and the event loop itself, from a thread.
-While Kafka does not answer, a much longer limit holds, for nothing would be gained by starting again.
+Three things are watched: each owner's progress and whether its consumer still brings what Kafka has, from inside the
+event loop, and the event loop itself, from a thread. While Kafka does not answer, a much longer limit holds, for
+nothing would be gained by starting again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Watchdog:
     Args:
         workers: what is watched.
         limit: seconds of work without progress that are too long.
+        hidden: seconds for which an open transaction may keep records from a consumer.
         kafka_answers: asks whether Kafka answers, within a few seconds.
         end: ends the process; told why.
     """
@@ -57,11 +59,13 @@ class Watchdog:
         workers: Sequence[Worker[Any]],
         *,
         limit: float,
+        hidden: float = 0.0,
         kafka_answers: Callable[[], Awaitable[bool]],
         end: Callable[[str], None] | None = None,
     ) -> None:
         self._workers = workers
         self._limit = limit
+        self._hidden = hidden
         self._answers = kafka_answers
         self._end = end or end_process
         self._seen: dict[tuple[str, int], _Seen] = {}
@@ -99,6 +103,7 @@ class Watchdog:
         stuck = []
         for worker in self._workers:
             name = worker.service.name
+            behind = await worker.behind()
             items: list[tuple[str, Any, int]] = [(f"{name}, which is not in its group,", worker, 0)]
             items += [
                 (
@@ -113,19 +118,23 @@ class Watchdog:
                 # Owners wait for the global view, so its first reading is progress of theirs.
                 moves = item.moves + (worker.moves if number else 0)
                 seen = self._seen.get(place)
-                if seen is None or seen.item is not item or seen.moves != moves or item.idle:
+                unheard = bool(number) and item.idle and partition in behind
+                idle = item.idle and not unheard
+                if seen is None or seen.item is not item or seen.moves != moves or idle:
                     self._seen[place] = _Seen(item, moves)
+                elif unheard:
+                    stuck.append((f"{what} hears nothing of what Kafka has and", seen, max(self._limit, self._hidden)))
                 else:
-                    stuck.append((what, seen))
+                    stuck.append((what, seen, self._limit))
         if not stuck:
             return
         answers = await self._answers()
-        for what, seen in stuck:
+        for what, seen, limit in stuck:
             if answers:
                 seen.answered += seconds
             else:
                 seen.silent += seconds
-            if seen.answered >= self._limit or seen.answered + seen.silent >= OUTAGE_FACTOR * self._limit:
+            if seen.answered >= limit or seen.answered + seen.silent >= OUTAGE_FACTOR * limit:
                 self._end(
                     f"{what} made no progress for {seen.answered + seen.silent:.0f} s; "
                     f"Kafka {'answers' if answers else 'does not answer'}"

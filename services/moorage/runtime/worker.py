@@ -21,6 +21,7 @@ from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.context import WorkerContext
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.globals import GlobalReader
+from moorage.runtime.hearing import behind
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.owner import PartitionOwner, Phase
 from moorage.runtime.service import Service
@@ -73,6 +74,7 @@ class Worker(Generic[S]):
         self._moves = 0
         self._leaving: set[asyncio.Future[Any]] = set()
         self._failure: asyncio.Future[None] | None = None
+        self._context: WorkerContext[S] | None = None
         self._stopping = False
 
     # What others see.
@@ -105,6 +107,12 @@ class Worker(Generic[S]):
     def idle(self) -> bool:
         """Whether the group has given it its share; the owners are looked at for themselves."""
         return self._assigned
+
+    async def behind(self) -> frozenset[int]:
+        """Partitions of which Kafka has more than the consumer has come to; see `hearing.behind`."""
+        if self._context is None or not self._assigned:
+            return frozenset()
+        return await behind(self._context, {partition: owner.phase for partition, owner in self.owners.items()})
 
     def report(self) -> dict[str, Any]:
         """Where each partition stands, for the readiness page."""
@@ -211,6 +219,11 @@ class Worker(Generic[S]):
         consumer = kafka.group_consumer(settings, group=self._group, client_id=self._client_id)
         offsets = Offsets(settings, name=self._client_id)
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
+
+        async def freshen() -> None:
+            if self._globals is not None and self.service.fresh_globals:
+                await self._globals.freshen(self.service.fresh_globals, offsets)
+
         context = WorkerContext(
             service=self.service,
             settings=settings,
@@ -223,6 +236,7 @@ class Worker(Generic[S]):
             reader=reader,
             view=None if self._globals is None else self._globals.view,
             caught_up=asyncio.Event() if self._globals is None else self._globals.caught_up,
+            freshen=freshen,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
         try:
@@ -233,8 +247,10 @@ class Worker(Generic[S]):
                 topics=kafka.topic_names(self.service.sources, settings.topic_prefix),
                 listener=_Listener(self, context),
             )
+            self._context = context
             await self._poll(consumer)
         finally:
+            self._context = None
             self._assigned = False
             # A cancelled task may be cancelled again; giving the partitions up must not be cut short by that.
             await asyncio.shield(self._give_up())

@@ -1,76 +1,82 @@
 """The service taint-manager, the only writer of `taints`.
 
 Consumes:
-    `conditions`, and of `resources` the targets with people's wishes about their taints.
+    `conditions`; of `resources` the targets with people's wishes about their taints; and `zone-grants`, by which the
+    governor says which nodes may carry the taint that evicts.
 Keeps:
-    The latest of both for each target (source tables), and the taints of each target (changelog `taints`).
+    The latest of them for each target (source tables), the taints of each target (changelog `taints`), and, with the
+    feature gate Failover, a view of every ClusterTaintPolicy.
 Emits:
     `taints`: the full set of a target, each time it changes; a tombstone when the target is gone.
+    `zone-members`: a node as its zone sees it, each time that changes, in the same transaction; a tombstone when the
+    node is gone.
 
 `timeAdded` of a taint that a condition brings is the time at which the condition was accepted: the CloudEvents time of
 its record in `conditions`, which is durable, so that the same topics give the same bytes. It is not the probe's
-time: a late report must not make a deadline early. That of a person's taint is the time of the wish.
+time: a late report must not make a deadline early. That of a person's taint is the time of the wish, that of one that
+waited for its zone the time of the grant, and that of one that waited until its condition had held for long enough the
+end of that wait.
+
+Policies are evaluated for a cluster when a condition of it changes, when it appears, when a policy that selects it (or
+did) is made or changed, when a wait of a policy ends, and once after each restart; not when people wish for taints or
+delete policies. So what a person takes away of a policy's taints stays away until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
+from moorage.core.cluster_affinity import ClusterFacts
+from moorage.core.damping import Holds
 from moorage.core.reports import newer_condition
-from moorage.core.tainting import newer_taints, next_taints
-from moorage.runtime.service import Emit, Input, Service
+from moorage.core.tainting import Decided, TaintRules, decide_taints, newer_taints
+from moorage.core.zoning import member_of, zone_sees_change
+from moorage.runtime.service import Emit, GlobalView, Input, Service
 from moorage.runtime.settings import Settings
+from moorage.taint_manager.policies import PolicyView
+from moorage.taint_manager.state import State
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, Topic
+from moorage_schemas.topics import CONDITIONS, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
+from moorage_schemas.zone import NoExecuteGranted
 
-
-@dataclass(slots=True)
-class State:
-    """One partition."""
-
-    resources: dict[str, ResourceDeclared] = field(default_factory=dict)
-    """By target key."""
-
-    conditions: dict[str, dict[str, ConditionChanged]] = field(default_factory=dict)
-    """By target key and type."""
-
-    taints: dict[str, TargetTainted] = field(default_factory=dict)
-    """By target key."""
+_NODE = f"{TargetKind.NODE.value}/"
+_CLUSTER = f"{TargetKind.CLUSTER.value}/"
 
 
 class TaintManager(Service[State]):
-    """Conditions and targets in, taints out."""
+    """Conditions and targets in, taints out; without policies.
+
+    Args:
+        rules: what the settings say about taints.
+    """
 
     name: ClassVar[str] = "taint-manager"
-    sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES)
-    source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES})
+    sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
+
+    def __init__(self, rules: TaintRules) -> None:
+        self._rules = rules
 
     def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
         """An empty state for a partition."""
         return State()
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a condition, a target, or a set of taints."""
+        """Fold in a condition, a target, a grant, or a set of taints."""
         if topic is CONDITIONS:
             _apply_condition(state, key, event)
         elif topic is RESOURCES:
-            target = target_of_resource(key)
-            if target is None:
-                return
-            if isinstance(event, ResourceDeclared):
-                known = state.resources.get(target.key)
-                if known is None or known.uid != event.uid or known.version < event.version:
-                    state.resources[target.key] = event
-            else:
-                state.resources.pop(target.key, None)
+            _apply_resource(state, key, event)
+        elif topic is ZONE_GRANTS:
+            _apply_grant(state, key, event)
         elif isinstance(event, TargetTainted):
             if newer_taints(event, state.taints.get(key)):
                 state.taints[key] = event
@@ -90,42 +96,176 @@ class TaintManager(Service[State]):
         for record in batch:
             event = record.event
             target = _target_key(record)
+            time = record.meta.time or now
+            if target is not None:
+                if not state.looked:
+                    self._resume(state, target, min(time, now))
+                if target in state.waits:
+                    emits += self._settle(state, target, min(time, now))
             beat = isinstance(event, ConditionChanged) and _only_a_heartbeat(state, target, event)
+            evaluate = not beat and target is not None and _calls_policies(state, target, event)
             self.apply(state, record.topic, record.key, event)
             if target is not None and not beat:
                 reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
-                emits += self._decide(state, target, record.meta, record.meta.time or now, reported)
+                emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate)
         return emits
+
+    def wake(self, state: State, now: datetime) -> list[Emit]:
+        """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
+        emits: list[Emit] = []
+        if not state.looked:
+            state.looked = True
+            emits += self._look_at_all(state, now)
+        if state.view is not None and state.cursor is not None:
+            for change in state.view.unseen(state.cursor):
+                state.cursor.policies = change.policies
+                time = min(change.meta.time or now, now)
+                for target in sorted(key for key in state.resources if key.startswith(_CLUSTER)):
+                    if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
+                        emits += self._settle(state, target, time)
+                        emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
+        while (due := state.next_due()) is not None and due[0] <= now:
+            emits += self._settle(state, due[1], now)
+        return emits
+
+    def next_wake(self, state: State) -> datetime | None:
+        """When the first wait ends."""
+        due = state.next_due()
+        return None if due is None else due[0]
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
-        """Work every target out anew; what differs is repaired."""
+        """Work every target out anew, but for what policies ask; what differs is repaired."""
         emits: list[Emit] = []
         for target in sorted(state.resources.keys() | state.taints.keys()):
-            known = state.taints.get(target)
-            cause = Meta(
-                id=event_id("reconcile", TAINTS.short, target, known.generation if known is not None else 0),
-                source=f"moorage/{self.name}",
-                type=TAINTS.event_type,
-                time=now,
-                subject=target,
-            )
-            emits += self._decide(state, target, cause, now, None)
+            emits += self._decide(state, target, self._own_cause(state, "reconcile", target, now), now, None)
         return emits
 
-    def _decide(self, state: State, target: str, cause: Meta, time: datetime, reported: datetime | None) -> list[Emit]:
-        resource = state.resources.get(target)
+    def drop(self, state: State) -> None:
+        """The partition goes: it follows policies no longer."""
+        if state.view is not None and state.cursor is not None:
+            state.view.leave(state.cursor)
+            state.cursor = None
+
+    def _look_at_all(self, state: State, now: datetime) -> list[Emit]:
+        """After a restart: what waits is not written down as such, and policies may have changed meanwhile.
+
+        A node of which an earlier version has written no zone is told of to its zone now, not by the reconciler later:
+        until every node is known there, the governor cannot tell whether all are down.
+        """
+        damped = self._rules.holds != Holds()
+        if state.view is not None and state.cursor is not None:
+            state.view.catch_up(state.cursor)
+        emits: list[Emit] = []
+        for target in sorted(state.resources):
+            cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
+            unheard = target.startswith(_NODE) and (known is None or not known.zone)
+            if not (cluster or damped or unheard):
+                continue
+            self._resume(state, target, now)
+            emits += self._settle(state, target, now)
+            cause = self._own_cause(state, "restart", target, now)
+            emits += self._decide(state, target, cause, now, None, evaluate=cluster)
+        return emits
+
+    def _resume(self, state: State, target: str, now: datetime) -> None:
+        """After a restart: note until when what was held is held.
+
+        A wait that ended meanwhile ended then, so what is decided does not depend on when the service came back.
+        """
         known = state.taints.get(target)
-        if resource is None:
+        if known is not None and known.held and target in state.resources:
+            since = max(held.since for held in known.held)
+            state.wait(target, self._look(state, target, min(since, now)))
+
+    def _settle(self, state: State, target: str, until: datetime) -> list[Emit]:
+        """Decide on a target at each instant up to `until` at which one of its waits ends."""
+        emits: list[Emit] = []
+        while (wait := state.waits.get(target)) is not None and wait.due is not None and wait.due <= until:
+            cause = self._own_cause(state, "wait", target, wait.due)
+            emits += self._decide(state, target, cause, wait.due, None, evaluate=wait.evaluate)
+        return emits
+
+    def _own_cause(self, state: State, why: str, target: str, time: datetime) -> Meta:
+        known, resource = state.taints.get(target), state.resources.get(target)
+        uid = resource.uid if resource is not None else ""
+        return Meta(
+            id=event_id(why, TAINTS.short, target, uid, known.generation if known is not None else 0),
+            source=f"moorage/{self.name}",
+            type=TAINTS.event_type,
+            time=time,
+            subject=target,
+        )
+
+    def _decide(
+        self,
+        state: State,
+        target: str,
+        cause: Meta,
+        time: datetime,
+        reported: datetime | None,
+        *,
+        evaluate: bool = False,
+    ) -> list[Emit]:
+        known = state.taints.get(target)
+        if target not in state.resources:
             # Taints of what is not declared are of no use; conditions may come before their target's record does.
+            state.waits.pop(target, None)
             if known is None:
                 return []
-            event = None
-        else:
-            event = next_taints(known, resource, state.conditions.get(target, {}), time, reported)
-            if event is None:
-                return []
+            self.apply(state, TAINTS, target, None)
+            gone = [Emit(TAINTS, target, target, None, cause)]
+            if target.startswith(_NODE):
+                gone.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
+            return gone
+        decided = self._look(state, target, time, reported, evaluate=evaluate)
+        state.wait(target, decided)
+        event = decided.event
+        if event is None:
+            return []
         self.apply(state, TAINTS, target, event)
-        return [Emit(TAINTS, target, target, event, cause)]
+        emits = [Emit(TAINTS, target, target, event, cause)]
+        if target.startswith(_NODE) and zone_sees_change(known, event):
+            member = member_of(event, time, cause.correlation, hold=self._rules.holds.add)
+            emits.append(Emit(ZONE_MEMBERS, target, FLEET, member, cause))
+        return emits
+
+    def _look(
+        self,
+        state: State,
+        target: str,
+        time: datetime,
+        reported: datetime | None = None,
+        *,
+        evaluate: bool = False,
+    ) -> Decided:
+        """What becomes of a declared target's taints; changes nothing."""
+        return decide_taints(
+            state.taints.get(target),
+            state.resources[target],
+            state.conditions.get(target, {}),
+            time,
+            reported,
+            grant=state.grants.get(target),
+            rules=self._rules,
+            policies=state.cursor.policies if state.cursor is not None else (),
+            evaluate=evaluate,
+        )
+
+
+class PolicyTaintManager(TaintManager):
+    """The same, with ClusterTaintPolicies: what the feature gate Failover turns on."""
+
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+
+    def new_globals(self) -> PolicyView:
+        """The view of every policy."""
+        return PolicyView()
+
+    def use_globals(self, state: State, view: GlobalView) -> None:
+        """Follow the policies from here on."""
+        if not isinstance(view, PolicyView):
+            raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
+        state.view, state.cursor = view, view.enter()
 
 
 def _apply_condition(state: State, key: str, event: Model | None) -> None:
@@ -138,20 +278,60 @@ def _apply_condition(state: State, key: str, event: Model | None) -> None:
         del state.conditions[target]
 
 
+def _apply_resource(state: State, key: str, event: Model | None) -> None:
+    target = target_of_resource(key)
+    if target is None:
+        return
+    if isinstance(event, ResourceDeclared):
+        known = state.resources.get(target.key)
+        if known is None or known.uid != event.uid or known.version < event.version:
+            state.resources[target.key] = event
+    else:
+        state.resources.pop(target.key, None)
+
+
+def _apply_grant(state: State, key: str, event: Model | None) -> None:
+    if isinstance(event, NoExecuteGranted):
+        known = state.grants.get(key)
+        if known is None or known.target_uid != event.target_uid or known.generation < event.generation:
+            state.grants[key] = event
+    else:
+        state.grants.pop(key, None)
+
+
 def _only_a_heartbeat(state: State, target: str | None, event: ConditionChanged) -> bool:
     """Whether a condition says nothing that has not been decided on."""
     known = state.conditions.get(target or "", {}).get(event.type)
     return known is not None and known.status is event.status and known.target_uid == event.target_uid
 
 
+def _calls_policies(state: State, target: str, event: Model | None) -> bool:
+    """Whether a record that is about to be folded in makes the policies act: a condition changes, a cluster appears."""
+    if state.view is None or not target.startswith(_CLUSTER):
+        return False
+    if isinstance(event, ConditionChanged):
+        return newer_condition(event, state.conditions.get(target, {}).get(event.type))
+    if isinstance(event, ResourceDeclared):
+        known = state.resources.get(target)
+        return known is None or known.uid != event.uid
+    return False
+
+
 def _target_key(record: Input) -> str | None:
     """The key of the target that a record is about; None when it is about none."""
     if record.topic is CONDITIONS:
         return record.key.partition("|")[0]
+    if record.topic is ZONE_GRANTS:
+        return record.key
     target = target_of_resource(record.key)
     return None if target is None else target.key
 
 
-def service(settings: Settings) -> TaintManager:  # noqa: ARG001 - every service is made alike
+def service(settings: Settings) -> TaintManager:
     """The service, for the command line to run."""
-    return TaintManager()
+    rules = TaintRules(
+        holds=Holds(timedelta(seconds=settings.taint_add_hold), timedelta(seconds=settings.taint_remove_hold)),
+        policies=settings.failover,
+        no_execute_policies=settings.allow_no_execute_taint_policy,
+    )
+    return PolicyTaintManager(rules) if settings.failover else TaintManager(rules)

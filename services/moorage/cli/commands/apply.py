@@ -20,8 +20,15 @@ from moorage.cli.where import connect
 LAST_APPLIED = "moorage.io/last-applied-configuration"
 """Annotation with what was applied, so that a field that a later file leaves out is removed."""
 
-_ORDER = ("Namespace", "DedicatedNodes", "Node")
-"""Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them."""
+_ORDER = (
+    *("Namespace", "DedicatedNodes"),
+    *("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "ClusterTaintPolicy"),
+    *("Cluster", "Node", "MachineSet", "PropagationPolicy", "ClusterPropagationPolicy"),
+)
+"""Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them, a
+policy before what it places (which would go to nodes without it)."""
+
+_TARGETS = frozenset({"Node", "Cluster"})
 
 _SERVERS = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"})
 """Of metadata: what the server sets, which a manifest that was read from a server may still hold."""
@@ -170,19 +177,19 @@ def difference(before: Mapping[str, Any], document: Mapping[str, Any]) -> JsonOb
     Taints of a target are the server's to merge: one that was applied and is left out is taken away, all others stay.
     """
     last = _last_applied(before)
-    return _merge(before, document, last)
+    return _merge(before, document, last, taints=document.get("kind") in _TARGETS)
 
 
-def _merge(before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str, Any]) -> JsonObject:
+def _merge(before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str, Any], *, taints: bool) -> JsonObject:
     change: JsonObject = {}
     for name, value in new.items():
         had = before.get(name)
         was = last.get(name)
         if isinstance(value, dict) and isinstance(had, dict):
-            inner = _merge(had, value, was if isinstance(was, dict) else {})
+            inner = _merge(had, value, was if isinstance(was, dict) else {}, taints=taints)
             if inner:
                 change[name] = inner
-        elif name == "taints" and isinstance(value, list):
+        elif taints and name == "taints" and isinstance(value, list):
             merged = _merge_taints(had or [], value, was or [])
             if merged != (had or []):
                 change[name] = merged
@@ -190,7 +197,7 @@ def _merge(before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str,
             change[name] = value
     for name, value in last.items():
         if name not in new and name in before:
-            if name == "taints" and isinstance(value, list):
+            if taints and name == "taints" and isinstance(value, list):
                 change[name] = _merge_taints(before[name], [], value)
             else:
                 change[name] = None

@@ -1,4 +1,4 @@
-"""`moorage cordon` and `uncordon`."""
+"""`moorage cordon` and `uncordon`: of a node its own field, of a cluster the taint that karmadactl puts there."""
 
 from __future__ import annotations
 
@@ -10,39 +10,57 @@ from moorage.cli import output, targets
 from moorage.cli.client import JsonObject
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.where import connect
+from moorage.core.dialects.karmada import UNSCHEDULABLE
+from moorage_schemas.taint import TaintEffect
 
-_Names = Annotated[list[str] | None, typer.Argument(metavar="NODE…", show_default=False)]
+_Names = Annotated[list[str] | None, typer.Argument(metavar="NODE… | cluster/NAME…", show_default=False)]
 _Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels.")]
+
+_TAINT = {"key": UNSCHEDULABLE, "effect": TaintEffect.NO_SCHEDULE.value}
 
 
 def cordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -> None:
-    """Mark nodes as unschedulable."""
+    """Mark nodes or clusters as unschedulable."""
     _mark(ctx, names or [], selector, unschedulable=True)
 
 
 def uncordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -> None:
-    """Mark nodes as schedulable."""
+    """Mark nodes or clusters as schedulable."""
     _mark(ctx, names or [], selector, unschedulable=False)
 
 
 def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable: bool) -> None:
     word = "cordoned" if unschedulable else "uncordoned"
 
-    def decide(found: JsonObject) -> tuple[JsonObject | None, str]:
+    def decide_node(found: JsonObject) -> tuple[JsonObject | None, str]:
         if bool((found.get("spec") or {}).get("unschedulable")) == unschedulable:
             return None, f"already {word}"
         return {"spec": {"unschedulable": unschedulable or None}}, word
 
-    names = [targets.split_names([one])[1][0] if "/" in one else one for one in words]
+    def decide_cluster(found: JsonObject) -> tuple[JsonObject | None, str]:
+        taints = (found.get("spec") or {}).get("taints") or []
+        others = [one for one in taints if (one.get("key"), one.get("effect")) != tuple(_TAINT.values())]
+        if (len(others) < len(taints)) == unschedulable:
+            return None, f"already {word}"
+        return {"spec": {"taints": [*others, _TAINT] if unschedulable else others}}, word
+
+    # A bare name is a node's, as in kubectl; each word may name another kind.
+    named = [targets.split_names([one]) if "/" in one else (targets.NODE, [one]) for one in words]
+    clusters = [name for kind, names in named for name in names if kind == targets.CLUSTER]
+    nodes = [name for kind, names in named for name in names if kind == targets.NODE]
     failed = False
     with connect(ctx) as client:
-        for name in targets.select(client, targets.NODE, names, selector, every=False):
+        work = [(targets.CLUSTER, name, decide_cluster) for name in dict.fromkeys(clusters)]
+        if nodes or selector or not clusters:
+            chosen = targets.select(client, targets.NODE, nodes, selector, every=False)
+            work += [(targets.NODE, name, decide_node) for name in chosen]
+        for kind, name, decide in work:
             try:
-                said = targets.change(client, targets.NODE, name, decide)
+                said = targets.change(client, kind, name, decide)
             except CliError as error:
                 output.warn(str(error))
                 failed = True
             else:
-                output.line(f"{targets.NODE.called(name)} {said}")
+                output.line(f"{targets.called(kind, name)} {said}")
     if failed:
         raise typer.Exit(FAILED)

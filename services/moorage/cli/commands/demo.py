@@ -9,42 +9,50 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from moorage.cli import manifests, targets, where
+from moorage.cli import kinds, manifests, services, targets, where
 from moorage.cli.client import Client, JsonObject
 from moorage.cli.commands.apply import apply_all
-from moorage.cli.demo_claims import SOON, Chain, Claim, spread, whole_story
-from moorage.cli.demo_files import examples
+from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.demo_acts import Hold, Outage
+from moorage.cli.demo_claims import SOON, Chain, spread, whole_story
+from moorage.cli.demo_files import examples, expected_pods
+from moorage.cli.demo_show import Show
+from moorage.cli.describe_targets import zone_name
 from moorage.cli.errors import CliError
-from moorage.cli.eventlines import STYLES, clock, words
 from moorage.cli.reading import BEGINNING, Seen, TopicReader
 from moorage.cli.stack import Stack
 from moorage.core.dialects.kubernetes import NOT_READY
 from moorage.core.evicting import EvictAt, verdict
+from moorage.core.heartbeats import BY_HAND
 from moorage.core.tainting_spec import parse_taints
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import Taint
-from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED
+from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, ZONE_GRANTS, ZONES
 
 _PARTITIONS = 6  # fewer than a fleet's 24: this one has 20 nodes, and starts on two cores
 _SETTLE_SECONDS = 60.0
 _CHAIN_SECONDS = 40.0
-_QUIET_SECONDS = 1.0  # to see that nobody is evicted who should stay
+_QUIET_SECONDS = 0.7  # to see that nobody is evicted who should stay
 _SICK, _TAINTED = "a2", "b3"  # nodes of the example with bare pods that were made for this
 _TAINTS = ("maintenance=disk:NoExecute", "maintenance=disk:NoSchedule")  # the second keeps replacements away
-_TOPICS = (CONDITIONS, TAINTS, TIMER_FIRED, EVICTIONS, PLACEMENTS, BINDINGS)
+_TOPICS = (CONDITIONS, TAINTS, ZONES, ZONE_GRANTS, TIMER_FIRED, EVICTIONS, PLACEMENTS, BINDINGS)
+_MONITOR_PERIOD = 2.0
+"""Seconds that a node waits for its NoExecute taint; a fleet's default is 5, for which nobody wants to wait here."""
+
+_LOST = 4
+"""Nodes of one zone that the demo loses: more than the part from which a zone of seven is in partial disruption."""
+
+_PAUSED_TAINT = "rack=move:NoExecute"
 
 
 def demo(
@@ -58,11 +66,12 @@ def demo(
 ) -> None:
     """Show the main job on an embedded Kafka; ends by itself.
 
-    A fleet of 20 nodes is declared. A probe reports a node as not ready, and a person taints another; what
-    follows is shown from the topics as it happens, and checked: exit code 1 when something is not as it should be.
+    A fleet of 20 nodes is declared. A probe reports a node as not ready, and a person taints another. Then half a zone
+    is lost, and evictions are paused. What follows is shown from the topics as it happens, and checked: exit code 1
+    when something is not as it should be.
     """
     found = examples(folder)
-    show = _Show()
+    show = Show()
     if attach:
         asyncio.run(_Demo(found, show, where.gateway(ctx), *where.kafka()).run())
         return
@@ -76,15 +85,22 @@ def demo(
             shutil.rmtree(state, ignore_errors=True)
 
 
-async def _alone(found: Path, show: _Show, state: Path) -> None:
+async def _alone(found: Path, show: Show, state: Path) -> None:
     settings = where.load_settings(
-        bootstrap_servers="", gateway_port=0, partitions=_PARTITIONS, topic_prefix="moorage", replication_factor=0
+        bootstrap_servers="",
+        gateway_port=0,
+        partitions=_PARTITIONS,
+        topic_prefix="moorage",
+        replication_factor=0,
+        node_monitor_period=_MONITOR_PERIOD,
+        node_monitor_grace_period=0,  # the probe reports once
     )
     task = asyncio.current_task()
     if task is not None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    show.title("1. Start: Kafka, five services, the gateway")
+    show.title(f"1. Start: Kafka, {len(services.names())} services, the gateway")
+    show.note(f"--node-monitor-period {_MONITOR_PERIOD:g}s instead of 5s; all rates are the defaults")
     try:
         async with Stack(settings, state, show.note, together=True) as stack:
             await _Demo(found, show, stack.server, stack.bootstrap, settings.topic_prefix).run()
@@ -92,52 +108,10 @@ async def _alone(found: Path, show: _Show, state: Path) -> None:
         raise CliError("stopped before the end", code=130) from None
 
 
-class _Show:
-    """Writes to the terminal: lines that come as things happen, coloured when it is one."""
-
-    def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
-        self._began = time.monotonic()
-
-    def title(self, text: str) -> None:
-        """A step."""
-        self._console.print()
-        self._console.print(Text(text, "bold"))
-
-    def note(self, text: str) -> None:
-        """What is being done."""
-        self._console.print(Text(f"   {text}", "dim"))
-
-    def command(self, text: str) -> None:
-        """What a person or a program does."""
-        self._console.print(Text(f"   $ {text}", "bold cyan"))
-
-    def event(self, chain: Chain, seen: Seen) -> None:
-        """An event of a chain: the time, how long after the cause, what happened."""
-        when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
-        line = Text(f"   {clock(when)} ", "dim")
-        line.append(f"{(when - chain.cause).total_seconds():+8.3f} s  ", "bold")
-        line.append(f"{chain.node}  ", "dim")
-        line.append(f"{seen.topic.short:<11} ", STYLES.get(seen.topic.short, "white"))
-        line.append(words(seen.key, seen.event))
-        self._console.print(line)
-
-    def claim(self, claim: Claim) -> None:
-        """A claim, and whether it holds."""
-        line = Text("   ok    " if claim.holds else "   WRONG ", "green" if claim.holds else "bold red")
-        line.append(claim.text if claim.holds else f"{claim.text}: {claim.problem}")
-        self._console.print(line)
-
-    @property
-    def seconds(self) -> float:
-        """Since the beginning."""
-        return time.monotonic() - self._began
-
-
 class _Demo:
     """One run against a Moorage that is ready."""
 
-    def __init__(self, folder: Path, show: _Show, server: str, bootstrap: str, prefix: str) -> None:
+    def __init__(self, folder: Path, show: Show, server: str, bootstrap: str, prefix: str) -> None:
         self._folder = folder
         self._show = show
         self._server = server
@@ -146,8 +120,10 @@ class _Demo:
         self._bindings: dict[str, WorkloadBound] = {}
         self._placed: dict[str, WorkloadPlaced] = {}
         self._chains: list[Chain] = []
+        self._outage: Outage | None = None
+        self._hold: Hold | None = None
         self._changed = asyncio.Event()
-        self._nodes: list[str] = []
+        self._nodes: dict[str, str] = {}  # by name, the zone
         self._namespaces: set[str] = set()
 
     async def run(self) -> None:
@@ -156,7 +132,7 @@ class _Demo:
         Raises:
             CliError: something is not as it should be.
         """
-        async with self._reading(), asyncio.timeout(_SETTLE_SECONDS + 2 * _CHAIN_SECONDS):
+        async with self._reading(), asyncio.timeout(_SETTLE_SECONDS + 3 * _CHAIN_SECONDS):
             with Client(self._server) as client:
                 await self._declare(client)
                 began = self._show.seconds
@@ -164,6 +140,8 @@ class _Demo:
                 whole = await self._until(lambda: all(chain.complete for chain in self._chains), _CHAIN_SECONDS)
                 await self._until(lambda: False, _QUIET_SECONDS)
                 took = self._show.seconds - began
+                await self._lose_a_zone(client)
+                await self._pause(client)
         self._tell(took, whole=whole)
 
     async def _declare(self, client: Client) -> None:
@@ -174,9 +152,9 @@ class _Demo:
         problems = [*map(str, refused), *(one.error for one in applied if one.error)]
         if problems:
             raise CliError("the example fleet was not taken:\n" + "\n".join(problems))
-        self._nodes = [item.name for item in good if item.kind and item.kind.kind == "Node"]
-        await asyncio.to_thread(self._all_ready, client)
-        wanted = _pods(good, len(self._nodes))
+        self._nodes = {item.name: zone_name(item.document) for item in good if item.kind and item.kind.kind == "Node"}
+        await asyncio.to_thread(self._report_ready, client, self._nodes, "True")
+        wanted = expected_pods(good, len(self._nodes))
         self._namespaces = {item.namespace("default") for item in good if item.kind and item.kind.namespaced}
         # More on a fleet that was there before: its other nodes get a DaemonSet's pods too.
         settled = await self._until(lambda: self._running() >= wanted, _SETTLE_SECONDS)
@@ -184,28 +162,29 @@ class _Demo:
             waiting = [f"{one.workload.name}: {one.message}" for one in self._placed.values() if not _on(one)]
             raise CliError(f"{self._running()} of {wanted} pods were placed.\n" + "\n".join(waiting[:10]))
         on = {bound.target.name for bound in self._bindings.values()}
-        zones = {labels.get("topology.kubernetes.io/zone") for labels in _labels(good)}
+        zones = len(set(self._nodes.values()))
         self._show.note(
-            f"{len(self._nodes)} nodes in {len(zones)} zones, {wanted} pods placed on {len(on)} of them, "
+            f"{len(self._nodes)} nodes in {zones} zones, {wanted} pods placed on {len(on)} of them, "
             f"after {self._show.seconds:.1f} s in all"
         )
 
-    def _all_ready(self, client: Client) -> None:
-        """The first heartbeat of every node."""
+    def _report_ready(self, client: Client, nodes: Iterable[str], status: str) -> datetime:
+        """Report `Ready` of nodes, all in one go; when."""
         now = datetime.now(UTC)
         events = []
-        for name in self._nodes:
+        for name in nodes:
             report = ConditionReported(
                 target=TargetRef(kind=TargetKind.NODE, name=name),
                 type="Ready",
-                status="True",
-                reason="KubeletReady",
+                status=status,
+                reason="KubeletReady" if status == "True" else "KubeletStopped",
                 observed_time=now,
-                source="demo/heartbeat",
+                source=f"{BY_HAND}demo",
             )
             meta = Meta(id=f"demo-{name}-{now.timestamp()}", source=report.source, type=report.event_type, time=now)
             events.append(to_structured(meta, report))
         client.report(events)
+        return now
 
     async def _disturb(self, client: Client) -> None:
         self._show.title("3. A probe reports a node as not ready; a person taints another")
@@ -217,11 +196,62 @@ class _Demo:
         self._chains.append(first)
         for seen in first.begin(*await self._probe(sick), self._bindings):
             if _worth_telling(seen):
-                self._show.event(first, seen)
-        await self._until(lambda: first.taint is not None, _CHAIN_SECONDS / 2)
+                self._show.event(seen, first.cause, first.node)
+        await self._until(lambda: first.condition is not None, _CHAIN_SECONDS / 2)
         self._show.command(f"moorage taint node {tainted} {' '.join(_TAINTS)}")
         self._chains.append(Chain(tainted, "maintenance", f"{tainted} is tainted", datetime.now(UTC)))
-        await asyncio.to_thread(targets.change, client, targets.NODE, tainted, _with_taint)
+        await asyncio.to_thread(targets.change, client, targets.NODE, tainted, _with_taints(_TAINTS))
+
+    async def _lose_a_zone(self, client: Client) -> None:
+        """Half a zone does not answer, and then it does."""
+        spared = {self._nodes[chain.node] for chain in self._chains}
+        zone = next(zone for zone in sorted(set(self._nodes.values())) if zone not in spared)
+        lost = [name for name, there in sorted(self._nodes.items()) if there == zone][:_LOST]
+        self._show.title(f"4. {len(lost)} nodes of zone {zone} are not ready, all at once")
+        self._show.command(f"moorage report node/… Ready=False   ({', '.join(lost)})")
+        keys = frozenset(f"{TargetKind.NODE.value}/{name}" for name in lost)
+        self._outage = outage = Outage(zone, keys, datetime.now(UTC))
+        await asyncio.to_thread(self._report_ready, client, lost, "False")
+        await self._until(lambda: outage.stopped, _CHAIN_SECONDS / 2)
+        # Longer than a node has to wait where nothing is wrong.
+        await self._until(lambda: False, _MONITOR_PERIOD + _QUIET_SECONDS)
+        self._show.command("moorage report node/… Ready=True    (the same)")
+        await asyncio.to_thread(self._report_ready, client, lost, "True")
+        await self._until(lambda: outage.over, _CHAIN_SECONDS / 2)
+
+    async def _pause(self, client: Client) -> None:
+        """Evictions from a node are paused, a person taints it, they are resumed."""
+        node = self._busy()
+        scope = f"target=node/{node.name}"
+        name = pause_name(parse_scope([scope]))
+        self._show.title("5. Evictions are paused, and then they are not")
+        self._show.command(f"moorage pause evictions --scope {scope}")
+        pauses = kinds.find("evictionpauses")
+        document = {
+            "apiVersion": pauses.api_version,
+            "kind": pauses.kind,
+            "metadata": {"name": name},
+            "spec": {"scope": parse_scope([scope]), "reason": "the demo"},
+        }
+        await asyncio.to_thread(client.create, pauses, "", document)
+        self._show.command(f"moorage taint node {node.name} {_PAUSED_TAINT}")
+        (taint,) = parse_taints([_PAUSED_TAINT]).add
+        self._hold = hold = Hold.of(node, f"EvictionPause/{name}", taint, datetime.now(UTC), self._bindings)
+        await asyncio.to_thread(targets.change, client, targets.NODE, node.name, _with_taints((_PAUSED_TAINT,)))
+        await self._until(lambda: hold.holding, _CHAIN_SECONDS / 2)
+        await self._until(lambda: False, _QUIET_SECONDS)
+        self._show.command(f"moorage resume evictions --scope {scope}")
+        hold.resumed = datetime.now(UTC)
+        await asyncio.to_thread(client.delete, pauses, "", name)
+        await self._until(lambda: hold.over, _CHAIN_SECONDS / 2)
+
+    def _busy(self) -> TargetRef:
+        """The node that most replicas would have to leave at once, of those that nothing was done to."""
+        known = {chain.node for chain in self._chains}
+        (taint,) = parse_taints([_PAUSED_TAINT]).add
+        now = datetime.now(UTC)
+        nodes = [TargetRef(kind=TargetKind.NODE, name=name) for name in sorted(set(self._nodes) - known)]
+        return max(nodes, key=lambda node: len(Hold.of(node, "", taint, now, self._bindings).bound))
 
     def _pick(self) -> tuple[str, str]:
         """The node that is not ready, which must carry a replica with a short deadline, and the one that is tainted."""
@@ -253,7 +283,7 @@ class _Demo:
         return identity, datetime.fromisoformat(when)
 
     def _tell(self, took: float, *, whole: bool) -> None:
-        self._show.title("4. Summary")
+        self._show.title("6. Summary")
         claims = []
         for chain in self._chains:
             self._show.note(f"{chain.title}: {len(chain.fates)} pods were there; chain {chain.correlation}")
@@ -262,6 +292,10 @@ class _Demo:
                 claims.append(claim)
         claims.append(whole_story(self._chains))
         self._show.claim(claims[-1])
+        for act in (self._outage, self._hold):
+            for claim in act.claims() if act else ():
+                self._show.claim(claim)
+                claims.append(claim)
         self._latencies()
         wrong = [claim for claim in claims if not claim.holds]
         self._show.note(f"the chains took {took:.1f} s, everything {self._show.seconds:.1f} s")
@@ -304,9 +338,13 @@ class _Demo:
                 self._changed.set()
 
     def _take(self, seen: Seen) -> None:
+        if self._outage is not None and self._outage.take(seen):
+            self._show.event(seen, self._outage.cause, self._outage.zone)
+        if self._hold is not None and self._hold.take(seen):
+            self._show.event(seen, self._hold.cause, self._hold.node.name)
         for chain in self._chains:
             if chain.take(seen, self._bindings) and _worth_telling(seen):
-                self._show.event(chain, seen)
+                self._show.event(seen, chain.cause, chain.node)
                 break
         if isinstance(seen.event, WorkloadBound):
             self._bindings[seen.key] = seen.event
@@ -342,29 +380,11 @@ def _on(placed: WorkloadPlaced) -> bool:
     return placed.state is PlacementState.PLACED
 
 
-def _with_taint(found: JsonObject) -> tuple[JsonObject, str]:
-    before = (found.get("spec") or {}).get("taints") or []
-    added = [taint.model_dump(exclude={"time_added"}) for taint in parse_taints(_TAINTS).add]
-    return {"spec": {"taints": [*before, *added]}}, "tainted"
+def _with_taints(specs: tuple[str, ...]) -> Callable[[JsonObject], tuple[JsonObject, str]]:
+    added = [taint.model_dump(exclude={"time_added"}) for taint in parse_taints(specs).add]
 
+    def decide(found: JsonObject) -> tuple[JsonObject, str]:
+        before = (found.get("spec") or {}).get("taints") or []
+        return {"spec": {"taints": [*before, *added]}}, "tainted"
 
-def _labels(good: list[manifests.Manifest]) -> list[dict[str, str]]:
-    return [
-        (item.document.get("metadata") or {}).get("labels") or {}
-        for item in good
-        if item.kind and item.kind.kind == "Node"
-    ]
-
-
-def _pods(good: list[manifests.Manifest], nodes: int) -> int:
-    """How many pods the fleet's manifests ask for."""
-    total = 0
-    for item in good:
-        kind = item.kind.kind if item.kind else ""
-        if kind == "Pod":
-            total += 1
-        elif kind == "DaemonSet":
-            total += nodes
-        elif kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
-            total += int((item.document.get("spec") or {}).get("replicas", 1))
-    return total
+    return decide

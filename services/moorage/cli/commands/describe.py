@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
-from moorage.cli import kinds, naming, output, tables
+from moorage.cli import describe_targets, kinds, naming, output, tables
 from moorage.cli.client import Client, JsonObject
+from moorage.cli.describing import NONE, evictions, many, pair, pairs, table, toleration_text
 from moorage.cli.durations import age
 from moorage.cli.errors import FAILED, ServerError, UsageError
 from moorage.cli.kinds import Kind
-from moorage.cli.own_tables import until
-from moorage.cli.tables import at, taint_text
+from moorage.cli.tables import at
 from moorage.cli.where import connect
 
 _PODS = kinds.find("pods")
-_TAINTS = kinds.find("taints")
 _PLACEMENTS = kinds.find("placements")
 _EVICTIONS = kinds.find("evictions")
-_NONE = "<none>"
-_HIDDEN = "moorage.io/last-applied-configuration"
 
 
 def describe(
@@ -68,10 +65,22 @@ def describe(
         raise typer.Exit(FAILED)
 
 
+_TELLERS = {
+    "Node": describe_targets.node,
+    "Cluster": describe_targets.cluster,
+    "Zone": describe_targets.zone,
+    "MachineSet": describe_targets.machine_set,
+    "ResourceBinding": describe_targets.binding,
+    "PodDisruptionBudget": describe_targets.disruption_budget,
+    "EvictionBudget": describe_targets.guard,
+    "EvictionPause": describe_targets.guard,
+}
+
+
 def _lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
     yield from _head(kind, found)
-    if kind.kind == "Node":
-        yield from _node(client, found)
+    if teller := _TELLERS.get(kind.kind):
+        yield from teller(client, {"kind": kind.kind, **found})
     elif kind.kind == "Pod":
         yield from _pod(client, found)
     elif at(found, "spec", "template") is not None:
@@ -84,75 +93,32 @@ def _lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
 
 
 def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
-    yield _pair("Name", at(found, "metadata", "name"))
+    yield pair("Name", at(found, "metadata", "name"))
     if kind.namespaced:
-        yield _pair("Namespace", at(found, "metadata", "namespace"))
-    yield from _many("Labels", _pairs(at(found, "metadata", "labels")))
-    yield from _many("Annotations", _pairs(at(found, "metadata", "annotations")))
+        yield pair("Namespace", at(found, "metadata", "namespace"))
+    yield from many("Labels", pairs(at(found, "metadata", "labels")))
+    yield from many("Annotations", pairs(at(found, "metadata", "annotations")))
     if created := at(found, "metadata", "creationTimestamp"):
-        yield _pair("Created", f"{created} ({age(created)} ago)")
-
-
-def _node(client: Client, found: JsonObject) -> Iterator[str]:
-    name = at(found, "metadata", "name")
-    yield _pair("Roles", tables.node_roles(found))
-    yield _pair("Unschedulable", str(bool(at(found, "spec", "unschedulable"))).lower())
-    origins = {
-        (one["status"]["key"], one["status"]["effect"]): one["status"]
-        for one in client.list(_TAINTS, None)["items"]
-        if one["status"]["target"] == {"kind": "Node", "name": name}
-    }
-    rows = []
-    for taint in at(found, "spec", "taints") or []:
-        known = origins.get((taint.get("key"), taint.get("effect")), {})
-        since = taint.get("timeAdded") or known.get("timeAdded") or ""
-        origin = ",".join(known.get("origins") or []) or "being worked in"
-        rows.append(
-            [taint_text(taint), origin, f"{since} ({age(since)} ago)" if since else "", known.get("reason", "")]
-        )
-    yield from _table("Taints", ["TAINT", "ORIGIN", "SINCE", "REASON"], rows)
-    conditions = [
-        [
-            str(one.get(field) or "")
-            for field in ("type", "status", "lastHeartbeatTime", "lastTransitionTime", "reason", "message")
-        ]
-        for one in at(found, "status", "conditions") or []
-    ]
-    yield from _table("Conditions", ["TYPE", "STATUS", "HEARTBEAT", "TRANSITION", "REASON", "MESSAGE"], conditions)
-    for field in ("capacity", "allocatable"):
-        if offered := at(found, "status", field):
-            yield from _many(field.title(), [f"{key}: {value}" for key, value in offered.items()])
-    pods = [
-        [str(at(one, "metadata", "namespace")), str(at(one, "metadata", "name")), tables.pod_status(one)]
-        for one in client.list(_PODS, None)["items"]
-        if at(one, "spec", "nodeName") == name
-    ]
-    yield from _table(f"Pods ({len(pods)})", ["NAMESPACE", "NAME", "STATUS"], pods)
-    leaving = [
-        one
-        for one in client.list(_EVICTIONS, None)["items"]
-        if one["status"]["target"]["name"] == name and one["status"]["state"] in {"Scheduled", "Requested"}
-    ]
-    yield from _evictions(leaving)
+        yield pair("Created", f"{created} ({age(created)} ago)")
 
 
 def _pod(client: Client, found: JsonObject) -> Iterator[str]:
     namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
-    yield _pair("Node", at(found, "spec", "nodeName"))
-    yield _pair("Status", tables.pod_status(found))
+    yield pair("Node", at(found, "spec", "nodeName"))
+    yield pair("Status", tables.pod_status(found))
     owner = next(iter(at(found, "metadata", "ownerReferences") or []), None)
-    yield _pair(
+    yield pair(
         "Made by", f"{owner['kind'].lower()}/{owner['name']}" if owner else "nobody: a bare pod is not made again"
     )
-    yield from _many("Node selector", _pairs(at(found, "spec", "nodeSelector")))
-    yield from _many("Tolerations", [toleration_text(one) for one in at(found, "spec", "tolerations") or []])
+    yield from many("Node selector", pairs(at(found, "spec", "nodeSelector")))
+    yield from many("Tolerations", [toleration_text(one) for one in at(found, "spec", "tolerations") or []])
     yield from _placement(client, namespace, name)
-    evictions = [
+    leaving = [
         one
         for one in client.list(_EVICTIONS, namespace)["items"]
         if one["status"]["workload"].get("name") == name and one["status"]["workload"].get("kind") == "Pod"
     ]
-    yield from _evictions(evictions)
+    yield from evictions(leaving)
 
 
 def _placement(client: Client, namespace: str, name: str) -> Iterator[str]:
@@ -161,92 +127,38 @@ def _placement(client: Client, namespace: str, name: str) -> Iterator[str]:
     except ServerError as error:
         if error.reason != "NotFound":
             raise
-        yield _pair("Placement", "not decided yet")
+        yield pair("Placement", "not decided yet")
         return
     yield "Placement:"
-    yield _pair("  State", f"{decision['state']} ({decision.get('reason') or 'no reason'})")
-    yield _pair("  Decided", f"{decision['decidedTime']} ({age(decision['decidedTime'])} ago)")
+    yield pair("  State", f"{decision['state']} ({decision.get('reason') or 'no reason'})")
+    yield pair("  Decided", f"{decision['decidedTime']} ({age(decision['decidedTime'])} ago)")
     if decision.get("message"):
-        yield _pair("  Message", decision["message"])
+        yield pair("  Message", decision["message"])
     if before := decision.get("previousTarget"):
-        yield _pair("  Before on", f"{before['kind'].lower()}/{before['name']}")
+        yield pair("  Before on", f"{before['kind'].lower()}/{before['name']}")
     if decision.get("replaces"):
-        yield _pair("  Replaces", decision["replaces"])
-    yield _pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
+        yield pair("  Replaces", decision["replaces"])
+    yield pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
     filters = [
         [str(one["filter"]), str(one["count"]), str(one["reason"]), ",".join(one.get("targets") or [])]
         for one in decision.get("filters") or []
     ]
-    yield from _table("  Filters", ["FILTER", "RULED OUT", "REASON", "TARGETS"], filters, indent="    ")
+    yield from table("  Filters", ["FILTER", "RULED OUT", "REASON", "TARGETS"], filters, indent="    ")
     scores = [
         [one["target"], str(one["total"]), ", ".join(f"{key} {value}" for key, value in one.get("scores", {}).items())]
         for one in decision.get("scores") or []
     ]
-    yield from _table("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
+    yield from table("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
 
 
 def _controller(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
-    yield _pair("Replicas", tables.replicas(found))
+    yield pair("Replicas", tables.replicas(found))
     spec = at(found, "spec", "template", "spec") or {}
-    yield from _many("Tolerations", [toleration_text(one) for one in spec.get("tolerations") or []])
+    yield from many("Tolerations", [toleration_text(one) for one in spec.get("tolerations") or []])
     uid = at(found, "metadata", "uid")
     pods = [
-        [str(at(one, "metadata", "name")), tables.pod_status(one), str(at(one, "spec", "nodeName") or _NONE)]
+        [str(at(one, "metadata", "name")), tables.pod_status(one), str(at(one, "spec", "nodeName") or NONE)]
         for one in client.list(_PODS, str(at(found, "metadata", "namespace")))["items"]
         if any(owner.get("uid") == uid for owner in at(one, "metadata", "ownerReferences") or [])
     ]
-    yield from _table(f"Pods of this {kind.kind} ({len(pods)})", ["NAME", "STATUS", "NODE"], pods)
-
-
-def _evictions(found: list[JsonObject]) -> Iterator[str]:
-    rows = []
-    for one in found:
-        status = one["status"]
-        due = status.get("deadline") or ""
-        rows.append(
-            [
-                str(status["workload"].get("name")),
-                str(status["target"]["name"]),
-                str(status["state"]),
-                f"{due} ({until(due)})" if due and status["state"] == "Scheduled" else due,
-                str(status.get("message") or status.get("reason") or ""),
-            ]
-        )
-    yield from _table("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "REASON"], rows)
-
-
-def toleration_text(toleration: Mapping[str, Any]) -> str:
-    """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
-    key, value = str(toleration.get("key") or ""), str(toleration.get("value") or "")
-    text = key + (f"={value}" if value else "")
-    if effect := toleration.get("effect"):
-        text += f":{effect}"
-    operator = toleration.get("operator")
-    if operator and (operator != "Equal" or not value):
-        text += f" op={operator}"
-    seconds = toleration.get("tolerationSeconds")
-    return (text + (f" for {seconds}s" if seconds is not None else "")).strip()
-
-
-def _pair(name: str, value: Any) -> str:
-    return f"{name + ':':<16}{value if value not in (None, '') else _NONE}"
-
-
-def _pairs(values: Mapping[str, Any] | None) -> list[str]:
-    return [f"{key}={value}" for key, value in sorted((values or {}).items()) if key != _HIDDEN]
-
-
-def _many(name: str, values: list[str]) -> Iterator[str]:
-    first, *rest = values or [_NONE]
-    yield _pair(name, first)
-    for value in rest:
-        yield " " * 16 + value
-
-
-def _table(name: str, head: list[str], rows: list[list[str]], *, indent: str = "  ") -> Iterator[str]:
-    if not rows:
-        yield _pair(name, _NONE)
-        return
-    yield f"{name}:"
-    for line in output.table(head, rows).splitlines():
-        yield indent + line
+    yield from table(f"Pods of this {kind.kind} ({len(pods)})", ["NAME", "STATUS", "NODE"], pods)

@@ -1,11 +1,15 @@
-"""`moorage report`: what a probe does, by hand."""
+"""`moorage report`: what a probe or a deployer does, by hand.
+
+Unless a source is named, what is reported is a person's word (`cli/<user>`): it stays until somebody says otherwise,
+for such sources have no heartbeats (`moorage.core.heartbeats`).
+"""
 
 from __future__ import annotations
 
 import getpass
 import uuid
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -15,48 +19,44 @@ from moorage.cli.client import refused
 from moorage.cli.durations import parse_instant
 from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.where import connect
+from moorage.core.heartbeats import BY_HAND
+from moorage.core.reports import check_workload
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
-from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
 
 def report(
     ctx: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="KIND/NAME", show_default=False)],
+    about: Annotated[str, typer.Argument(metavar="KIND/NAME | KIND/NAMESPACE/NAME", show_default=False)],
     statuses: Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)],
     *,
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="KIND/NAME", help="The target on which a workload runs, when it is about one."),
+    ] = "",
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="The workload's, if it names none.")] = "default",
     reason: Annotated[str, typer.Option(help="One word for why.")] = "",
     message: Annotated[str, typer.Option(help="Why, for people.")] = "",
-    source: Annotated[str, typer.Option(help="Who says so.")] = "",
+    source: Annotated[
+        str, typer.Option(help="Who says so; unless said, you: then it stays. A probe's word ends with its heartbeats.")
+    ] = "",
     at: Annotated[str, typer.Option(help="When it was seen: RFC 3339, or a duration ago; now unless said.")] = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
-    """Report conditions of a target, as a probe does."""
-    ref = _target(target)
+    """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.
+
+    moorage report node/n1 Ready=False; moorage report pod/shop/web-0 --on node/n1 Healthy=True
+    """
+    ref, workload = (_target(on), _workload(about, namespace)) if on else (_target(about), None)
     now = datetime.now(UTC)
     seen = parse_instant(at, now) if at else now
-    who = source or f"cli/{_user()}"
+    who = source or f"{BY_HAND}{_user()}"
     events = []
     for text in statuses:
-        condition, equals, status = text.partition("=")
-        if not equals or not condition or not status:
-            raise UsageError(f"invalid condition {text!r}: must be TYPE=STATUS, such as Ready=False")
-        try:
-            event = ConditionReported.model_validate(
-                {
-                    "target": ref,
-                    "type": condition,
-                    "status": status.title(),
-                    "reason": reason,
-                    "message": message,
-                    "observed_time": seen,
-                    "source": who,
-                }
-            )
-        except ValidationError as error:
-            problem = error.errors()[0]
-            field = ".".join(str(part) for part in problem["loc"])
-            raise UsageError(f"{field}: invalid value {problem['input']!r}: {problem['msg']}") from None
+        condition, status = _condition(text)
+        said = {"type": condition, "status": status, "reason": reason, "message": message}
+        event = _event({**said, "target": ref, "workload": workload, "observed_time": seen, "source": who})
         meta = Meta(id=str(uuid.uuid4()), source=who, type=event.event_type, time=seen, subject=ref.key)
         events.append(to_structured(meta, event))
     with connect(ctx) as client:
@@ -65,7 +65,7 @@ def report(
     for refusal in problems:
         output.warn(str(refusal))
     taken = {item["index"] for item in outcome.get("items") or [] if not item.get("status")} or set(range(len(events)))
-    called = f"{ref.kind.value.lower()}/{ref.name}"
+    called = _called(ref, workload)
     for index, wire in enumerate(events):
         if index not in taken:
             continue
@@ -79,6 +79,33 @@ def report(
         raise typer.Exit(FAILED)
 
 
+def _condition(text: str) -> tuple[str, str]:
+    condition, equals, status = text.partition("=")
+    if not equals or not condition or not status:
+        raise UsageError(f"invalid condition {text!r}: must be TYPE=STATUS, such as Ready=False")
+    return condition, status.title()
+
+
+def _event(fields: dict[str, Any]) -> ConditionReported:
+    try:
+        event = ConditionReported.model_validate(fields)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = ".".join(str(part) for part in problem["loc"])
+        raise UsageError(f"{field}: invalid value {problem['input']!r}: {problem['msg']}") from None
+    if wrong := check_workload(event):
+        raise UsageError(wrong.message)
+    return event
+
+
+def _called(target: TargetRef, workload: WorkloadRef | None) -> str:
+    where = f"{target.kind.value.lower()}/{target.name}"
+    if workload is None:
+        return where
+    names = "/".join(filter(None, (workload.kind.lower(), workload.namespace, workload.name)))
+    return f"{names} on {where}"
+
+
 def _target(text: str) -> TargetRef:
     word, slash, name = text.partition("/")
     if not slash or not name:
@@ -87,7 +114,35 @@ def _target(text: str) -> TargetRef:
     try:
         return TargetRef(kind=TargetKind(kind), name=name)
     except ValueError:
-        raise CliError(f"invalid resource type {word}: only targets have conditions, such as nodes") from None
+        raise CliError(
+            f"invalid resource type {word}: only targets have conditions, such as nodes; "
+            "a workload's are reported with the target that it runs on (--on node/n1)"
+        ) from None
+
+
+def _workload(text: str, namespace: str) -> WorkloadRef:
+    """The workload of `pod/web-0` or `pod/shop/web-0`; its kind need not be one that can be declared."""
+    word, *names = text.split("/")
+    if len(names) not in {1, 2} or not all(names):
+        raise UsageError(f"invalid workload {text!r}: must be KIND/NAME or KIND/NAMESPACE/NAME, such as pod/shop/web-0")
+    namespaced = True
+    try:
+        found = kinds.find(word)
+        kind, namespaced = found.kind, found.namespaced
+    except CliError:
+        if not word[:1].isupper():
+            raise CliError(
+                f"invalid kind {word!r}: none that can be declared, so it must be written as in a manifest, such as Pod"
+            ) from None
+        kind = word
+    if kind in TargetKind.__members__.values():
+        raise UsageError(f"invalid workload {text!r}: must not be a target")
+    if len(names) == 1:
+        names = [namespace if namespaced else "", *names]
+    try:
+        return WorkloadRef(kind=kind, namespace=names[0], name=names[1])
+    except ValidationError as error:
+        raise UsageError(f"invalid workload {text!r}: {error.errors()[0]['msg']}") from None
 
 
 def _user() -> str:

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -27,23 +29,25 @@ def run(
         list[str],
         typer.Argument(
             metavar="SERVICE…",
-            help="condition-ingest, taint-manager, placement, eviction, timer, gateway; `all` for all but the gateway.",
+            help="condition-ingest, taint-manager, governor, placement, eviction, timer, gateway; `all`: but the last.",
             show_default=False,
         ),
     ],
     *,
+    flags: Mapping[str, str],
     with_parent: Annotated[
         bool, typer.Option("--with-parent", help="End when standard input is closed.", hidden=True)
     ] = False,
 ) -> None:
     """Run one or several services in this process.
 
-    Any number of processes share a service's work. Kafka is where MOORAGE_BOOTSTRAP_SERVERS says, else that of
-    `moorage up`.
+    Any number of processes share a service's work, and each needs the same settings. Kafka is where
+    MOORAGE_BOOTSTRAP_SERVERS says, else that of `moorage up`.
     """
     chosen = services.check(names)
+    where.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
     bootstrap, prefix = where.kafka()
-    settings = where.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+    settings = where.load_settings(flags, bootstrap_servers=bootstrap, topic_prefix=prefix)
     if with_parent:
         threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     code = _run(chosen, settings)
@@ -62,7 +66,8 @@ def _end_with_parent() -> None:
 
 def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
-    made = [services.make(name, settings) for name in chosen if name != services.GATEWAY]
+    # Made by the runtime, which asks the fleet how many partitions it has.
+    made = [partial(services.make, name) for name in chosen if name != services.GATEWAY]
 
     log = structlog.get_logger(__name__)
 

@@ -9,7 +9,9 @@ import typer
 from moorage.cli import output, targets
 from moorage.cli.client import JsonObject
 from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.kinds import Kind
 from moorage.cli.where import connect
+from moorage.core.dialects.table import DIALECTS
 from moorage.core.tainting_spec import TaintSpecError, TaintSpecs, apply_specs, parse_taints
 from moorage_schemas.taint import Taint
 
@@ -19,31 +21,33 @@ def taint(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="node NAME… SPEC…",
+            metavar="node|cluster NAME… SPEC…",
             help="SPEC is key=value:Effect or key:Effect to add, key:Effect- or key- to remove.",
             show_default=False,
         ),
     ],
     *,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a taint of the same key and effect.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="All nodes.")] = False,
-    selector: Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All of the kind.")] = False,
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Those with these labels.")] = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
-    """Add, change or remove taints of nodes."""
+    """Add, change or remove taints of nodes or clusters."""
     named, specs = split(words)
+    kind, names = targets.split_names(named)
     try:
-        wanted = parse_taints(specs)
-        # What no node can satisfy is the command's mistake: say it before asking the server.
-        apply_specs("node", _there(wanted), wanted, overwrite=True)
+        wanted = parse_taints(specs, DIALECTS[kind.kind])
+        # What no target can satisfy is the command's mistake: say it before asking the server.
+        apply_specs(kind.singular, _there(wanted), wanted, overwrite=True)
     except TaintSpecError as error:
         raise CliError(str(error)) from None
-    kind, names = targets.split_names(named)
     failed = False
     with connect(ctx) as client:
         for name in targets.select(client, kind, names, selector, every=every):
             try:
-                word = targets.change(client, kind, name, lambda found: _decide(found, wanted, overwrite=overwrite))
+                word = targets.change(
+                    client, kind, name, lambda found: _decide(kind, found, wanted, overwrite=overwrite)
+                )
             except CliError as error:
                 output.warn(str(error))
                 failed = True
@@ -51,7 +55,8 @@ def taint(
             if form in {output.Format.JSON, output.Format.YAML}:
                 output.write(output.document(client.get(kind, "", name), form))
             else:
-                output.line(kind.called(name) if form is output.Format.NAME else f"{kind.called(name)} {word}")
+                called = targets.called(kind, name)
+                output.line(called if form is output.Format.NAME else f"{called} {word}")
     if failed:
         raise typer.Exit(FAILED)
 
@@ -87,13 +92,13 @@ def _there(wanted: TaintSpecs) -> tuple[Taint, ...]:
     return tuple(Taint(key=one.key, effect=one.effect or "NoSchedule") for one in wanted.remove)
 
 
-def _decide(found: JsonObject, wanted: TaintSpecs, *, overwrite: bool) -> tuple[JsonObject | None, str]:
+def _decide(kind: Kind, found: JsonObject, wanted: TaintSpecs, *, overwrite: bool) -> tuple[JsonObject | None, str]:
     spec = found.get("spec") or {}
     wire: list[dict[str, Any]] = spec.get("taints") or []
     before = tuple(Taint.model_validate(taint) for taint in wire)
     name = str((found.get("metadata") or {}).get("name", ""))
     try:
-        update = apply_specs(f"node {name}", before, wanted, overwrite=overwrite)
+        update = apply_specs(f"{kind.singular} {name}", before, wanted, overwrite=overwrite)
     except TaintSpecError as error:
         raise CliError(str(error)) from None
     # A new or overwritten taint goes without timeAdded: the server says when it was put on.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -21,13 +22,14 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def up(
     *,
+    flags: Mapping[str, str],
     logs: Annotated[bool, typer.Option("--logs", help="Show the services' logs here too.")] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
     Without settings it starts an embedded Kafka whose data is kept; MOORAGE_BOOTSTRAP_SERVERS names another cluster.
     """
-    settings = where.load_settings()
+    settings = where.load_settings(flags)
     running = runfile.read()
     if running is not None:
         raise CliError(

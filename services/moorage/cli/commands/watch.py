@@ -19,7 +19,7 @@ from moorage.cli.output import EventFormat
 from moorage.cli.reading import BEGINNING, Seen, TopicReader, topics_named
 from moorage_schemas.topics import Topic
 
-DEFAULT = ("conditions", "taints", "timers", "timer-fired", "evictions", "placements")
+DEFAULT = ("conditions", "taints", "zones", "zone-grants", "timers", "timer-fired", "evictions", "placements")
 """What is watched unless something is named."""
 
 
@@ -28,7 +28,7 @@ def watch(
         list[str] | None,
         typer.Argument(
             metavar="[TOPIC…]",
-            help="placements, evictions, taints, conditions, timers, bindings, reports, dead-letters, resources, …",
+            help="placements, evictions, taints, conditions, timers, bindings, zones, budgets, reports, …",
             show_default=False,
         ),
     ] = None,

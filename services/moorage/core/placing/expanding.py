@@ -136,6 +136,21 @@ def daemon_index(node: str) -> int:
     return int.from_bytes(hashlib.blake2b(node.encode(), digest_size=6).digest(), "big")
 
 
+def text_labels(labels: object) -> dict[str, str]:
+    """Labels as texts: the gateway lets nothing else through, and what came past it must not stop anyone."""
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else {}
+
+
+def pod_labels(controller: Controller, *, name: str, index: int = 0, made_from: str = "") -> dict[str, str]:
+    """The labels of a pod of the controller; the arguments are those of `make_pod`."""
+    labels = text_labels((controller.template.get("metadata") or {}).get("labels"))
+    if controller.ref.kind == "Deployment":
+        labels[TEMPLATE_HASH_LABEL] = made_from or controller.template_hash
+    if controller.keeps_names:
+        labels |= {STATEFUL_NAME_LABEL: name, INDEX_LABEL: str(index)}
+    return labels
+
+
 def make_pod(
     controller: Controller,
     *,
@@ -161,11 +176,7 @@ def make_pod(
         QuantityError: a request or limit in the template is no quantity.
     """
     metadata = dict(controller.template.get("metadata") or {})
-    labels = {**(metadata.get("labels") or {})}
-    if controller.ref.kind == "Deployment":
-        labels[TEMPLATE_HASH_LABEL] = made_from or controller.template_hash
-    if controller.keeps_names:
-        labels |= {STATEFUL_NAME_LABEL: name, INDEX_LABEL: str(index)}
+    labels = pod_labels(controller, name=name, index=index, made_from=made_from)
     metadata |= {"name": name, "namespace": controller.ref.namespace or "default", "uid": uid, "labels": labels}
     metadata["ownerReferences"] = [
         {

@@ -72,7 +72,7 @@ class Prioritizer(ABC):
         """Scores 0 to 100 for `rows`, in their order; normalised over them where the rule says so."""
 
 
-P = TypeVar("P", Filter, Prioritizer)
+P = TypeVar("P")
 
 
 def plugins_in(package: str, kind: type[P]) -> tuple[P, ...]:

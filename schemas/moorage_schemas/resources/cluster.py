@@ -1,0 +1,61 @@
+"""`Cluster` (cluster.karmada.io/v1alpha1): a member cluster, a target that carries whole workloads (DOMAIN §4)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from moorage_schemas.base import OpenModel
+from moorage_schemas.resources.meta import Resource
+from moorage_schemas.resources.node import OpenTaint
+
+Amounts = dict[str, str | int | float]
+
+
+class ClusterSpec(OpenModel):
+    """`spec` of a cluster."""
+
+    sync_mode: str = ""
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    """The older field of one zone."""
+
+    zones: list[str] | None = None
+    taints: list[OpenTaint] | None = None
+
+
+class ResourceSummary(OpenModel):
+    """What a cluster has and what is taken of it."""
+
+    allocatable: Amounts | None = None
+    allocating: Amounts | None = None
+    allocated: Amounts | None = None
+
+
+class ApiResource(OpenModel):
+    """A kind of an API group that the cluster serves."""
+
+    name: str = ""
+    kind: str = ""
+
+
+class ApiEnablement(OpenModel):
+    """An API group and version that the cluster serves."""
+
+    group_version: str = ""
+    resources: list[ApiResource] | None = None
+
+
+class ClusterStatus(OpenModel):
+    """`status` of a cluster, as far as it is declared; its conditions come from reports."""
+
+    resource_summary: ResourceSummary | None = None
+    api_enablements: list[ApiEnablement] | None = None
+    """Absent when nobody said: then every kind is taken to be served."""
+
+
+class Cluster(Resource):
+    """A member cluster."""
+
+    spec: ClusterSpec = Field(default_factory=ClusterSpec)
+    status: ClusterStatus = Field(default_factory=ClusterStatus)

@@ -1,0 +1,159 @@
+"""Karmada's policies (policy.karmada.io/v1alpha1): which taints clusters get, and where resources go (DOMAIN §4)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from moorage_schemas.base import OpenModel
+from moorage_schemas.resources.meta import LabelSelector, Resource, SelectorRequirement
+from moorage_schemas.resources.node import OpenTaint
+from moorage_schemas.resources.pod import OpenToleration
+
+
+class FieldSelector(OpenModel):
+    """Requirements on a cluster's `provider`, `region` and `zone`, ANDed; operators In and NotIn."""
+
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class ClusterAffinity(OpenModel):
+    """Which clusters: all parts are ANDed, and an empty one selects every cluster."""
+
+    cluster_names: list[str] | None = None
+    exclude: list[str] | None = None
+    label_selector: LabelSelector | None = None
+    field_selector: FieldSelector | None = None
+
+
+class MatchCondition(OpenModel):
+    """A requirement on a condition of a cluster; one that the cluster lacks matches neither operator."""
+
+    condition_type: str
+    operator: str
+    """In or NotIn."""
+
+    status_values: list[str] = Field(default_factory=list)
+
+
+class ClusterTaintPolicySpec(OpenModel):
+    """Taints to add or to remove while conditions match; both lists are ANDed, and an empty one never matches."""
+
+    target_clusters: ClusterAffinity | None = None
+    """Absent selects every cluster."""
+
+    add_on_conditions: list[MatchCondition] | None = None
+    remove_on_conditions: list[MatchCondition] | None = None
+    taints: list[OpenTaint] = Field(default_factory=list)
+
+
+class ClusterTaintPolicy(Resource):
+    """A rule by which clusters get and lose taints; cluster-scoped."""
+
+    spec: ClusterTaintPolicySpec = Field(default_factory=ClusterTaintPolicySpec)
+
+
+class ResourceSelector(OpenModel):
+    """Which resources a policy is for: a kind, and a name, a label selector, or neither for all."""
+
+    api_version: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    label_selector: LabelSelector | None = None
+
+
+class NamedClusterAffinity(ClusterAffinity):
+    """One of several groups of clusters, tried in order."""
+
+    affinity_name: str
+
+
+class SpreadConstraint(OpenModel):
+    """How many groups of clusters at least and at most."""
+
+    spread_by_field: str = ""
+    """cluster, region, zone or provider."""
+
+    spread_by_label: str = ""
+    max_groups: int = 0
+    """0 sets no limit."""
+
+    min_groups: int = 0
+
+
+class StaticClusterWeight(OpenModel):
+    """The weight of the clusters that an affinity selects."""
+
+    target_cluster: ClusterAffinity = Field(default_factory=ClusterAffinity)
+    weight: int = 1
+
+
+class ClusterPreferences(OpenModel):
+    """How replicas are divided by weight."""
+
+    static_weight_list: list[StaticClusterWeight] | None = None
+    dynamic_weight: str = ""
+    """AvailableReplicas, or empty."""
+
+
+class ReplicaSchedulingStrategy(OpenModel):
+    """Whether each cluster gets all replicas or a part of them."""
+
+    replica_scheduling_type: str = "Divided"
+    """Duplicated or Divided; upstream's default is Divided."""
+
+    replica_division_preference: str = ""
+    """Of Divided: Aggregated or Weighted."""
+
+    weight_preference: ClusterPreferences | None = None
+
+
+class Placement(OpenModel):
+    """Where resources may go."""
+
+    cluster_affinity: ClusterAffinity | None = None
+    cluster_affinities: list[NamedClusterAffinity] | None = None
+    cluster_tolerations: list[OpenToleration] | None = None
+    spread_constraints: list[SpreadConstraint] | None = None
+    replica_scheduling: ReplicaSchedulingStrategy | None = None
+    """Absent means Duplicated."""
+
+
+class ClusterFailover(OpenModel):
+    """What happens when a cluster fails."""
+
+    purge_mode: str = ""
+    """Directly or Gracefully; empty means Gracefully."""
+
+    grace_period_seconds: int | None = None
+
+
+class Failover(OpenModel):
+    """`failover` of a policy."""
+
+    cluster: ClusterFailover | None = None
+
+
+class PropagationSpec(OpenModel):
+    """`spec` of a propagation policy."""
+
+    resource_selectors: list[ResourceSelector] = Field(default_factory=list)
+    placement: Placement = Field(default_factory=Placement)
+    priority: int = 0
+    preemption: str = "Never"
+    """Always or Never: whether it takes over resources that a policy of lower priority has claimed."""
+
+    failover: Failover | None = None
+    suspension: dict[str, object] | None = None
+
+
+class PropagationPolicy(Resource):
+    """Where resources of its namespace go."""
+
+    spec: PropagationSpec = Field(default_factory=PropagationSpec)
+
+
+class ClusterPropagationPolicy(Resource):
+    """Where resources of any namespace go; cluster-scoped."""
+
+    spec: PropagationSpec = Field(default_factory=PropagationSpec)

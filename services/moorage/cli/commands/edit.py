@@ -1,0 +1,194 @@
+"""`moorage edit`: an object in the user's editor, and what was changed in it to the server, as kubectl does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from moorage.cli import manifests, naming, output, tables
+from moorage.cli.client import Client, JsonObject
+from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError
+from moorage.cli.kinds import Kind
+from moorage.cli.where import connect
+
+_HEAD = """\
+# Change the object below, save and leave the editor. Lines that begin with # count for nothing; when nothing
+# is left, nothing is done. If the change is refused, the editor opens again and says here why.
+#
+"""
+_CANCELLED = "Edit cancelled, no changes made."
+_FIXED = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+_TRIES = 12
+
+
+def edit(
+    ctx: typer.Context,
+    what: Annotated[list[str], typer.Argument(metavar="KIND NAME | KIND/NAME", show_default=False)],
+    *,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose object.")] = "default",
+    form: Annotated[output.Format, typer.Option("-o", "--output", help="Edit as yaml or json.")] = output.Format.YAML,
+) -> None:
+    """Change an object in your editor.
+
+    The editor is that of KUBE_EDITOR, else of EDITOR, else vi.
+    """
+    if form not in {output.Format.YAML, output.Format.JSON}:
+        raise UsageError(f"invalid value {form.value!r} for --output: an object is edited as yaml or json")
+    named = [(one.kind, name) for one in naming.parse(what) for name in one.names]
+    if not named:
+        raise UsageError("resource(s) were provided, but no name was specified")
+    with connect(ctx) as client:
+        for kind, name in named:
+            if kind.read_only:
+                raise CliError(f"{kind.plural} are what the services have decided: they cannot be edited")
+            _Edit(client, kind, namespace, name, form).run()
+
+
+class _Edit:
+    """One object in one editor."""
+
+    def __init__(self, client: Client, kind: Kind, namespace: str, name: str, form: output.Format) -> None:
+        self._client = client
+        self._kind = kind
+        self._namespace = namespace
+        self._name = name
+        self._form = form
+
+    def run(self) -> None:
+        """Open the editor until the change is taken, or given up."""
+        before = self._client.get(self._kind, self._namespace, self._name)
+        body, problem, sent = output.document(before, self._form), "", ""
+        while True:
+            edited = _without_comments(_in_editor(_HEAD + problem + body, self._form.value))
+            if problem and edited.strip() == sent.strip():
+                # The same again: the user has nothing better.
+                raise CliError(
+                    f"Edit cancelled, no valid changes were saved.\nA copy of your changes is in {_kept(edited)}"
+                )
+            if not edited.strip():
+                output.warn("Edit cancelled, saved file was empty.")
+                return
+            try:
+                wanted = _read(edited)
+                change = merge_change(before, wanted)
+                if not change:
+                    output.warn(_CANCELLED)
+                    return
+                _check_fixed(before, wanted)
+                self._send(before, change)
+            except UnreachableError:
+                output.warn(f"A copy of your changes is in {_kept(edited)}")
+                raise
+            except CliError as error:
+                problem, body, sent = (
+                    _as_comment(f"{self._kind.called(self._name)} was not saved: {error}"),
+                    edited,
+                    edited,
+                )
+            else:
+                output.line(f"{self._kind.called(self._name)} edited")
+                return
+
+    def _send(self, before: JsonObject, change: JsonObject) -> None:
+        """Write the change; what others have changed elsewhere in the object meanwhile is theirs."""
+        now = before
+        for left in reversed(range(_TRIES)):
+            version = tables.at(now, "metadata", "resourceVersion")
+            metadata = {**(change.get("metadata") or {}), "resourceVersion": version}
+            try:
+                self._client.patch(self._kind, self._namespace, self._name, {**change, "metadata": metadata})
+            except ServerError as error:
+                if error.reason != "Conflict" or not left:
+                    raise
+                now = self._client.get(self._kind, self._namespace, self._name)
+                if not _untouched(change, before, now):
+                    raise
+            else:
+                return
+
+
+def merge_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObject:
+    """The JSON merge patch (RFC 7386) from one document to another; empty when they say the same."""
+    change: JsonObject = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        had = before.get(name)
+        if isinstance(value, dict) and isinstance(had, dict):
+            if inner := merge_change(had, value):
+                change[name] = inner
+        elif name not in before or had != value:
+            change[name] = value
+    return change
+
+
+def _untouched(change: Mapping[str, Any], before: Any, now: Any) -> bool:
+    """Whether nobody else has changed what a patch changes."""
+    for name, value in change.items():
+        was = before.get(name) if isinstance(before, Mapping) else None
+        there = now.get(name) if isinstance(now, Mapping) else None
+        if isinstance(value, dict) and isinstance(was, dict):
+            if not _untouched(value, was, there):
+                return False
+        elif was != there:
+            return False
+    return True
+
+
+def _check_fixed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    for field in _FIXED:
+        had, now = tables.at(before, *field.split(".")), tables.at(wanted, *field.split("."))
+        if had != now:
+            raise CliError(f"{field}: invalid value {now!r}: must stay {had!r}")
+
+
+def _read(text: str) -> JsonObject:
+    try:
+        found = yaml.load(text, manifests.Loader)  # noqa: S506 - a safe loader that leaves times as they are
+    except (yaml.YAMLError, ValueError) as error:
+        raise CliError(f"error parsing YAML: {manifests.problem(error)}") from None
+    if not isinstance(found, dict):
+        raise CliError(f"invalid value {str(found)[:80]!r}: must be an object")
+    return found
+
+
+def _in_editor(text: str, suffix: str) -> str:
+    """What the user makes of a text.
+
+    Raises:
+        CliError: the editor cannot be started, or fails.
+    """
+    editor = os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="moorage-edit-") as folder:
+        file = Path(folder) / f"object.{suffix}"
+        file.write_text(text, encoding="utf-8")
+        try:
+            done = subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603 - the user's own editor
+        except (OSError, ValueError) as error:
+            raise CliError(f"unable to launch the editor {editor!r}: {error}") from None
+        if done.returncode:
+            raise CliError(f"there was a problem with the editor {editor!r}: it ended with code {done.returncode}")
+        return file.read_text(encoding="utf-8")
+
+
+def _without_comments(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+
+
+def _as_comment(text: str) -> str:
+    return "".join(f"# {line}\n" for line in text.splitlines()) + "#\n"
+
+
+def _kept(text: str) -> str:
+    """A file with what would be lost."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="moorage-edit-", suffix=".yaml", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(text)
+    return file.name

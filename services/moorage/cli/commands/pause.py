@@ -1,0 +1,194 @@
+"""`moorage pause evictions` and `resume evictions`: an EvictionPause for a scope, made or taken away."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from moorage.cli import kinds, output, tables
+from moorage.cli.client import Client, JsonObject
+from moorage.cli.errors import CliError, ServerError, UsageError
+from moorage.cli.where import connect
+
+_PAUSES = kinds.find("evictionpauses")
+_FLEET = "fleet"
+_FIELDS = {"zone": "zones", "namespace": "namespaces", "workload": "workloads", "target": "targets"}
+_SCOPES = "fleet, zone=REGION/ZONE, namespace=NAME, workload=KIND/NAMESPACE/NAME or target=KIND/NAME"
+_NAME_MAX = 60
+
+_What = Annotated[str, typer.Argument(metavar="evictions", show_default=False)]
+_Scope = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"{_SCOPES}; the whole fleet unless said. Repeatable: any of one part, and all parts together.",
+        show_default=False,
+    ),
+]
+
+
+def pause(
+    ctx: typer.Context,
+    what: _What,
+    *,
+    scope: _Scope = None,
+    reason: Annotated[str, typer.Option(help="Why, for those who see what is held.")] = "",
+) -> None:
+    """Hold evictions; deadlines run on.
+
+    What comes due while they are held goes when they are resumed. It makes an EvictionPause.
+    """
+    _check(what)
+    wanted = parse_scope(scope or [])
+    called = words(wanted)
+    with connect(ctx) as client:
+        for found in _same(client, wanted):
+            name = str(tables.at(found, "metadata", "name"))
+            if reason and reason != tables.at(found, "spec", "reason"):
+                client.patch(_PAUSES, "", name, {"spec": {"reason": reason}})
+                output.line(f"evictions of {called} were paused already, the reason is new ({_PAUSES.called(name)})")
+            else:
+                output.line(f"evictions of {called} are paused already ({_PAUSES.called(name)})")
+            return
+        name = pause_name(wanted)
+        spec: dict[str, Any] = {"scope": wanted, **({"reason": reason} if reason else {})}
+        document = {
+            "apiVersion": _PAUSES.api_version,
+            "kind": _PAUSES.kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        try:
+            client.create(_PAUSES, "", document)
+        except ServerError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            if not _same(client, wanted):
+                raise CliError(
+                    f"{_PAUSES.called(name)} is there with another scope; delete it, or give it another name"
+                ) from None
+            output.line(f"evictions of {called} are paused already ({_PAUSES.called(name)})")
+            return
+    output.line(f"evictions of {called} paused ({_PAUSES.called(name)})")
+
+
+def resume(
+    ctx: typer.Context,
+    what: _What,
+    *,
+    scope: _Scope = None,
+    every: Annotated[bool, typer.Option("--all", help="Take every pause away.")] = False,
+) -> None:
+    """Let evictions go on that were paused.
+
+    It deletes the EvictionPause of that scope; others stay.
+    """
+    _check(what)
+    if every and scope:
+        raise UsageError("--scope cannot be given together with --all")
+    wanted = parse_scope(scope or [])
+    with connect(ctx) as client:
+        before = client.list(_PAUSES, None).get("items") or []
+        chosen = before if every else [one for one in before if _scope_of(one) == _normal(wanted)]
+        for found in chosen:
+            name = str(tables.at(found, "metadata", "name"))
+            try:
+                client.delete(_PAUSES, "", name)
+            except ServerError as error:
+                if error.reason != "NotFound":
+                    raise
+            output.line(
+                f"evictions of {words(tables.at(found, 'spec', 'scope') or {})} resumed ({_PAUSES.called(name)})"
+            )
+    if not chosen:
+        output.line("evictions are not paused" if every else f"evictions of {words(wanted)} are not paused")
+    others = [one for one in before if one not in chosen]
+    if others:
+        names = ", ".join(f"{words(tables.at(one, 'spec', 'scope') or {})}" for one in others)
+        output.line(f"still paused: {names}")
+
+
+def parse_scope(texts: Iterable[str]) -> JsonObject:
+    """The `scope` of an EvictionPause from the command line's words; empty for the fleet.
+
+    Raises:
+        UsageError: a word is no scope; names it and the rule.
+    """
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        if text == _FLEET:
+            continue
+        part, equals, value = text.partition("=")
+        if not equals or part not in _FIELDS or not value:
+            raise UsageError(f"--scope: invalid value {text!r}: must be {_SCOPES}")
+        values = found.setdefault(_FIELDS[part], [])
+        if (normal := _value(part, value, text)) not in values:
+            values.append(normal)
+    return {field: sorted(values) for field, values in sorted(found.items())}
+
+
+def pause_name(scope: JsonObject) -> str:
+    """The name of the pause of a scope: the same for the same scope, another for another."""
+    if not scope:
+        return "all"
+    plain = "-".join(f"{field}-{value}" for field, values in scope.items() for value in values)
+    slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_NAME_MAX].rstrip("-")
+    # What the slug leaves out still tells scopes apart.
+    return f"{slug}-{hashlib.sha256(repr(_normal(scope)).encode()).hexdigest()[:8]}"
+
+
+def words(scope: JsonObject) -> str:
+    """A scope in words: `the whole fleet`, `zone eu/eu-1`."""
+    parts = []
+    singular = {plural: one for one, plural in _FIELDS.items()}
+    for field, values in scope.items():
+        if field in singular and values:
+            parts.append(f"{singular[field] if len(values) == 1 else field} {', '.join(values)}")
+        elif field == "selector" and values is not None:
+            parts.append("workloads with certain labels")
+    return " and ".join(parts) or "the whole fleet"
+
+
+def _value(part: str, value: str, text: str) -> str:
+    pieces = value.split("/")
+    match part:
+        case "zone":
+            if len(pieces) != 2:  # noqa: PLR2004 - region and zone
+                raise UsageError(
+                    f"--scope: invalid value {text!r}: a zone is REGION/ZONE, as `moorage get zones` shows it"
+                )
+            return value
+        case "target" if len(pieces) == 2 and all(pieces):  # noqa: PLR2004 - kind and name
+            return f"{kinds.find(pieces[0]).kind}/{pieces[1]}"
+        case "workload" if len(pieces) == 3 and all(pieces):  # noqa: PLR2004 - kind, namespace and name
+            return f"{kinds.find(pieces[0]).kind}/{pieces[1]}/{pieces[2]}"
+        case "namespace" if len(pieces) == 1:
+            return value
+        case _:
+            raise UsageError(f"--scope: invalid value {text!r}: must be {_SCOPES}")
+
+
+def _same(client: Client, wanted: JsonObject) -> list[JsonObject]:
+    """The pauses that have this very scope."""
+    return [one for one in client.list(_PAUSES, None).get("items") or [] if _scope_of(one) == _normal(wanted)]
+
+
+def _scope_of(found: JsonObject) -> Any:
+    return _normal(tables.at(found, "spec", "scope") or {})
+
+
+def _normal(scope: JsonObject) -> Any:
+    """A scope whose order does not matter, and whose empty parts are not there."""
+    return sorted(
+        (field, sorted(values) if isinstance(values, list) else repr(values))
+        for field, values in scope.items()
+        if values is not None and values != []
+    )
+
+
+def _check(what: str) -> None:
+    if what not in {"evictions", "eviction", "ev"}:
+        raise UsageError(f"invalid value {what!r}: only evictions can be paused and resumed")

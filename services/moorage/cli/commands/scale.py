@@ -1,0 +1,89 @@
+"""`moorage scale`: kubectl's and oc's arguments and words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from moorage.cli import naming, output, tables
+from moorage.cli.client import Client
+from moorage.cli.errors import FAILED, CliError, ServerError, UsageError
+from moorage.cli.kinds import Kind
+from moorage.cli.where import connect
+
+_TRIES = 8
+_NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
+
+
+def scale(
+    ctx: typer.Context,
+    what: Annotated[list[str], typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False)],
+    *,
+    replicas: Annotated[int, typer.Option(help="How many there are to be.", min=0, show_default=False)],
+    current: Annotated[
+        int, typer.Option("--current-replicas", help="Only if there are so many now.", show_default=False)
+    ] = _NEVER,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All of the kind in the namespace.")] = False,
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """Set how many replicas an object has."""
+    failed = False
+    with connect(ctx) as client:
+        for kind, name in _named(client, what, namespace, selector, every=every):
+            try:
+                _scale(client, (kind, namespace, name), replicas, current)
+            except (ServerError, _UnexpectedError) as error:
+                output.warn(str(error))
+                failed = True
+                continue
+            if form in {output.Format.JSON, output.Format.YAML}:
+                output.write(output.document(client.get(kind, namespace, name), form))
+            else:
+                output.line(kind.called(name) if form is output.Format.NAME else f"{kind.called(name)} scaled")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _named(client: Client, what: list[str], namespace: str, selector: str, *, every: bool) -> list[tuple[Kind, str]]:
+    found: list[tuple[Kind, str]] = []
+    for one in naming.parse(what):
+        if one.names and (every or selector):
+            raise UsageError("name cannot be provided when --all or a selector is specified")
+        names = one.names
+        if not names:
+            if not every and not selector:
+                raise UsageError("resource(s) were provided, but no name was specified")
+            listed = client.list(one.kind, namespace, selector).get("items") or []
+            names = tuple(str(tables.at(item, "metadata", "name")) for item in listed)
+        found += [(one.kind, name) for name in names]
+    if not found:
+        output.warn("No resources found")
+    return found
+
+
+class _UnexpectedError(CliError):
+    """There are other replicas than the command is for."""
+
+
+def _scale(client: Client, place: tuple[Kind, str, str], replicas: int, current: int) -> None:
+    """Set the number; when only a certain one may be changed, hold the write to the version that was read."""
+    change = {"spec": {"replicas": replicas}}
+    if current == _NEVER:
+        client.patch(*place, change, subresource="scale")
+        return
+    for left in reversed(range(_TRIES)):
+        found = client.get(*place, subresource="scale")
+        there = tables.at(found, "spec", "replicas") or 0
+        if there != current:
+            raise _UnexpectedError(f"Expected replicas to be {current}, was {there}")
+        version = tables.at(found, "metadata", "resourceVersion")
+        try:
+            client.patch(*place, {**change, "metadata": {"resourceVersion": version}}, subresource="scale")
+        except ServerError as error:
+            if error.reason != "Conflict" or not left:
+                raise
+        else:
+            return

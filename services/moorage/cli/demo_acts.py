@@ -1,0 +1,161 @@
+"""Acts of the demo in which something is held back: a zone's outage by its rate, evictions by a pause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from moorage.cli.demo_claims import Claim
+from moorage.cli.reading import Seen
+from moorage.core.dialects.kubernetes import NOT_READY
+from moorage.core.evicting import EvictNow, verdict
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetRef
+from moorage_schemas.taint import Taint, TargetTainted
+from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneState
+
+
+@dataclass(slots=True)
+class Outage:
+    """So many nodes of one zone are not ready that the zone stops: nobody is evicted, and then they are back."""
+
+    zone: str
+    nodes: frozenset[str]
+    """Keys of the nodes that are lost."""
+
+    cause: datetime
+    states: list[tuple[ZoneState, int]] = field(default_factory=list)
+    """The zone's states and how many waited, each when it became so."""
+
+    held: set[str] = field(default_factory=set)
+    """Nodes whose taint that evicts waits."""
+
+    waited: set[str] = field(default_factory=set)
+    """Nodes for which that was ever so."""
+
+    struck: list[str] = field(default_factory=list)
+    """What should not be: nodes that were granted or tainted, workloads that had to go."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the zone holds all of them back."""
+        return self.states[-1:] == [(ZoneState.PARTIAL_DISRUPTION, len(self.nodes))] and self.held == self.nodes
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing waits any more."""
+        return bool(self.waited) and not self.held and self.states[-1:] == [(ZoneState.NORMAL, 0)]
+
+    def take(self, seen: Seen) -> bool:
+        """Fold an event in; whether it is worth telling."""
+        event = seen.event
+        if isinstance(event, ZoneChanged) and event.zone == self.zone:
+            now = (event.state, event.waiting)
+            new = self.states[-1:] != [now]
+            self.states.append(now)
+            return new
+        if isinstance(event, TargetTainted) and event.target.key in self.nodes:
+            return self._tainted(event)
+        if isinstance(event, NoExecuteGranted) and event.target.key in self.nodes and event.granted:
+            self.struck.append(f"{event.target} was granted")
+            return True
+        if isinstance(event, EvictionDecided) and event.target.key in self.nodes:
+            self.struck.append(f"{event.workload} was to leave {event.target}")
+            return True
+        return False
+
+    def _tainted(self, event: TargetTainted) -> bool:
+        key = event.target.key
+        if any((one.key, one.effect) == (NOT_READY, "NoExecute") for one in event.taints):
+            self.struck.append(f"{event.target} was tainted")
+        waits = any(one.effect == "NoExecute" for one in event.held)
+        # One line for the first of them says what it is like; more would say the same.
+        new = waits and not self.waited
+        (self.held.add if waits else self.held.discard)(key)
+        if waits:
+            self.waited.add(key)
+        return new
+
+    def claims(self) -> list[Claim]:
+        """What should have been, each with whether it was."""
+        states = [state for state, _ in self.states]
+        return [
+            Claim(
+                f"zone {self.zone} was in PartialDisruption, and all {len(self.nodes)} nodes waited",
+                ZoneState.PARTIAL_DISRUPTION in states and self.waited == self.nodes,
+                f"states {', '.join(dict.fromkeys(states)) or 'none'}; {len(self.waited)} waited",
+            ),
+            Claim(
+                "none of them got a taint that evicts, and nobody had to leave", not self.struck, "; ".join(self.struck)
+            ),
+            Claim("they were back, and nothing waits any more", self.over, "the zone did not become Normal"),
+        ]
+
+
+@dataclass(slots=True)
+class Hold:
+    """Evictions from one node are paused, a person taints it, and then they are resumed."""
+
+    node: TargetRef
+    pause: str
+    """What the evictions must name: `EvictionPause/…`."""
+
+    taint: Taint
+    cause: datetime
+    bound: frozenset[str]
+    """Keys of the workloads there that have to go at once."""
+
+    resumed: datetime | None = None
+    held: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each names that holds it."""
+
+    went: dict[str, datetime] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, node: TargetRef, pause: str, taint: Taint, now: datetime, bindings: dict[str, WorkloadBound]) -> Hold:
+        """The act on a node, with what is there now."""
+        added = taint.model_copy(update={"time_added": now})
+        going = {
+            bound.workload.key
+            for bound in bindings.values()
+            if bound.target == node and isinstance(verdict([added], bound.tolerations), EvictNow)
+        }
+        return cls(node, pause, taint, now, frozenset(going))
+
+    @property
+    def holding(self) -> bool:
+        """Whether everything that is due is held."""
+        return set(self.held) >= self.bound
+
+    @property
+    def over(self) -> bool:
+        """Whether everything has gone."""
+        return set(self.went) >= self.bound
+
+    def take(self, seen: Seen) -> bool:
+        """Fold an event in; whether it is worth telling."""
+        event = seen.event
+        if not isinstance(event, EvictionDecided) or event.target != self.node:
+            return False
+        if event.state is EvictionState.HELD:
+            if not event.held_by:
+                return False  # it asks, and is not answered yet
+            self.held[event.workload.key] = event.held_by
+        elif event.state is EvictionState.REQUESTED:
+            self.went[event.workload.key] = event.decided_time
+        return event.state in {EvictionState.HELD, EvictionState.REQUESTED}
+
+    def claims(self) -> list[Claim]:
+        """What should have been, each with whether it was."""
+        named = [key for key in self.bound if self.pause in self.held.get(key, ())]
+        early = [key for key, when in self.went.items() if self.resumed is None or when < self.resumed]
+        return [
+            Claim(
+                f"{len(self.bound)} evictions were due and held, and name {self.pause}",
+                bool(self.bound) and len(named) == len(self.bound),
+                f"{len(named)} of {len(self.bound)}",
+            ),
+            Claim("none went while they were paused", not early, ", ".join(early)),
+            Claim("all went when they were resumed", self.over, f"{len(self.went)} of {len(self.bound)}"),
+        ]

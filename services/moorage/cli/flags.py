@@ -1,0 +1,119 @@
+"""Settings as flags of `up` and `run`, under the names that upstream's own programs give them.
+
+The flags are made from `Settings`: every field from `feature_gates` to `cloud_provider`, its text as the help.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from moorage.runtime.settings import Settings
+
+_FIRST, _LAST = "feature_gates", "cloud_provider"
+
+
+def _fields() -> tuple[str, ...]:
+    names = list(Settings.model_fields)
+    return tuple(names[names.index(_FIRST) : names.index(_LAST) + 1])
+
+
+FIELDS: tuple[str, ...] = _fields()
+"""The settings that are flags, too."""
+
+SWITCHES: frozenset[str] = frozenset(name for name in FIELDS if Settings.model_fields[name].annotation is bool)
+"""Those that are on or off: `--flag`, `--flag=true` and `--flag=false` are all understood."""
+
+
+def flag(field: str) -> str:
+    """The flag of a setting: `--node-monitor-period` of `node_monitor_period`."""
+    return "--" + field.replace("_", "-")
+
+
+def variable(field: str) -> str:
+    """The environment variable of a setting."""
+    return f"MOORAGE_{field.upper()}"
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """These settings as variables, for a child process."""
+    return {variable(field): _text(getattr(settings, field)) for field in FIELDS}
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command every flag of `FIELDS`, and what was given as `flags`: texts by the setting's name.
+
+    Args:
+        command: takes a keyword `flags`.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **given: Any) -> None:
+        flags = {field: given.pop(field) for field in FIELDS}
+        command(*args, flags={field: text for field, text in flags.items() if text is not None}, **given)
+
+    own = inspect.signature(command, eval_str=True)
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "flags"]
+    wrapped.__signature__ = own.replace(parameters=[*kept, *_options()])  # type: ignore[attr-defined]  # as inspect reads it
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *_options())}
+    return wrapped
+
+
+class SwitchCommand(TyperCommand):
+    """A command whose switches may stand alone, `--flag`, and take a value only behind an equals sign."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let `--flag` stand for `--flag=true`."""
+        bare = {flag(field) for field in SWITCHES}
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [f"{a}=true" if a in bare else a for a in args[:end]] + args[end:])
+
+
+def _options() -> list[inspect.Parameter]:
+    docs = _docs()
+    return [
+        inspect.Parameter(
+            field,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None,
+                typer.Option(
+                    flag(field),
+                    help=f"{docs[field]} [{variable(field)}; {_text(Settings.model_fields[field].default) or 'empty'}]",
+                    metavar=_metavar(field),
+                    show_default=False,
+                ),
+            ],
+        )
+        for field in FIELDS
+    ]
+
+
+def _docs() -> Mapping[str, str]:
+    from moorage.cli.contract.jsonschemas import field_docs  # noqa: PLC0415 - reads sources; only these commands pay
+
+    return field_docs(Settings)
+
+
+def _metavar(field: str) -> str:
+    annotation = Settings.model_fields[field].annotation
+    if annotation is bool:
+        return "[=true|false]"
+    if annotation is int:
+        return "NUMBER"
+    if annotation is float:
+        return "NUMBER" if re.search(r"rate|threshold", field) else "DURATION"
+    return "TEXT"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,139 @@
+"""What condition-ingest remembers of one partition: without the words of conditions, which nobody asks it for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+
+from moorage.core.heartbeats import Watch, watched
+from moorage.core.reports import Held, newer_condition
+from moorage.runtime.service import Emit
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.envelope import Meta
+from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.timer import SetTimer
+from moorage_schemas.topics import CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
+
+OWNER: Final = "condition-ingest"
+"""The owner of this service's timers."""
+
+Table = dict[str, dict[str, Held]]
+
+
+class _OfTarget(Protocol):
+    """What belongs to one target, and not to a later one of its name."""
+
+    @property
+    def target_uid(self) -> str: ...
+
+
+@dataclass(slots=True)
+class State:
+    """One partition."""
+
+    partition: int
+    conditions: Table = field(default_factory=dict)
+    """By target key and type."""
+
+    workloads: Table = field(default_factory=dict)
+    """By target key, and the workload's key and the type with a `|` between."""
+
+    watches: dict[str, dict[str, Watch]] = field(default_factory=dict)
+    """By target key and source."""
+
+    targets: dict[str, str] = field(default_factory=dict)
+    """The uid of each declared target, by its key."""
+
+    orphans: set[str] = field(default_factory=set)
+    """Keys of targets of which something is known that belongs to a target that is not declared (any more)."""
+
+    def look(self, target: str) -> None:
+        """Find out whether what is known of a target has lost its target."""
+        uid = self.targets.get(target)
+        if (
+            _strange(self.conditions.get(target), uid)
+            or _strange(self.workloads.get(target), uid)
+            or _strange(self.watches.get(target), uid)
+        ):
+            self.orphans.add(target)
+        else:
+            self.orphans.discard(target)
+
+    def apply(self, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in a condition, a timer, or a declared target."""
+        if topic is CONDITIONS:
+            target, _, condition_type = key.partition("|")
+            self._fold(self.conditions, target, condition_type, event)
+        elif topic is WORKLOAD_CONDITIONS:
+            workload, target, condition_type = key.split("|", 2)
+            self._fold(self.workloads, target, f"{workload}|{condition_type}", event)
+        elif topic is TIMERS:
+            self._apply_timer(key, event)
+        else:
+            self._apply_resource(key, event)
+
+    def _apply_resource(self, key: str, event: Model | None) -> None:
+        target = target_of_resource(key)
+        if target is None:
+            return
+        if isinstance(event, ResourceDeclared):
+            self.targets[target.key] = sys.intern(event.uid)
+        else:
+            self.targets.pop(target.key, None)
+        self.look(target.key)
+
+    def _apply_timer(self, key: str, event: Model | None) -> None:
+        who = watched(key)
+        if who is None:
+            return
+        known = self.watches.get(who.target, {}).get(who.source)
+        if isinstance(event, SetTimer):
+            if event.owner != OWNER or (known is not None and known.id == key and known.generation >= event.generation):
+                return
+            watch = Watch(key, sys.intern(who.uid), event.generation, event.deadline)
+            self.watches.setdefault(who.target, {})[sys.intern(who.source)] = watch
+        elif known is not None and known.id == key:
+            del self.watches[who.target][who.source]
+            if not self.watches[who.target]:
+                del self.watches[who.target]
+        self._check(who.target)
+
+    def _fold(self, table: Table, target: str, name: str, event: Model | None) -> None:
+        if isinstance(event, ConditionChanged):
+            known = table.setdefault(target, {})
+            if newer_condition(event, known.get(name)):
+                known[sys.intern(name)] = Held.of(event, sys.intern)
+        elif (known := table.get(target, {})).pop(name, None) is not None and not known:
+            del table[target]
+        self._check(target)
+
+    def _check(self, target: str) -> None:
+        if target in self.orphans or target not in self.targets:
+            self.look(target)
+
+
+@dataclass(slots=True)
+class Round:
+    """One step of deciding: on what, when, because of what, and what is written."""
+
+    state: State
+    now: datetime
+    emits: list[Emit]
+    cause: Meta
+
+    def write(self, topic: Topic, key: str, target: str, event: Model | None) -> None:
+        """Fold a record of a changelog in, and write it."""
+        self.state.apply(topic, key, event)
+        self.emits.append(Emit(topic, key, target, event, self.cause))
+
+
+def _strange(known: Mapping[str, _OfTarget] | None, uid: str | None) -> bool:
+    if known is not None:
+        for item in known.values():  # a plain loop: this runs over everything in each round of the reconciler
+            if item.target_uid != uid:
+                return True
+    return False

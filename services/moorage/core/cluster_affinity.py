@@ -1,0 +1,92 @@
+"""Which clusters a Karmada `ClusterAffinity` selects (DOMAIN §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from moorage.core.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, matches_labels, test_of
+from moorage_schemas.resources.meta import SelectorRequirement
+from moorage_schemas.resources.policies import ClusterAffinity
+
+PROVIDER: Final = "provider"
+REGION: Final = "region"
+ZONE: Final = "zone"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What affinities look at."""
+
+    name: str
+    labels: Mapping[str, str]
+    provider: str = ""
+    region: str = ""
+    zones: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The facts of a `Cluster` object; what is not of its type counts as absent.
+
+        A cluster with the older field `spec.zone` alone is in that one zone, as upstream's webhook writes it.
+        """
+        metadata, spec = part(document, "metadata"), part(document, "spec")
+        zones = spec.get("zones")
+        listed = tuple(zone for zone in zones if isinstance(zone, str)) if isinstance(zones, list | tuple) else ()
+        return cls(
+            name=_text(metadata, "name"),
+            labels={key: value for key, value in part(metadata, "labels").items() if isinstance(value, str)},
+            provider=_text(spec, "provider"),
+            region=_text(spec, "region"),
+            zones=listed or ((zone,) if (zone := _text(spec, "zone")) else ()),
+        )
+
+
+def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of an object; empty when it is absent or no mapping."""
+    found = document.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    found = document.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
+    """Whether an affinity selects a cluster; none, and an empty one, select every cluster.
+
+    All parts are ANDed: not excluded, named when names are given, labels, fields. A list of names that is empty
+    is no list, as upstream has it.
+    """
+    if affinity is None:
+        return True
+    if cluster.name in (affinity.exclude or ()):
+        return False
+    if affinity.cluster_names and cluster.name not in affinity.cluster_names:
+        return False
+    if affinity.label_selector is not None and not matches_labels(affinity.label_selector, cluster.labels):
+        return False
+    fields = affinity.field_selector
+    return fields is None or all(_field_matches(wish, cluster) for wish in fields.match_expressions or ())
+
+
+def _field_matches(wish: SelectorRequirement, cluster: ClusterFacts) -> bool:
+    if wish.key == ZONE:
+        return _zones_match(wish, cluster.zones)
+    # The other fields are read as labels are: an empty one is absent, and so is one that clusters do not have.
+    known = {PROVIDER: cluster.provider, REGION: cluster.region}.get(wish.key)
+    return test_of(wish, node=True)(known or None)
+
+
+def _zones_match(wish: SelectorRequirement, zones: tuple[str, ...]) -> bool:
+    """Whether a requirement on the zones holds; In wants one at least, and each of them among the values."""
+    values = wish.values or ()
+    if wish.operator == IN:
+        return bool(zones) and all(zone in values for zone in zones)
+    if wish.operator == NOT_IN:
+        return not any(zone in values for zone in zones)
+    if wish.operator == EXISTS:
+        return bool(zones)
+    return wish.operator == DOES_NOT_EXIST and not zones

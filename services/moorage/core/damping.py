@@ -1,0 +1,55 @@
+"""Flap damping: for how long a condition must hold before it adds or removes a taint.
+
+Off by default: a hold of zero acts at once and looks at no clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from moorage_schemas.condition import ConditionChanged
+
+NO_HOLD: Final = timedelta()
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """For how long a condition must hold before it adds, and before it removes, a taint."""
+
+    add: timedelta = NO_HOLD
+    remove: timedelta = NO_HOLD
+
+
+def parse_hold(text: str) -> timedelta | None:
+    """A duration such as `30s` or `1m30s`, or `0`; None when the text is none."""
+    text = text.strip()
+    if text == "0":
+        return NO_HOLD
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    try:
+        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    except OverflowError:
+        return None
+
+
+def holds_since(condition: ConditionChanged) -> datetime:
+    """Since when a condition has its status: by Moorage's own clock, or by the probe's in records that lack that."""
+    return condition.status_since or condition.last_transition_time
+
+
+def hold_end(since: datetime, hold: timedelta) -> datetime | None:
+    """When something that has held since then may act; None when it need not wait at all."""
+    if hold <= NO_HOLD:
+        return None
+    try:
+        return since + hold
+    except OverflowError:
+        return _LATEST

@@ -1,0 +1,21 @@
+"""Which dialect rules each kind of target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moorage.core.dialects.karmada import KARMADA
+from moorage.core.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage_schemas.refs import TargetKind
+
+DIALECTS: Final[Mapping[str, EffectRules]] = {
+    TargetKind.NODE.value: KUBERNETES,
+    TargetKind.CLUSTER.value: KARMADA,
+}
+"""By the target's kind. A kind without rules has no effects."""
+
+
+def dialect_of(kind: str) -> EffectRules | None:
+    """The dialect of a kind of target; None when there is none."""
+    return DIALECTS.get(kind)

@@ -1,0 +1,1 @@
+"""One module for each rule that keeps a resource from a cluster."""

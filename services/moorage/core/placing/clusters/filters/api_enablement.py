@@ -1,0 +1,24 @@
+"""Clusters that do not serve the resource's kind."""
+
+from __future__ import annotations
+
+from moorage.core.placing.clusters.fleet import ClusterInfo
+from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
+from moorage_schemas.resources.policies import ClusterAffinity
+
+
+class ApiEnablement(ClusterFilter):
+    """A resource does not come where its kind is unknown; one that is there stays, for the kind may come back."""
+
+    name = "APIEnablement"
+    order = 40
+
+    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - kinds know no affinity
+        """See `ClusterFilter`."""
+        if cluster.kinds is None or cluster.name in request.existing:
+            return ""
+        served = (request.api_version, request.kind) in cluster.kinds
+        return "" if served else "cluster(s) did not have the API resource"
+
+
+PLUGIN = ApiEnablement()

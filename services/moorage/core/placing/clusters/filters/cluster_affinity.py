@@ -1,0 +1,24 @@
+"""Clusters that the placement's affinity does not select."""
+
+from __future__ import annotations
+
+from moorage.core.cluster_affinity import selects
+from moorage.core.placing.clusters.fleet import ClusterInfo
+from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
+from moorage_schemas.resources.policies import ClusterAffinity
+
+
+class AffinityFilter(ClusterFilter):
+    """A resource goes where its policy says, and nowhere else; one that is elsewhere leaves."""
+
+    name = "ClusterAffinity"
+    order = 10
+
+    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - the affinity says it all
+        """See `ClusterFilter`."""
+        if selects(affinity, cluster.facts):
+            return ""
+        return "cluster(s) did not match the placement cluster affinity constraint"
+
+
+PLUGIN = AffinityFilter()

@@ -1,0 +1,27 @@
+"""Clusters with a `NoSchedule` or `NoExecute` taint that nothing tolerates."""
+
+from __future__ import annotations
+
+from moorage.core.dialects.karmada import KARMADA
+from moorage.core.evicting import taint_text
+from moorage.core.matching import untolerated
+from moorage.core.placing.clusters.fleet import ClusterInfo
+from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
+from moorage_schemas.resources.policies import ClusterAffinity
+
+
+class TaintToleration(ClusterFilter):
+    """A resource does not come where it does not tolerate the taints; whether it has to go is for eviction to say."""
+
+    name = "TaintToleration"
+    order = 20
+
+    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - taints know no affinity
+        """See `ClusterFilter`."""
+        if cluster.name in request.existing:
+            return ""
+        found = untolerated(cluster.taints, request.tolerations, KARMADA.filtering)
+        return f"cluster(s) had untolerated taint {{{taint_text(found[0])}}}" if found else ""
+
+
+PLUGIN = TaintToleration()

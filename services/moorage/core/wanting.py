@@ -1,0 +1,241 @@
+"""What the state of a target asks for: taints from its conditions and its spec, those that must wait, and why.
+
+A condition's taint may have to wait for two things: until the condition has held for some time (flap damping), and,
+where it evicts, until the governor of its zone lets it (DOMAIN §3). When a node goes from not ready to unreachable, or
+back, one taint takes the other's place at once: it waits for neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from moorage.core.cluster_affinity import part
+from moorage.core.damping import Holds, hold_end, holds_since
+from moorage.core.dialects import kubernetes
+from moorage.core.dialects.karmada import READY_TAINTS
+from moorage.core.dialects.kubernetes import ConditionTaint
+from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import HeldTaint, Taint, TaintEffect, TaintOrigin, TaintRecord
+from moorage_schemas.times import format_time
+from moorage_schemas.zone import NoExecuteGranted
+
+Identity = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTaint:
+    """A taint that the target's state asks for now."""
+
+    key: str
+    effect: str
+    value: str
+    origin: TaintOrigin
+    reason: str
+    time: datetime | None = None
+    """What its `timeAdded` is to be should it be added now; None for the present."""
+
+    @property
+    def identity(self) -> Identity:
+        """(key, effect)."""
+        return (self.key, self.effect)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a dialect's table, with what it asks for made once."""
+
+    condition: str
+    status: str
+    wanted: tuple[WantedTaint, ...]
+    opposite: str
+    gated: bool
+    """Whether its taints that evict wait for the governor."""
+
+
+def _row(row: ConditionTaint, *, gated: bool) -> _Row:
+    reason = f"condition {row.condition} is {row.status}"
+    return _Row(
+        row.condition,
+        row.status,
+        tuple(
+            WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.CONDITION, reason) for taint in row.taints()
+        ),
+        row.opposite,
+        gated,
+    )
+
+
+def _cluster_rows() -> tuple[ConditionTaint, ...]:
+    keys = {status: taint.key for status, taint in READY_TAINTS.items()}
+    return tuple(
+        ConditionTaint(
+            "Ready", status, taint.key, opposite=next(other for name, other in keys.items() if name != status)
+        )
+        for status, taint in READY_TAINTS.items()
+    )
+
+
+_ROWS: Final[Mapping[str, tuple[_Row, ...]]] = {
+    TargetKind.NODE.value: tuple(_row(row, gated=bool(row.opposite)) for row in kubernetes.CONDITION_TAINTS),
+    TargetKind.CLUSTER.value: tuple(_row(row, gated=False) for row in _cluster_rows()),
+}
+"""By kind of target; a kind without rules has none."""
+
+_ROW_OF: Final = {(kind, want.identity): row for kind, rows in _ROWS.items() for row in rows for want in row.wanted}
+"""By kind and (key, effect): each is asked for by one row."""
+
+
+def _system(taint: Taint, reason: str) -> WantedTaint:
+    return WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
+
+
+_UNSCHEDULABLE: Final = _system(kubernetes.UNSCHEDULABLE_TAINT, "spec.unschedulable is true")
+_UNINITIALIZED: Final = _system(
+    kubernetes.UNINITIALIZED_TAINT,
+    f"annotated {'='.join(kubernetes.EXTERNAL_CLOUD)}, and spec.providerID is not set yet",
+)
+
+
+def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
+    """What the declared state and the conditions of a target ask for now, by the target's dialect.
+
+    Whether each may be there yet is another question, see `Want`. Targets of a kind without rules ask for nothing.
+    """
+    wanted: tuple[WantedTaint, ...] = ()
+    if conditions:
+        for row in _ROWS.get(resource.kind, ()):
+            condition = conditions.get(row.condition)
+            if condition is not None and condition.status == row.status:
+                wanted += row.wanted
+    return wanted + _of_spec(resource)
+
+
+def _of_spec(resource: ResourceDeclared) -> tuple[WantedTaint, ...]:
+    if resource.kind != TargetKind.NODE.value:
+        return ()
+    wanted: tuple[WantedTaint, ...] = ()
+    spec = part(resource.object, "spec")
+    if spec.get("unschedulable") is True:
+        wanted += (_UNSCHEDULABLE,)
+    name, external = kubernetes.EXTERNAL_CLOUD
+    if not spec.get("providerID") and part(part(resource.object, "metadata"), "annotations").get(name) == external:
+        wanted += (_UNINITIALIZED,)
+    return wanted
+
+
+@dataclass(slots=True)
+class Want:
+    """What a target's state asks for at an instant, sorted into what may be there and what waits.
+
+    Attributes:
+        kind: the target's kind.
+        conditions: its own.
+        present: the taints that it carries.
+        was_held: those that waited before.
+        now: the instant.
+        holds: for how long conditions must hold.
+        incident: of a node, with when it began; 0 while it is ready.
+        grant: the governor's last word on this target, if it is about this target.
+        zone: the target's.
+    """
+
+    kind: str
+    conditions: Mapping[str, ConditionChanged]
+    present: Mapping[Identity, TaintRecord]
+    was_held: frozenset[Identity]
+    now: datetime
+    holds: Holds
+    incident: tuple[int, datetime | None]
+    grant: NoExecuteGranted | None
+    zone: str
+    active: dict[Identity, WantedTaint] = field(default_factory=dict)
+    """What may be there."""
+
+    held: dict[Identity, HeldTaint] = field(default_factory=dict)
+    """What waits."""
+
+    due: datetime | None = None
+    """When something of it has waited, or stayed, long enough; None when only an event can change it."""
+
+    def work_out(self, resource: ResourceDeclared) -> None:
+        """Sort what the state asks for."""
+        for row in _ROWS.get(self.kind, ()) if self.conditions else ():
+            condition = self.conditions.get(row.condition)
+            if condition is not None and condition.status == row.status:
+                for want in row.wanted:
+                    self._sort(row, want, condition)
+        for want in _of_spec(resource):
+            self.active[want.identity] = want
+
+    def stays(self, record: TaintRecord) -> bool:
+        """Whether a condition's taint that its condition does not ask for any more stays a while.
+
+        It does while nothing is known of the condition, and until the condition has held for long enough.
+        """
+        row = _ROW_OF.get((self.kind, record.identity))
+        if row is None:
+            return False
+        condition = self.conditions.get(row.condition)
+        if condition is None:
+            return True
+        if condition.status == row.status or (row.opposite, record.effect) in self.active:
+            return False
+        if row.gated and record.effect == TaintEffect.NO_EXECUTE.value and self._granted() is False:
+            return False
+        end = hold_end(holds_since(condition), self.holds.remove)
+        if end is None or end <= self.now:
+            return False
+        self.wait_until(end)
+        return True
+
+    def wait_until(self, end: datetime) -> None:
+        """Look again at an instant, or earlier."""
+        self.due = end if self.due is None else min(self.due, end)
+
+    def _sort(self, row: _Row, want: WantedTaint, condition: ConditionChanged) -> None:
+        gated = row.gated and want.effect == TaintEffect.NO_EXECUTE.value
+        granted = self._granted() if gated else True
+        record = self.present.get(want.identity)
+        there = record is not None and TaintOrigin.CONDITION in record.origins
+        # Not ready and unreachable are one state, so it began with the incident.
+        since = (self.incident[1] if row.gated else None) or holds_since(condition)
+        if granted is not False and (there or self._swaps(row, want)):
+            self.active[want.identity] = want
+            return
+        end = hold_end(since, self.holds.add)
+        if end is not None and end > self.now and not there:
+            self.wait_until(end)
+            reason = f"{want.reason}; it must hold until {format_time(end)}"
+        elif not granted:
+            end = None
+            reason = f"{want.reason}; {self._waits_for_zone(withdrawn=granted is False)}"
+        else:
+            self.active[want.identity] = self._timed(want, end, gated=gated)
+            return
+        self.held[want.identity] = HeldTaint(key=want.key, effect=want.effect, since=since, reason=reason)
+
+    def _timed(self, want: WantedTaint, end: datetime | None, *, gated: bool) -> WantedTaint:
+        """The taint with its `timeAdded`: one that waited for the governor is there since it was granted."""
+        if not gated or self.grant is None or want.identity not in self.was_held:
+            return want
+        time = self.grant.granted_time if end is None else max(self.grant.granted_time, end)
+        return WantedTaint(want.key, want.effect, want.value, want.origin, want.reason, time)
+
+    def _granted(self) -> bool | None:
+        """Whether the governor lets the taint be for this incident; None when it has not spoken."""
+        grant = self.grant
+        return grant.granted if grant is not None and grant.incident == self.incident[0] else None
+
+    def _swaps(self, row: _Row, want: WantedTaint) -> bool:
+        other = self.present.get((row.opposite, want.effect)) if row.opposite else None
+        return other is not None and TaintOrigin.CONDITION in other.origins
+
+    def _waits_for_zone(self, *, withdrawn: bool) -> str:
+        if withdrawn and self.grant is not None:
+            return self.grant.reason or f"zone {self.zone} does not let it"
+        return f"waits for zone {self.zone} to let it"

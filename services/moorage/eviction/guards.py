@@ -1,0 +1,38 @@
+"""What may hold evictions back, as every partition of the eviction service in a process sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moorage.core.budgets import GUARD_PREFIXES
+from moorage.core.guards import Guards
+from moorage.runtime.service import GlobalView, Input
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import Topic
+
+
+class GuardView(GlobalView):
+    """The pauses, budgets and disruption budgets that are declared; nothing else of `resources` is looked at.
+
+    A change wakes nobody: what is held is the governor's to let go, and what is due later asks then.
+    """
+
+    def __init__(self) -> None:
+        self.guards = Guards()
+
+    def apply(self, record: Input) -> None:
+        """Take in a guard, or its end.
+
+        Raises:
+            ValueError: it is wrong; then it guards nothing.
+        """
+        event = record.event if isinstance(record.event, ResourceDeclared) else None
+        self.guards.put(record.key, event.object if event is not None else None)
+
+    def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - it reads one topic only
+        """Guards only."""
+        return key.startswith(GUARD_PREFIXES)
+
+    def changed(self) -> Iterable[int] | None:
+        """Nobody."""
+        return ()

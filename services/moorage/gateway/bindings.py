@@ -1,0 +1,142 @@
+"""`ResourceBinding` (work.karmada.io/v1alpha2): where a resource that a propagation policy has claimed belongs.
+
+It is a view of the placement, the policy and what deployers report; nobody declares one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moorage.gateway.kinds import BINDING_KIND
+from moorage.gateway.tables import Tables
+from moorage_schemas.condition import HEALTHY, ConditionStatus
+from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import workload_condition_key
+
+Document = dict[str, Any]
+
+API_VERSION: Final = "work.karmada.io/v1alpha2"
+_HEALTH: Final = {ConditionStatus.TRUE: "Healthy", ConditionStatus.FALSE: "Unhealthy"}
+_PRODUCER: Final = "TaintManager"
+_UNTOLERATED: Final = "TaintUntolerated"
+_SUCCESS: Final = "Success"
+_SCHEDULED: Final = "Scheduled"
+
+
+def health(tables: Tables, workload: str, target: str) -> ConditionStatus | None:
+    """What deployers report of a workload on a target; None when they have said nothing."""
+    known = tables.workload_conditions.get(workload)
+    if known is None:
+        return None
+    condition = known.get(workload_condition_key(workload, target, HEALTHY))
+    return condition.status if condition is not None else None
+
+
+def resource_binding(placed: WorkloadPlaced, tables: Tables) -> Document | None:
+    """The object of a placement on clusters; None when the resource is gone or another one by now."""
+    owner = tables.resources.get(placed.owner.key)
+    if owner is None or owner.uid != placed.owner_uid or placed.state is PlacementState.EVICTED:
+        return None
+    policy = tables.resources.get(placed.policy)
+    metadata: Document = {"name": placed.workload.name}
+    if placed.workload.namespace:
+        metadata["namespace"] = placed.workload.namespace
+    metadata["uid"] = placed.uid
+    if annotations := _annotations(placed.policy):
+        metadata["annotations"] = annotations
+    about = _reference(owner)
+    metadata["ownerReferences"] = [
+        {**{name: about[name] for name in ("apiVersion", "kind", "name", "uid")}, "controller": True}
+    ]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": BINDING_KIND,
+        "metadata": metadata,
+        "spec": _spec(placed, owner, policy),
+        "status": _status(placed, tables),
+    }
+
+
+def _reference(owner: ResourceDeclared) -> Document:
+    found = {"apiVersion": str(owner.object.get("apiVersion", "")), "kind": owner.kind}
+    if owner.namespace:
+        found["namespace"] = owner.namespace
+    return {**found, "name": owner.name, "uid": owner.uid}
+
+
+def _annotations(policy: str) -> dict[str, str]:
+    kind, _, rest = policy.partition("/")
+    namespace, _, name = rest.partition("/")
+    if not name:
+        return {}
+    prefix = f"{kind.lower()}.karmada.io"
+    return {**({f"{prefix}/namespace": namespace} if namespace else {}), f"{prefix}/name": name}
+
+
+def _spec(placed: WorkloadPlaced, owner: ResourceDeclared, policy: ResourceDeclared | None) -> Document:
+    spec: Document = {"resource": _reference(owner)}
+    replicas = _part(owner.object, "spec").get("replicas")
+    if isinstance(replicas, int) and not isinstance(replicas, bool):
+        spec["replicas"] = replicas
+    spec["clusters"] = [
+        {"name": target.target.name, **({"replicas": target.replicas} if target.replicas else {})}
+        for target in placed.targets
+    ]
+    if placed.leaving:
+        spec["gracefulEvictionTasks"] = [_task(leaving) for leaving in placed.leaving]
+    wanted = _part(policy.object, "spec") if policy is not None else {}
+    for name in ("placement", "failover"):
+        if wanted.get(name):
+            spec[name] = wanted[name]
+    return spec
+
+
+def _task(leaving: LeavingTarget) -> Document:
+    return {
+        "fromCluster": leaving.target.name,
+        "purgeMode": leaving.purge_mode,
+        **({"replicas": leaving.replicas} if leaving.replicas else {}),
+        "reason": _UNTOLERATED,
+        **({"message": leaving.reason} if leaving.reason else {}),
+        "producer": _PRODUCER,
+        "gracePeriodSeconds": max(0, round((leaving.until - leaving.since).total_seconds())),
+        "creationTimestamp": format_time(leaving.since),
+    }
+
+
+def _status(placed: WorkloadPlaced, tables: Tables) -> Document:
+    # It may be on clusters and yet not be placed as it should: what it is on is in `spec` all the same.
+    done = placed.state is PlacementState.PLACED and placed.reason in {"", _SCHEDULED}
+    condition = {
+        "type": "Scheduled",
+        "status": "True" if done else "False",
+        "reason": _SUCCESS if done else placed.reason or "NoClusterFit",
+        "message": placed.message or ("Binding has been scheduled successfully." if done else ""),
+        "lastTransitionTime": format_time(placed.decided_time),
+    }
+    status: Document = {"schedulerObservedGeneration": placed.generation, "conditions": [condition]}
+    if done:
+        status["lastScheduledTime"] = format_time(placed.decided_time)
+    if placed.affinity_name:
+        status["schedulerObservingAffinityName"] = placed.affinity_name
+    held = {target.target.name: target.target.key for target in placed.targets}
+    held |= {leaving.target.name: leaving.target.key for leaving in placed.leaving}
+    if held:
+        status["aggregatedStatus"] = [
+            {"clusterName": name, "applied": True, "health": _health(tables, placed.workload.key, key)}
+            for name, key in sorted(held.items())
+        ]
+    return status
+
+
+def _health(tables: Tables, workload: str, target: str) -> str:
+    found = health(tables, workload, target)
+    return _HEALTH.get(found, "Unknown") if found is not None else "Unknown"
+
+
+def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = document.get(name)
+    return part if isinstance(part, Mapping) else {}

@@ -1,0 +1,136 @@
+"""Keeps the number of nodes that each machine set wants: makes those that are missing, deletes those too many.
+
+What is there is counted anew each time, so a gateway that starts after a crash finishes what another one began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Iterable
+
+import structlog
+
+from moorage.core import machines
+from moorage.gateway.counts import machines_of
+from moorage.gateway.errors import StatusError
+from moorage.gateway.kinds import BY_PLURAL
+from moorage.gateway.store import Store
+from moorage.gateway.tables import ObjectId
+from moorage.gateway.writing import Caller, Preconditions, Writer
+from moorage_schemas.resource import ResourceDeclared, resource_key
+
+_log = structlog.get_logger(__name__)
+
+_CALLER = Caller("moorage/machines")
+_PAUSE = 1.0  # seconds before a machine set that could not be settled is tried again
+_AT_ONCE = 100
+_REMEMBERED = 10_000
+_NODE = BY_PLURAL["", "v1", "nodes"]
+_GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # somebody else was faster: look again
+
+
+class MachineKeeper:
+    """Settles machine sets in the background, one after the other.
+
+    Args:
+        store: what is there.
+        writer: makes and deletes nodes as people's writes do.
+    """
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._store = store
+        self._writer = writer
+        self._wake = asyncio.Event()
+        self._seen: dict[str, set[str]] = {}
+        """By machine set the names that its nodes have had while this process ran: a new one is called otherwise."""
+
+    def changed(self) -> None:
+        """Something about some machine set has changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        said = ""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE if said else None):
+                    await self._wake.wait()
+            self._wake.clear()
+            failures = await self._settle_all()
+            why = failures[0] if failures else ""
+            if why and why != said:
+                _log.warning("machine sets not settled yet", machine_sets=len(failures), why=why)
+            said = why
+
+    async def _settle_all(self) -> list[str]:
+        """Settle every machine set of which something has changed; why that failed, where it did."""
+        unsettled = self._store.tables.unsettled
+        failed: dict[str, str] = {}
+        while self._store.ready and (waiting := sorted(unsettled - failed.keys())):
+            for uid in waiting:
+                unsettled.discard(uid)
+                try:
+                    why = await self._settle(uid)
+                except Exception as error:  # noqa: BLE001 - one machine set must not stop the others, nor for good
+                    _log.exception("machine set not settled", uid=uid)
+                    why = repr(error)
+                if why:
+                    failed[uid] = why
+                    unsettled.add(uid)
+        return list(failed.values())
+
+    async def _settle(self, uid: str) -> str:
+        """Bring one machine set to its number; why that failed, nothing when it did not."""
+        tables = self._store.tables
+        key = tables.machine_sets.get(uid)
+        declared = tables.resources.get(key) if key is not None else None
+        present = machines_of(uid, tables)
+        plan = machines.plan(machines.wanted_replicas(declared.object) if declared is not None else 0, present)
+        work: list[Awaitable[object]] = [self._remove(machine, uid) for machine in plan.remove[:_AT_ONCE]]
+        if declared is not None and plan.make:
+            names = self._names(declared, present, min(plan.make, _AT_ONCE))
+            work += [self._make(declared, name) for name in names]
+        if not present and declared is None:
+            self._seen.pop(uid, None)
+        if not work:
+            return ""
+        tables.unsettled.add(uid)  # it is looked at again after this
+        return _worst(await asyncio.gather(*work, return_exceptions=True))
+
+    def _names(self, declared: ResourceDeclared, present: Iterable[machines.Machine], count: int) -> list[str]:
+        seen = self._seen.setdefault(declared.uid, set())
+        if len(seen) > _REMEMBERED:
+            seen.clear()
+        own = {machine.name for machine in present}
+        seen |= own
+        resources = self._store.tables.resources
+
+        def taken(name: str) -> bool:
+            return name in seen or resource_key("Node", "", name) in resources
+
+        names = machines.machine_names(declared.object, declared.version, own, taken, count)
+        seen.update(names)
+        return names
+
+    async def _make(self, declared: ResourceDeclared, name: str) -> None:
+        await self._writer.create(_NODE, machines.new_node(declared.object, name), _CALLER)
+
+    async def _remove(self, machine: machines.Machine, uid: str) -> None:
+        self._seen.setdefault(uid, set()).add(machine.name)
+        await self._writer.delete(_NODE, ObjectId("Node", "", machine.name), Preconditions(uid=machine.uid), _CALLER)
+
+
+def _worst(outcomes: Iterable[object]) -> str:
+    """Why the work failed, if it did so for good.
+
+    Raises:
+        BaseException: something failed that is no refusal.
+    """
+    why = ""
+    for outcome in outcomes:
+        if isinstance(outcome, StatusError):
+            why = why or ("" if outcome.reason in _GONE else outcome.message)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+    return why

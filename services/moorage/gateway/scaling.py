@@ -1,0 +1,78 @@
+"""The subresource `scale` (autoscaling/v1): the number of replicas alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moorage.core.field_errors import FieldError, invalid
+from moorage.core.machines import wanted_replicas
+from moorage.gateway import errors
+from moorage.gateway.errors import shorten
+
+API_VERSION: Final = "autoscaling/v1"
+KIND: Final = "Scale"
+_KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_MOST: Final = 2**31 - 1
+
+Document = dict[str, Any]
+
+
+def scale_of(shown: Mapping[str, Any]) -> Document:
+    """The scale of an object as it is shown."""
+    metadata, status = shown["metadata"], shown.get("status") or {}
+    scale: Document = {
+        "kind": KIND,
+        "apiVersion": API_VERSION,
+        "metadata": {name: metadata[name] for name in _KEPT if name in metadata},
+        "spec": {"replicas": wanted_replicas(shown)},
+        "status": {"replicas": int(status.get("replicas") or 0)},
+    }
+    if selector := _selector((shown.get("spec") or {}).get("selector") or {}):
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Document:
+    """The object with the replicas of a scale, and the preconditions that the scale names.
+
+    Raises:
+        StatusError: 400 when the scale is none of this object, 422 when the number is wrong.
+    """
+    metadata = scale.get("metadata") or {}
+    for field, expected, found in (
+        ("kind", KIND, scale.get("kind", KIND)),
+        ("apiVersion", API_VERSION, scale.get("apiVersion", API_VERSION)),
+        ("metadata.name", name, _part(metadata, "name") or name),
+    ):
+        if found != expected:
+            raise errors.bad_request(f"{field}: invalid value {shorten(found)!r}: must be {expected}")
+    spec = scale.get("spec") or {}
+    replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else spec
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas > _MOST:
+        raise errors.bad_request(f"spec.replicas: invalid value {shorten(replicas)!r}: must be an integer of 32 bits")
+    if replicas < 0:
+        raise _invalid(name, invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
+    own = {key: value for key, value in shown["metadata"].items() if key not in {"resourceVersion", "uid"}}
+    wanted = {key: metadata[key] for key in ("resourceVersion", "uid") if _part(metadata, key)}
+    return {**shown, "metadata": {**own, **wanted}, "spec": {**(shown.get("spec") or {}), "replicas": replicas}}
+
+
+def _invalid(name: str, error: FieldError) -> errors.StatusError:
+    return errors.invalid("autoscaling", KIND, name, [error])
+
+
+def _part(metadata: Any, name: str) -> Any:
+    if not isinstance(metadata, Mapping):
+        raise errors.bad_request(f"metadata: invalid value {shorten(metadata)!r}: must be an object")
+    return metadata.get(name)
+
+
+def _selector(selector: Mapping[str, Any]) -> str:
+    """A label selector as text, as `kubectl -l` takes it."""
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for requirement in selector.get("matchExpressions") or ():
+        key, values = requirement.get("key", ""), ",".join(sorted(requirement.get("values") or ()))
+        words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
+        parts.append(words.get(str(requirement.get("operator")), f"!{key}"))
+    return ",".join(parts)

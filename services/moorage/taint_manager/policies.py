@@ -1,0 +1,134 @@
+"""The taint-manager's view of every ClusterTaintPolicy, and which clusters a change of one makes it look at again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from moorage.core.cluster_affinity import ClusterFacts, selects
+from moorage.core.policies import KIND, TaintPolicy, in_order
+from moorage.runtime.service import GlobalView, Input
+from moorage_schemas.envelope import Meta
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import RESOURCES, Topic
+
+_PREFIX = f"{KIND}/"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a policy: all the policies from then on, and the policy whose clusters are looked at."""
+
+    policies: tuple[TaintPolicy, ...]
+    meta: Meta
+    touched: tuple[TaintPolicy, ...] = ()
+    """As it was and as it is; empty when it says what it said before."""
+
+    evaluate: bool = True
+    """Whether policies act; if not, as when one is deleted, only what waits because of it waits no longer."""
+
+    def touches(self, cluster: ClusterFacts) -> bool:
+        """Whether a cluster is looked at: those that the policy selects, or did before."""
+        return any(selects(policy.affinity, cluster) for policy in self.touched)
+
+
+@dataclass(slots=True, eq=False)
+class Cursor:
+    """Up to where one partition has seen the changes, and the policies as they were there."""
+
+    seen: int
+    policies: tuple[TaintPolicy, ...]
+
+
+@dataclass(slots=True)
+class _Known:
+    policy: TaintPolicy
+    uid: str
+    version: int
+
+
+@dataclass(slots=True)
+class PolicyView(GlobalView):
+    """Every policy, and the changes that some partition has not seen yet.
+
+    Each partition goes through the changes one by one, with the policies as each left them, so it does not matter how
+    many come at once.
+    """
+
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _policies: tuple[TaintPolicy, ...] = ()
+    _changes: list[Change] = field(default_factory=list)
+    _begin: int = 0
+    """The number of the first of `_changes`."""
+
+    _cursors: list[Cursor] = field(default_factory=list)
+    _fresh: bool = False
+
+    def wants(self, topic: Topic, key: str) -> bool:
+        """Policies only."""
+        return topic is RESOURCES and key.startswith(_PREFIX)
+
+    def apply(self, record: Input) -> None:
+        """Fold a policy in. The taints that a deleted one brought stay.
+
+        Raises:
+            ValueError: the object is no policy; it is left as it was.
+        """
+        known, deleted = self._known.get(record.key), record.event is None
+        touched: tuple[TaintPolicy, ...] = ()
+        if isinstance(record.event, ResourceDeclared):
+            event = record.event
+            if known is not None and known.uid == event.uid and known.version >= event.version:
+                return
+            policy = TaintPolicy.of(event.object)
+            again = known is not None and known.uid == event.uid
+            if known is None or not again:
+                touched = (policy,)
+            elif known.policy != policy:
+                touched = (known.policy, policy)
+            self._known[record.key] = _Known(policy, event.uid, event.version)
+        elif known is None:
+            return
+        else:
+            touched = (known.policy,)
+            del self._known[record.key]
+        self._policies = in_order(entry.policy for entry in self._known.values())
+        if self._cursors:
+            self._changes.append(Change(self._policies, record.meta, touched, evaluate=not deleted))
+            self._fresh = True
+
+    def changed(self) -> Iterable[int] | None:
+        """Every partition after a change: each has clusters of its own."""
+        fresh, self._fresh = self._fresh, False
+        return None if fresh else ()
+
+    def enter(self) -> Cursor:
+        """Begin to follow the changes: the present policies, and nothing unseen."""
+        cursor = Cursor(self._begin + len(self._changes), self._policies)
+        self._cursors.append(cursor)
+        return cursor
+
+    def leave(self, cursor: Cursor) -> None:
+        """Follow no longer."""
+        if cursor in self._cursors:
+            self._cursors.remove(cursor)
+        self._forget()
+
+    def unseen(self, cursor: Cursor) -> list[Change]:
+        """The changes that a partition has not seen; from now on it has."""
+        found = self._changes[cursor.seen - self._begin :]
+        cursor.seen += len(found)
+        self._forget()
+        return found
+
+    def catch_up(self, cursor: Cursor) -> None:
+        """Take the policies as they are now, and pass over what led there."""
+        self.unseen(cursor)
+        cursor.policies = self._policies
+
+    def _forget(self) -> None:
+        """Drop the changes that every partition has seen."""
+        end = self._begin + len(self._changes)
+        oldest = min((cursor.seen for cursor in self._cursors), default=end)
+        del self._changes[: oldest - self._begin]
+        self._begin = oldest

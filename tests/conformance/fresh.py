@@ -1,0 +1,129 @@
+"""Fresh random requests, and the comparison of two programs' answers to them; `ops/conformance` runs it.
+
+The requests are those of the oracle's own generator, which already brings the answers, and of the project's
+generator, which is wilder (`generate_vectors.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conformance import generate_vectors
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+Ask = Callable[[Sequence[Request]], list[Answer]]
+"""Asks a program: as many answers as requests, in order."""
+
+MAKERS: tuple[Callable[[random.Random], Request], ...] = (
+    generate_vectors.normalize,
+    generate_vectors.set_taints,
+    generate_vectors.edges,
+    generate_vectors.edges,  # five operations share it
+    generate_vectors.ctp_edges,
+    generate_vectors.karmada_edges,
+)
+AGAIN = 20
+"""How often upstream is asked again before a different answer counts: it walks maps in any order."""
+
+_COMPARED_WHEN_UNSTABLE = ("scores", "decisions")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request and upstream's answer, when that is known already."""
+
+    request: Request
+    expected: Answer | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A request that the two answer differently."""
+
+    request: Request
+    upstream: Answer
+    ours: Answer
+
+    def __str__(self) -> str:
+        lines = [json.dumps(part, sort_keys=True, ensure_ascii=False) for part in (self.upstream, self.ours)]
+        return f"{json.dumps(self.request, ensure_ascii=False)}\n  upstream: {lines[0]}\n  ours:     {lines[1]}"
+
+
+def made(seed: str, count: int, operations: Collection[str]) -> list[Case]:
+    """Random requests of the project's own generator, of these operations only."""
+    found: list[Case] = []
+    makers = [(make, random.Random(f"{seed}-{number}")) for number, make in enumerate(MAKERS)]  # noqa: S311 - test data
+    idle = 0
+    while len(found) < count and idle < 1000:
+        make, rng = makers[(len(found) + idle) % len(makers)]
+        request = make(rng)
+        if request["op"] in operations:
+            found.append(Case(request))
+            idle = 0
+        else:
+            idle += 1
+    return found
+
+
+def read(folder: Path, operations: Collection[str]) -> list[Case]:
+    """The oracle's own vectors of these operations, out of a folder that its generator wrote."""
+    found = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text("utf-8").splitlines():
+            vector = json.loads(line)
+            if vector["request"].get("op") in operations:
+                found.append(Case(vector["request"], vector["expect"]))
+    return found
+
+
+def agree(request: Request, upstream: Answer, ours: Answer) -> bool:
+    """Whether two answers to a request say the same, its `id` aside.
+
+    A panic of upstream's is matched by any error. Of an unstable request only what does not vary is compared.
+    """
+    left, right = ({name: value for name, value in answer.items() if name != "id"} for answer in (upstream, ours))
+    if left.get("panic"):
+        return bool(right.get("error"))
+    if request.get("unstable"):
+        return all(left.get(name) == right.get(name) for name in _COMPARED_WHEN_UNSTABLE)
+    return left == right
+
+
+def compare(cases: Sequence[Case], ask_upstream: Ask, ask_us: Ask) -> list[Difference]:
+    """Ask both, and return where they differ.
+
+    Where they do, upstream is asked again: when its own answer varies, any of its answers will do.
+
+    Raises:
+        ValueError: a program gave more or fewer answers than there were requests.
+    """
+    unknown = [case.request for case in cases if case.expected is None]
+    fresh = iter(_all_answers("upstream", ask_upstream, unknown))
+    expected = [case.expected if case.expected is not None else next(fresh) for case in cases]
+    ours = _all_answers("moorage eval", ask_us, [case.request for case in cases])
+    found = [
+        Difference(case.request, theirs, mine)
+        for case, theirs, mine in zip(cases, expected, ours, strict=True)
+        if not agree(case.request, theirs, mine)
+    ]
+    again = _all_answers("upstream", ask_upstream, [d.request for d in found for _ in range(AGAIN)]) if found else []
+    return [
+        difference
+        for number, difference in enumerate(found)
+        if not any(
+            agree(difference.request, other, difference.ours) for other in again[number * AGAIN : (number + 1) * AGAIN]
+        )
+    ]
+
+
+def _all_answers(name: str, ask: Ask, requests: Sequence[Request]) -> list[Answer]:
+    answers = ask(requests)
+    if len(answers) != len(requests):
+        raise ValueError(f"{name}: {len(answers)} answers to {len(requests)} requests")
+    return answers

@@ -1,0 +1,128 @@
+"""Zones once more, in the simplest way: all worked out from all each time, tokens as running fractions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from moorage.core.zones import ZoneRules
+
+MICRO = timedelta(microseconds=1)
+Said = tuple[datetime, str, int, bool]
+"""When, of which node, for which incident, and whether granted or withdrawn."""
+
+
+@dataclass
+class ModelNode:
+    """A node."""
+
+    zone: str
+    incident: int = 0
+    since: datetime | None = None
+    tainted: bool = False
+    granted: bool = False
+
+
+@dataclass
+class ModelZone:
+    """The tokens of a zone."""
+
+    rate: float
+    tokens: Fraction
+    time: datetime
+
+    def whole(self, now: datetime) -> bool:
+        """Refill, and say whether a token is there."""
+        if math.isinf(self.rate):
+            return True
+        seconds = Fraction((now - self.time) // MICRO, 1_000_000)
+        self.tokens = min(Fraction(1), self.tokens + Fraction(str(self.rate)) * seconds)
+        self.time = now
+        return self.rate > 0 and self.tokens == 1
+
+    def swap(self, rate: float, now: datetime, *, waited: bool) -> None:
+        """Another rate: empty unless a token was there, or was kept while nobody asked for it."""
+        if rate != self.rate:
+            whole = self.whole(now) or (self.rate == 0 and self.tokens == 1 and not waited)
+            self.rate, self.time, self.tokens = rate, now, Fraction(int(whole))
+
+
+@dataclass
+class ZonesModel:
+    """All nodes."""
+
+    rules: ZoneRules
+    nodes: dict[str, ModelNode] = field(default_factory=dict)
+    zones: dict[str, ModelZone] = field(default_factory=dict)
+    stopped: bool = False
+    resumed: datetime | None = None
+
+    def state(self, zone: str) -> str:
+        """What a zone is like."""
+        ready = [not node.incident for node in self.nodes.values() if node.zone == zone]
+        lost = ready.count(False)
+        if not any(ready):
+            return "Full"
+        part = Fraction(lost, len(ready))
+        return "Partial" if lost > 2 and part >= Fraction(str(self.rules.threshold)) else "Normal"
+
+    def rate(self, zone: str) -> float:
+        """How fast it may be tainted."""
+        if self.stopped:
+            return 0.0
+        if self.state(zone) != "Partial":
+            return self.rules.rate
+        size = sum(node.zone == zone for node in self.nodes.values())
+        return self.rules.secondary_rate if size > self.rules.large else 0.0
+
+    def waits(self, zone: str) -> list[tuple[datetime, datetime, str]]:
+        """Who waits, in order."""
+        found = []
+        for name, node in self.nodes.items():
+            if node.zone == zone and node.since is not None and not node.tainted and not node.granted:
+                found.append((max(node.since, self.resumed or node.since), node.since, name))
+        return sorted(found)
+
+    def settle(self, now: datetime) -> list[Said]:
+        """Decide."""
+        names = {node.zone for node in self.nodes.values()}
+        stopped = bool(names) and all(self.state(name) == "Full" for name in names)
+        said: list[Said] = []
+        if stopped and not self.stopped:
+            for name, node in self.nodes.items():
+                if node.tainted or node.granted:
+                    node.granted = False
+                    said.append((now, name, node.incident, False))
+        if self.stopped and not stopped:
+            self.resumed = now
+            for zone in self.zones.values():
+                zone.tokens = Fraction(0)
+        self.stopped = stopped
+        self.zones = {name: zone for name, zone in self.zones.items() if name in names}
+        for name in sorted(names):
+            zone = self.zones.setdefault(name, ModelZone(self.rules.rate, Fraction(1), now))
+            waits = self.waits(name)
+            zone.swap(self.rate(name), now, waited=bool(waits) and waits[0][0] + self.rules.wait <= now)
+            for since, _, target in waits:
+                if since + self.rules.wait > now or not zone.whole(now):
+                    break
+                zone.tokens = Fraction(0)
+                self.nodes[target].granted = True
+                said.append((now, target, self.nodes[target].incident, True))
+        return said
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """When somebody is granted if nothing happens."""
+        dues = []
+        for name, zone in self.zones.items():
+            waits = self.waits(name)
+            if not waits or zone.rate <= 0:
+                continue
+            due = waits[0][0] + self.rules.wait
+            if not zone.whole(now):
+                missing = (1 - zone.tokens) / Fraction(str(zone.rate)) * 1_000_000
+                due = max(due, now + timedelta(microseconds=math.ceil(missing)))
+            dues.append(max(due, now))
+        return min(dues, default=None)

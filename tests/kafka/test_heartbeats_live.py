@@ -1,0 +1,142 @@
+"""Heartbeats, and what a deployer says of its work, through real workers and a real Kafka."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from faststream.kafka import KafkaBroker
+from tests.brokers import Broker
+from tests.kafka.toys import eventually, read_all, settings_for, worker_for
+from tests.repo.files import ROOT
+
+from moorage import condition_ingest, timer
+from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import ensure_topics
+from moorage_schemas.base import Model
+from moorage_schemas.condition import (
+    ConditionChanged,
+    ConditionReported,
+    ConditionStatus,
+    WorkloadConditionChanged,
+)
+from moorage_schemas.envelope import Meta, to_headers
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import (
+    CONDITION_REPORTS,
+    CONDITIONS,
+    DEAD_LETTERS,
+    RESOURCES,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+    partition_of,
+)
+
+pytestmark = pytest.mark.kafka
+
+NODE = TargetRef(kind=TargetKind.NODE, name="n1")
+_IDS = itertools.count()
+
+
+async def write(settings: Settings, topic: Topic, key: str, event: Model) -> None:
+    meta = Meta(id=f"e{next(_IDS)}", source="probe/test", type=topic.event_type)
+    async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers) as producer:
+        await producer.send_and_wait(
+            topic.name(settings.topic_prefix),
+            event.model_dump_json().encode(),
+            key=key.encode(),
+            partition=partition_of(NODE.key, settings.partitions),
+            headers=to_headers(meta),
+        )
+
+
+async def prepare(broker: Broker, prefix: str, **options: Any) -> Settings:
+    settings = settings_for(broker.bootstrap, prefix, partitions=2, **options)
+    await ensure_topics(settings)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u1"}}
+    declared = ResourceDeclared(object=node, version=1)
+    await write(settings, RESOURCES, declared.key, declared)
+    return settings
+
+
+def report() -> ConditionReported:
+    return ConditionReported(
+        target=NODE, type="Ready", status=ConditionStatus.TRUE, observed_time=datetime.now(UTC), source="probe/test"
+    )
+
+
+async def conditions(settings: Settings) -> list[ConditionChanged]:
+    return [ConditionChanged.model_validate_json(record.value) for record in await read_all(settings, CONDITIONS)]
+
+
+def statuses(settings: Settings, *wanted: str) -> Callable[[], Any]:
+    async def there() -> bool:
+        return [condition.status.value for condition in await conditions(settings)] == list(wanted)
+
+    return there
+
+
+async def test_a_source_falls_silent_while_nobody_is_there_and_is_found_out_after_the_restart(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = await prepare(broker, topic_prefix, node_monitor_grace_period=1.0)
+    await write(settings, CONDITION_REPORTS, NODE.key, report())
+    async with worker_for(condition_ingest.service(settings), settings):
+        await eventually(statuses(settings, "True"))
+    async with (
+        worker_for(timer.service(settings), settings),
+        worker_for(condition_ingest.service(settings), settings),
+    ):
+        await eventually(statuses(settings, "True", "Unknown"))
+        spoken, silent = await conditions(settings)
+        assert spoken.accepted_time is not None
+        assert silent.last_transition_time == spoken.accepted_time + timedelta(seconds=1)
+        assert (silent.accepted_time, silent.generation) == (spoken.accepted_time, 2)
+        await write(settings, CONDITION_REPORTS, NODE.key, report())
+        await eventually(statuses(settings, "True", "Unknown", "True", "Unknown"))
+    timers = {record.key: record.value for record in await read_all(settings, TIMERS)}
+    assert len(timers) == 2, "each watch has an id of its own"
+    assert set(timers.values()) == {None}
+    assert await read_all(settings, DEAD_LETTERS) == []
+
+
+async def test_the_example_deployer_says_how_its_work_does(broker: Broker, topic_prefix: str) -> None:
+    settings = await prepare(broker, topic_prefix)
+    spec = importlib.util.spec_from_file_location("example_deployer", ROOT / "examples" / "deployer.py")
+    assert spec is not None
+    assert spec.loader is not None
+    deployer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(deployer)
+    pod = WorkloadRef(kind="Pod", namespace="shop", name="web-0")
+    bound = WorkloadBound(
+        workload=pod,
+        uid="u",
+        owner=pod,
+        target=NODE,
+        generation=1,
+        revision=1,
+        tolerations=(),
+        bound_time=datetime.now(UTC),
+    )
+    async with KafkaBroker(settings.bootstrap_servers) as example:
+        await deployer.report(example, settings.topic_prefix, bound, healthy=True)
+
+    async def there() -> bool:
+        return len(await read_all(settings, WORKLOAD_CONDITIONS)) == 1
+
+    async with worker_for(condition_ingest.service(settings), settings):
+        await eventually(there, message="nothing was taken up")
+    (record,) = await read_all(settings, WORKLOAD_CONDITIONS)
+    found = WorkloadConditionChanged.model_validate_json(record.value)
+    assert record.key == b"Pod/shop/web-0|Node/n1|Healthy"
+    assert (found.workload, found.target, found.status) == (pod, NODE, ConditionStatus.TRUE)
+    assert found.source == "examples/deployer"
+    assert await read_all(settings, DEAD_LETTERS) == []

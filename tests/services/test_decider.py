@@ -1,0 +1,166 @@
+"""How much the decider takes into one decision, and into one slice of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from moorage.runtime import decide
+from moorage.runtime.decide import Decider, Decision
+from moorage.runtime.service import Emit, Input, Service
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, to_headers
+from moorage_schemas.topics import Cleanup, Topic
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Asked(Model):
+    event_type: ClassVar[str] = "io.moorage.test.asked.v1"
+
+    events: int
+
+
+ASKED = Topic("asked", "key", "key", Asked, Cleanup.DELETE, 3_600_000)
+ANSWERED = Topic("answered", "key", "key", Asked, Cleanup.DELETE, 3_600_000)
+
+
+class Fan(Service[list[int]]):
+    """Each record leads to as many events as it says."""
+
+    name = "fan"
+    sources: ClassVar[tuple[Topic, ...]] = (ASKED,)
+
+    def __init__(self, cost: float = 0.0) -> None:
+        self.slices: list[int] = []
+        self.cost = cost
+        self.time = 0.0
+
+    def new_state(self, partition: int) -> list[int]:
+        return [partition]
+
+    def apply(self, state: list[int], topic: Topic, key: str, event: Model | None) -> None:
+        raise AssertionError(f"{topic.short} {key} {event} {state}: it has no tables")
+
+    def process(self, state: list[int], batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        assert (state, now, fresh) == ([0], NOW, False)
+        self.slices.append(len(batch))
+        self.time += self.cost * len(batch)
+        return [
+            Emit(ANSWERED, f"{record.key}-{number}", record.key, record.event, record.meta)
+            for record in batch
+            if isinstance(record.event, Asked)
+            for number in range(record.event.events)
+        ]
+
+
+@dataclass
+class Record:
+    offset: int
+    value: bytes
+    partition: int = 0
+
+    @property
+    def key(self) -> bytes:
+        return f"k{self.offset}".encode()
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]]:
+        return to_headers(Meta(id=f"id-{self.offset}", source="test", type=ASKED.event_type))
+
+
+def records(count: int, events: int) -> list[tuple[Topic, Any]]:
+    return [(ASKED, Record(offset, Asked(events=events).model_dump_json().encode())) for offset in range(count)]
+
+
+def decider(service: Fan, turns: asyncio.Lock | None = None) -> Decider[list[int]]:
+    async def never() -> None:
+        raise AssertionError("nothing is followed")
+
+    return Decider(
+        service, 0, partitions=1, report_max_bytes=65_536, catch_up=never, turns=turns, seconds=lambda: service.time
+    )
+
+
+async def everything(service: Fan, given: Sequence[tuple[Topic, Any]]) -> list[Decision]:
+    """Decide on all of it, as the owner does: what is left is given again, with what has come since."""
+    made = decider(service)
+    decisions = []
+    while given:
+        decision = await made.decide([0], given, NOW)
+        decisions.append(decision)
+        taken = len(given) - len(decision.left)
+        assert taken > 0
+        assert decision.records == taken
+        assert decision.positions == {ASKED: given[taken - 1][1].offset + 1}
+        assert list(decision.left) == list(given[taken:])
+        given = decision.left
+    assert made.steps == len(service.slices)
+    return decisions
+
+
+async def test_few_events_make_one_decision() -> None:
+    service = Fan()
+    (decision,) = await everything(service, records(500, 1))
+    assert len(decision.emits) == 500
+    assert set(service.slices) == {25}
+
+
+async def test_many_events_make_several_decisions() -> None:
+    service = Fan()
+    decisions = await everything(service, records(500, 60))
+    keys = [emit.key for decision in decisions for emit, _ in decision.emits]
+    assert keys == [f"k{offset}-{number}" for offset in range(500) for number in range(60)]
+    sizes = [len(decision.emits) for decision in decisions]
+    assert max(sizes) < decide.DECISION_EVENTS + 25 * 60
+    assert min(sizes[:-1]) >= decide.DECISION_EVENTS
+
+
+async def test_one_record_is_always_taken() -> None:
+    service = Fan(cost=1.0)
+    decisions = await everything(service, records(40, 5000))
+    assert sum(len(decision.emits) for decision in decisions) == 200_000
+    assert service.slices == [25, *[1] * 15]
+    assert len(decisions) == 16
+
+
+async def test_slices_follow_what_records_cost() -> None:
+    service = Fan(cost=0.002)
+    made = decider(service)
+    await made.decide([0], records(100, 1), NOW)
+    assert service.slices[0] == 25
+    assert set(service.slices[1:-1]) <= {4, 5}, "ten milliseconds each"
+    service.cost = 0.0
+    service.slices.clear()
+    await made.decide([0], records(200, 1), NOW)
+    assert service.slices[0] <= 10, "the last slice was a short one"
+    assert service.slices[1] == 2 * service.slices[0]
+    assert service.slices[4:6] == [25, 25]
+
+
+async def test_the_event_loop_goes_round_between_slices_of_several_deciders() -> None:
+    order: list[str] = []
+
+    class Told(Fan):
+        def process(
+            self, state: list[int], batch: Sequence[Input], now: datetime, *, fresh: bool = False
+        ) -> list[Emit]:
+            order.append("slice")
+            return super().process(state, batch, now, fresh=fresh)
+
+    async def tick() -> None:
+        while True:
+            order.append("round")
+            await asyncio.sleep(0)
+
+    turns = asyncio.Lock()
+    ticking = asyncio.create_task(tick())
+    await asyncio.gather(*(decider(Told(), turns).decide([0], records(100, 1), NOW) for _ in range(8)))
+    ticking.cancel()
+    assert order.count("slice") == 8 * 4
+    together = [pair for pair in pairwise(order) if pair == ("slice", "slice")]
+    assert together == []
