@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -678,3 +679,18 @@ def test_what_a_later_policy_takes_away_does_not_wait() -> None:
     earlier = evaluated(None, known, 1, slow, policy("A", add=(), remove=(when("A", "True"),))).event
     assert earlier is not None
     assert len(earlier.held) == 1, "a removal that comes first takes nothing of it away"
+
+
+def test_what_waits_is_looked_at_when_the_wait_of_its_removal_ends() -> None:
+    both = policy("a", add=(when("A", "True"),), add_hold=timedelta(seconds=4))
+    both = replace(both, remove=both.add, remove_hold=timedelta(seconds=3))
+    known = held_since(A=("True", 0))
+    first = evaluated(None, known, 0, both)
+    assert first.event is not None
+    assert len(first.event.held) == 1
+    assert (first.due, first.evaluate) == (at(3), False), "nothing is there that policies could take away"
+    second = evaluated(first.event, known, 3, both, evaluate=False)
+    assert second.event is not None
+    assert second.event.held == (), "were it added, it would go again at once"
+    assert (second.due, second.evaluate) == (at(4), True)
+    assert evaluated(second.event, known, 4, both) == Decided(None)

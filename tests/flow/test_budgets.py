@@ -156,6 +156,28 @@ def test_a_pause_holds_while_deadlines_pass_and_all_go_at_once_after_it() -> Non
     world.assert_whole()
 
 
+def test_a_pause_that_comes_while_leave_to_go_is_on_its_way_holds() -> None:
+    world = web_on("n1", "n2", spare=("s1", "s2"))
+    world.guard("EvictionPause", "first")
+    world.flow.run()
+    for name in ("n1", "n2"):
+        world.fleet.taint(name, "bad")
+    world.run()
+    world.lift("EvictionPause", "first")
+    while any([world.flow.step("governor", p) for p in range(3)]):  # noqa: C419 - every partition gets its turn
+        pass
+    assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == 2
+    world.flow.now += timedelta(seconds=1)
+    world.guard("EvictionPause", "second")
+    world.flow.run()
+    assert (world.requested(), world.states()) == ([], Counter({EvictionState.HELD: 2}))
+    assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {("EvictionPause/second",)}
+    world.lift("EvictionPause", "second")
+    world.run()
+    assert len(world.requested()) == 2
+    world.assert_whole()
+
+
 def test_what_is_cancelled_while_it_is_held_never_goes() -> None:
     world = web_on("n1", spare=("s1",))
     world.guard("EvictionPause", "all")

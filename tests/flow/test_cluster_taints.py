@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.flow.driver import START, Crash, Flow
 
@@ -755,6 +755,18 @@ class Pair:
             last[record.name] = event
 
 
+@example(  # nothing is there that could be removed, but what waits waits no longer
+    actions=[
+        ("report", "Cluster/c1", "Ready", "True"),
+        ("policy", "b", Rule(add=up(), remove=up(), taints=(("net", "NoSchedule", "v"),), holds=(4, 3))),
+        ("wait", 3),
+        ("wait", 1),
+    ],
+    holds=(0, 0),
+    no_execute=False,
+    seed=0,
+    faults=0.0,
+)
 @settings(max_examples=150, deadline=None)
 @given(
     actions=st.lists(ACTIONS, min_size=8, max_size=40),

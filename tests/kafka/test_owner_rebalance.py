@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 from tests.brokers import Broker
 from tests.kafka.toys import (
+    NUMBERS,
     Counter,
     Number,
     assert_exactly_once,
@@ -21,6 +23,7 @@ from tests.kafka.toys import (
 from moorage.runtime.owner import Phase
 from moorage.runtime.settings import Settings
 from moorage.runtime.worker import Worker
+from moorage_schemas.topics import Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -117,4 +120,35 @@ async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner
         with pytest.raises(Exception, match=r"(?i)fenced|epoch|producer"):
             await usurper.write([], {worker.owners[0]._tps[Counter.sources[0]]: 0})
         await usurper.close()
+    assert_exactly_once(await counted(settings), work)
+
+
+class EarlierCounter(Counter):
+    """As an earlier version had it: with one source fewer."""
+
+    sources: ClassVar[tuple[Topic, ...]] = (NUMBERS,)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset()
+
+
+async def test_a_partition_has_one_owner_while_an_earlier_version_with_fewer_sources_is_in_the_group(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=6)
+    await make_toys(settings)
+    work = [Number(key=f"k{i % 11}", n=i) for i in range(300)]
+    earlier, later = worker_for(EarlierCounter(), settings), worker_for(Counter(), settings)
+    await earlier.start()
+    await earlier.wait_ready()
+    await later.start()
+    await eventually(
+        lambda: earlier.ready and later.ready and shares(earlier, later) == [3, 3], message="they do not share"
+    )
+    assert sorted([*earlier.owners, *later.owners]) == list(range(6))
+    await write_numbers(settings, work[:200])
+    await all_counted(settings, 200)
+    await earlier.stop()
+    await eventually(lambda: later.ready and shares(later) == [6], message="not all came to the later one")
+    await write_numbers(settings, work[200:])
+    await all_counted(settings, 300)
+    await later.stop()
     assert_exactly_once(await counted(settings), work)

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiokafka import AIOKafkaProducer
 from tests.brokers import Broker
 from tests.kafka.toys import (
     COUNTED,
@@ -35,7 +36,7 @@ from tests.kafka.toys import (
 )
 
 from moorage.runtime.dead_letters import dead_letter
-from moorage.runtime.service import Emit, Malformed
+from moorage.runtime.service import Emit, GlobalView, Input, Malformed
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, from_headers, to_structured
@@ -279,6 +280,58 @@ async def test_a_decision_can_ask_for_tables_as_fresh_as_its_input(broker: Broke
     found = await counted(settings)
     assert [found[f"k{n}"][0].total for n in range(10)] == list(range(10))
     assert found["k0"][1].total == 1_000_001  # fresh tables do not have it either: the service is asked again, once
+    assert service.fresh_calls >= 1
+
+
+class Names(GlobalView):
+    """Every known name of the fleet."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def apply(self, record: Input) -> None:
+        self.names.add(record.key)
+
+
+class Global(Counter):
+    """Knows the names of all partitions."""
+
+    name = "global"
+    follows = ()
+    globals = (KNOWN,)
+    fresh_globals = frozenset({KNOWN})
+
+    def new_globals(self) -> GlobalView:
+        return Names()
+
+    def use_globals(self, state: CounterState, view: GlobalView) -> None:
+        assert isinstance(view, Names)
+        state.known = view.names
+
+
+async def test_a_decision_can_ask_for_a_global_view_as_fresh_as_its_input(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await make_toys(settings)
+    service = Global()
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers) as producer:
+            for n in range(5):
+                key = f"k{n}"
+                elsewhere = (partition_of(key, settings.partitions) + 1) % settings.partitions
+                for one in range(4_000):  # so many that the number is there long before the last of them is read
+                    value, headers = known_record(f"name{n}-{one}")
+                    place = {"key": f"name{n}-{one}".encode(), "partition": elsewhere, "headers": list(headers)}
+                    await producer.send(KNOWN.name(settings.topic_prefix), value, **place)
+                await producer.flush()
+                value, headers = number_record(NUMBERS, Number(key=key, n=n, needs=f"name{n}-3999"))
+                place = {"partition": partition_of(key, settings.partitions), "headers": list(headers)}
+                await producer.send_and_wait(NUMBERS.name(settings.topic_prefix), value, key=key.encode(), **place)
+        await write_numbers(settings, [Number(key="k0", n=1, needs="nobody")])
+        await all_counted(settings, 6)
+    found = await counted(settings)
+    assert [found[f"k{n}"][0].total for n in range(5)] == list(range(5))
+    assert found["k0"][1].total == 1_000_001
     assert service.fresh_calls >= 1
 
 

@@ -62,7 +62,7 @@ class Bench:
         obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
         key = resource_key(kind, namespace, name)
         assert self.view.wants(RESOURCES, key)
-        self.view.apply(record(RESOURCES, key, ResourceDeclared(object=obj, version=1)))
+        self.view.apply(record(RESOURCES, key, ResourceDeclared(object=obj, version=1), time=at(self.time)))
 
     def taints(self, *taints: tuple[str, float]) -> list[str]:
         self.generation += 1
@@ -282,6 +282,25 @@ def test_leave_to_go_is_looked_at_again() -> None:
     target = bench.state.targets["Node/n1"]
     target.taints = ()
     assert bench.answer(asked=1) == ["eviction-asks tombstone", "Cancelled#2 TaintRemoved"]
+
+
+def test_a_pause_that_came_after_the_leave_to_go_holds() -> None:
+    """Thousands may be let go at once, or while no eviction service runs; whoever pauses then means them, too."""
+    bench = Bench(pause={})
+    bench.bind()
+    bench.taints(K1)
+    leave = bench.time
+    bench.time += 10
+    bench.guard("EvictionPause", "stop", scope={"namespaces": ["default"]})
+    bench.guard("EvictionPause", "other", scope={"namespaces": ["other"]})
+    bench.time, now = leave, bench.time
+    assert bench.answer(asked=1) == ["Held#2 by EvictionPause/stop Held", "ask#2"]
+    assert bench.asked.due_time == bench.decided.deadline
+    bench.restart()
+    assert bench.answer(asked=1) == [], "that was for the ask before"
+    bench.time = now
+    assert bench.answer("EvictionPause/stop", asked=2) == []
+    assert bench.answer(asked=2) == ["Requested#3 UntoleratedTaint", "ask#3 requested"], "the governor knew it"
 
 
 def test_a_binding_that_ends_while_it_is_held_ends_the_task() -> None:

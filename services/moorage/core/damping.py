@@ -1,6 +1,10 @@
 """Flap damping: for how long a condition must hold before it adds or removes a taint.
 
 Off by default: a hold of zero acts at once and looks at no clock.
+
+A hold counts from the last change of a condition's status, for that is what is durable of it. So it begins anew
+when a condition changes between two statuses that a policy treats alike, too. Only of a node are not ready and
+unreachable one.
 """
 
 from __future__ import annotations

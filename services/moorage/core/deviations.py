@@ -149,6 +149,13 @@ class Deviation(Enum):
         "The field's own words say that it has no limit unless one is given.",
         (),
     )
+    SPREAD_BY_FIELD_ONLY = _Entry(
+        "spread-by-field-only",
+        "A policy with `spreadByLabel` is refused.",
+        "Karmada takes it, and its scheduler does not know it.",
+        "What is asked for and cannot be had is better said at once.",
+        (),
+    )
     SCALE_DOWN_AMONG_THE_CHOSEN = _Entry(
         "scale-down-among-the-chosen",
         "Scaling down leaves replicas on the clusters that are chosen now, and on no others.",

@@ -73,6 +73,10 @@ class _Policies:
     evaluate: bool
     held: dict[Identity, HeldTaint] = field(default_factory=dict)
     due: datetime | None = None
+    """When policies act next."""
+
+    freed: datetime | None = None
+    """When something is held no more, because what waits would be taken away again at once."""
 
     def work_in(self, policies: Sequence[TaintPolicy], cluster: ClusterFacts) -> None:
         conditions = self.draft.want.conditions
@@ -113,10 +117,12 @@ class _Policies:
         return None if end is None or end <= self.now else end
 
     def _wait(self, act: Act, end: datetime) -> None:
+        if not act.adds and any(taint.identity in self.held for taint in act.policy.taints):
+            self.freed = _first(self.freed, end)
         moves = [taint for taint in act.policy.taints if self._moves(act, taint)]
         if not moves:
             return
-        self.due = end if self.due is None else min(self.due, end)
+        self.due = _first(self.due, end)
         if act.adds:
             reason = f"{BY_POLICY}{act.policy.name}; its conditions must hold until {format_time(end)}"
             since = max(holds_since(self.draft.want.conditions[wish.condition_type]) for wish in act.conditions)
@@ -154,6 +160,10 @@ class _Policies:
         return self.rules.no_execute_policies or effect != TaintEffect.NO_EXECUTE.value
 
 
+def _first(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((end for end in (one, other) if end is not None), default=None)
+
+
 def _work_out(
     want: Want,
     resource: ResourceDeclared,
@@ -188,7 +198,7 @@ def _waits(want: Want, asked: _Policies | None) -> tuple[tuple[HeldTaint, ...], 
     else:
         there = asked.draft.taints
         held = {name: taint for name, taint in (asked.held | want.held).items() if name not in there}
-        due = min((end for end in (want.due, asked.due) if end is not None), default=None)
+        due = _first(_first(want.due, asked.due), asked.freed)
         of_policy = due is not None and asked.due == due
     return tuple(held[name] for name in sorted(held)) if held else (), due, of_policy
 

@@ -13,8 +13,9 @@ Emits:
 
 What nothing may hold is requested as soon as it is due, and nobody is asked. What may be held is Held, and asks. The
 answer lets it go or says what holds it; whatever the answer, the present taints and tolerations are looked at again
-before anything is requested. Work leaves a Karmada cluster only with the feature gate Failover and
-`enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
+before anything is requested, and so are pauses that came after the answer. Work leaves a Karmada cluster only with the
+feature gate Failover and `enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it,
+too.
 
 A deadline is worked out when the taints or the tolerations change, never otherwise. The time of a decision is that of
 its cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes.
@@ -98,7 +99,7 @@ class Eviction(Service[State]):
     def use_globals(self, state: State, view: GlobalView) -> None:
         """Give a partition the view of what may hold evictions back."""
         if isinstance(view, GuardView):
-            state.guards = view.guards
+            state.guards, state.paused = view.guards, view.paused
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
@@ -206,7 +207,19 @@ class Eviction(Service[State]):
         if task.state is not EvictionState.HELD or not mine or (not event.granted and event.held_by == task.held_by):
             return []  # it was cancelled, went, asked anew, or knows that
         look = Look(state, key, record.meta, record.meta.time or now)
-        if event.granted:
+        if event.granted and (held_by := self._paused_since(state, target, event)):
+            look.write(
+                workload,
+                EvictionState.HELD,
+                taints=task.taints,
+                deadline=task.deadline,
+                reason="Held",
+                message=f"held by {', '.join(held_by)}, which came after the leave to go; asks again",
+                held_by=held_by,
+                asked=task.revision + 1,
+            )
+            look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1)
+        elif event.granted:
             look.answer = event
             self._decide(state, look, target, workload)
         else:
@@ -221,6 +234,20 @@ class Eviction(Service[State]):
                 asked=task.asked,
             )
         return look.emits
+
+    @staticmethod
+    def _paused_since(state: State, target: Target, answer: EvictionAnswered) -> tuple[str, ...]:
+        """The pauses that hold an eviction and that the governor cannot have known when it let it go, by name."""
+        if not state.guards.pauses:
+            return ()
+        workload = answer.workload.key
+        binding = target.bindings[workload]
+        subject = Subject(workload, binding.owner or workload, answer.target.key, target.zone, binding.traits.labels)
+        return tuple(
+            pause.name
+            for pause in state.guards.pauses_of(subject)
+            if (since := state.paused.get(pause.key)) is not None and since > answer.answered_time
+        )
 
     def _decide(self, state: State, look: Look, target: Target, workload: str) -> None:
         binding = target.bindings[workload]

@@ -123,6 +123,9 @@ class State:
     guards: Guards = field(default_factory=Guards)
     """What may hold an eviction back: the process's one view of it."""
 
+    paused: Mapping[str, datetime] = field(default_factory=dict)
+    """When each of the pauses was last declared, by its key."""
+
     def fold(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer; of other topics nothing is remembered."""
         if topic is BINDINGS:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
@@ -98,3 +98,14 @@ def _common(settings: Settings, client_id: str) -> dict[str, Any]:
 def topic_names(topics: Sequence[Any], prefix: str) -> list[str]:
     """The names in Kafka of topics of the table."""
     return [topic.name(prefix) for topic in topics]
+
+
+def whole_partitions(tps: Iterable[TopicPartition], topics: Iterable[str]) -> set[int]:
+    """The partitions of which every topic was given.
+
+    While a member of a version with other sources is still in a group, each topic is shared out among those who read
+    it, so what is given does not line up. A partition belongs to who has all of it; a source that only one member
+    reads waits until the partition is his.
+    """
+    given, wanted = set(tps), list(topics)
+    return {tp.partition for tp in given if all(TopicPartition(topic, tp.partition) in given for topic in wanted)}

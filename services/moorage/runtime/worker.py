@@ -37,6 +37,7 @@ _POLL_MS = 500
 _POLL_RECORDS = 4000
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 _STOP_TIMEOUT = 10.0  # seconds for a client to leave
+_FRESHEN_SECONDS = 2.0  # for which a decision waits for a global view that is as new as its input, at most
 _STARTING_AT_ONCE = 6  # producers; more only compete for the event loop
 
 
@@ -221,8 +222,13 @@ class Worker(Generic[S]):
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
 
         async def freshen() -> None:
-            if self._globals is not None and self.service.fresh_globals:
-                await self._globals.freshen(self.service.fresh_globals, offsets)
+            if self._globals is None or not self.service.fresh_globals:
+                return
+            try:
+                async with asyncio.timeout(_FRESHEN_SECONDS):
+                    await self._globals.freshen(self.service.fresh_globals, offsets)
+            except (KafkaError, TimeoutError) as error:
+                log.warning("globals.not_fresh", service=self.service.name, error=repr(error))
 
         context = WorkerContext(
             service=self.service,
@@ -308,7 +314,9 @@ class Worker(Generic[S]):
         """Keep the owners of what came back, give up the others, begin with what is new."""
         metrics.REBALANCES.labels(self.service.name).inc()
         async with self._lock:
-            partitions = {tp.partition for tp in tps}
+            partitions = kafka.whole_partitions(
+                tps, kafka.topic_names(self.service.sources, self._settings.topic_prefix)
+            )
             gone = [owner for partition, owner in self.owners.items() if partition not in partitions]
             for owner in gone:
                 del self.owners[owner.partition]
