@@ -225,12 +225,7 @@ def disruption_budget(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Expected", status.get("expectedPods", 0))
     namespace, name = str(at(found, "metadata", "namespace")), at(found, "metadata", "name")
     mine = f"PodDisruptionBudget/{namespace}/{name}"
-    held = [
-        one
-        for one in client.list(_EVICTIONS, namespace)["items"]
-        if one["status"]["state"] == "Held" and mine in (one["status"].get("heldBy") or [])
-    ]
-    yield from evictions(held)
+    yield from evictions(_held_by(client, namespace, mine))
 
 
 def guard(client: Client, found: JsonObject) -> Iterator[str]:
@@ -240,9 +235,13 @@ def guard(client: Client, found: JsonObject) -> Iterator[str]:
             yield f"{part.title()}:"
             yield from (f"  {line}" for line in output.to_yaml(found[part]).splitlines())
     mine = f"{found.get('kind')}/{at(found, 'metadata', 'name')}"
-    held = [
+    yield from evictions(_held_by(client, None, mine))
+
+
+def _held_by(client: Client, namespace: str | None, guard_name: str) -> list[JsonObject]:
+    """The evictions that a guard holds; of all namespaces when none is named."""
+    return [
         one
-        for one in client.list(_EVICTIONS, None)["items"]
-        if one["status"]["state"] == "Held" and mine in (one["status"].get("heldBy") or [])
+        for one in client.list(_EVICTIONS, namespace)["items"]
+        if one["status"]["state"] == "Held" and guard_name in (one["status"].get("heldBy") or [])
     ]
-    yield from evictions(held)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 
 from moorage.cli.errors import UsageError
+from moorage.core.durations import seconds_of
 from moorage_schemas.times import parse_time
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
@@ -19,13 +17,10 @@ def parse_duration(text: str) -> timedelta:
     Raises:
         UsageError: it is none of these.
     """
-    plain = text.strip()
-    if re.fullmatch(r"\d+(\.\d+)?", plain):
-        return timedelta(seconds=float(plain))
-    parts = _PART.findall(plain)
-    if not parts or "".join(number + unit for number, unit in parts) != plain:
+    seconds = seconds_of(text.strip(), bare=True)
+    if seconds is None:
         raise UsageError(f"invalid duration {text!r}: must be like 90s, 5m, 1h30m, 250ms or 2d")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return timedelta(seconds=seconds)
 
 
 def parse_instant(text: str, now: datetime) -> datetime:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moorage.cli import kinds
+from moorage.cli import kinds, tables
+from moorage.cli.client import Client
 from moorage.cli.errors import UsageError
 from moorage.cli.kinds import Kind
 
@@ -48,3 +49,19 @@ def parse(words: Sequence[str]) -> list[Named]:
     if not every:
         raise UsageError(f"invalid resource type {first!r}")
     return [Named(kind, tuple(dict.fromkeys(names))) for kind in every]
+
+
+def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, every: bool) -> tuple[str, ...]:
+    """The names a command is about: those it gives, or those of the objects that a selector or `--all` takes.
+
+    Raises:
+        UsageError: both are given, or neither.
+    """
+    if one.names and (every or selector):
+        raise UsageError("name cannot be provided when --all or a selector is specified")
+    if one.names:
+        return one.names
+    if not every and not selector:
+        raise UsageError("resource(s) were provided, but no name was specified")
+    listed = client.list(one.kind, namespace, selector).get("items") or []
+    return tuple(str(tables.at(item, "metadata", "name")) for item in listed)

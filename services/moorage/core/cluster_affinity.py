@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from moorage.core.documents import part
 from moorage.core.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, matches_labels, test_of
 from moorage_schemas.resources.meta import SelectorRequirement
 from moorage_schemas.resources.policies import ClusterAffinity
@@ -41,12 +42,6 @@ class ClusterFacts:
             region=_text(spec, "region"),
             zones=listed or ((zone,) if (zone := _text(spec, "zone")) else ()),
         )
-
-
-def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of an object; empty when it is absent or no mapping."""
-    found = document.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:

@@ -9,16 +9,14 @@ unreachable one.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from moorage.core.durations import seconds_of
 from moorage_schemas.condition import ConditionChanged
 
 NO_HOLD: Final = timedelta()
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -35,11 +33,9 @@ def parse_hold(text: str) -> timedelta | None:
     text = text.strip()
     if text == "0":
         return NO_HOLD
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return None
+    seconds = seconds_of(text)
     try:
-        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+        return None if seconds is None else timedelta(seconds=seconds)
     except OverflowError:
         return None
 

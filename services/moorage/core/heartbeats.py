@@ -9,12 +9,12 @@ none is named, have no heartbeats unless a rule in `source_grace_periods` says o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from moorage.core.durations import seconds_of
 from moorage.core.reports import Held
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.envelope import event_id
@@ -26,9 +26,6 @@ BY_HAND: Final = "cli/"
 HEARTBEAT_STOPPED: Final = "HeartbeatStopped"
 """The reason of a condition whose source has fallen silent."""
 
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?")
 _LONGEST: Final = timedelta(days=36_500)
 _PREFIX: Final = "heartbeat"
 _KINDS: Final = ", ".join(kind.value for kind in TargetKind)
@@ -73,21 +70,12 @@ def _rule(item: str) -> SourceRule:
         raise ValueError(f"item {item!r}: invalid kind {kind!r}: must be one of {_KINDS}")
     if "*" in source[:-1]:
         raise ValueError(f"item {item!r}: invalid source {source!r}: * may only be its last character")
-    seconds = _seconds(duration)
+    seconds = seconds_of(duration, bare=True)
     if seconds is None:
         raise ValueError(
             f"item {item!r}: invalid duration {duration!r}: must be like 40s, 5m or 1m30s, or 0 to wait for ever"
         )
     return SourceRule(TargetKind(kind), source, grace_period(seconds))
-
-
-def _seconds(text: str) -> float | None:
-    if _PLAIN.fullmatch(text):
-        return float(text)
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def grace_period(seconds: float) -> timedelta | None:

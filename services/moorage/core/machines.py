@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moorage.core.documents import part
+
 KIND: Final = "MachineSet"
 GROUP: Final = "machine.openshift.io"
 
@@ -61,7 +63,7 @@ class Plan:
 
 def wanted_replicas(machine_set: Mapping[str, Any]) -> int:
     """How many nodes a machine set wants; one when it does not say."""
-    replicas = _part(machine_set, "spec").get("replicas")
+    replicas = part(machine_set, "spec").get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
@@ -92,7 +94,7 @@ def machine_names(
         taken: whether a name is not to be had, whosever it is.
         count: how many names are needed.
     """
-    metadata = _part(machine_set, "metadata")
+    metadata = part(machine_set, "metadata")
     prefix = str(metadata.get("name", ""))[: _LONGEST_NAME - _SUFFIX - 1].rstrip("-.")
     salt = " ".join((str(metadata.get("uid", "")), str(version), *sorted(present)))
     found: list[str] = []
@@ -107,17 +109,17 @@ def machine_names(
 
 def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
     """The node that a machine set makes, as it is handed in: labels, annotations, taints, owner, capacity."""
-    metadata = _part(machine_set, "metadata")
-    template = _part(_part(_part(machine_set, "spec"), "template"), "spec")
-    made_with = _part(template, "metadata")
+    metadata = part(machine_set, "metadata")
+    template = part(part(part(machine_set, "spec"), "template"), "spec")
+    made_with = part(template, "metadata")
     namespace = str(metadata.get("namespace", ""))
     node: Document = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": dict(_part(made_with, "labels")),
-            "annotations": {**_part(made_with, "annotations"), MACHINE: f"{namespace}/{name}"},
+            "labels": dict(part(made_with, "labels")),
+            "annotations": {**part(made_with, "annotations"), MACHINE: f"{namespace}/{name}"},
             "ownerReferences": [
                 {
                     "apiVersion": str(machine_set.get("apiVersion", "")),
@@ -132,7 +134,7 @@ def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
     }
     if taints := template.get("taints"):
         node["spec"]["taints"] = [{key: taint[key] for key in taint if key != "timeAdded"} for taint in taints]
-    if capacity := capacity_of(_part(metadata, "annotations")):
+    if capacity := capacity_of(part(metadata, "annotations")):
         node["status"] = {"capacity": capacity}
     return node
 
@@ -151,7 +153,7 @@ def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
 
 def owner_uid(node: Mapping[str, Any]) -> str:
     """The uid of the machine set that made a node; empty when none did."""
-    for owner in _part(node, "metadata").get("ownerReferences") or ():
+    for owner in part(node, "metadata").get("ownerReferences") or ():
         if isinstance(owner, Mapping) and owner.get("kind") == KIND and owner.get("controller") is True:
             group = str(owner.get("apiVersion", "")).partition("/")[0]
             if group == GROUP:
@@ -161,8 +163,8 @@ def owner_uid(node: Mapping[str, Any]) -> str:
 
 def marked(node: Mapping[str, Any]) -> bool:
     """Whether a node is marked to be the first to go."""
-    metadata = _part(node, "metadata")
-    return any(mark in _part(metadata, part) for part in ("annotations", "labels") for mark in DELETE_MARKS)
+    metadata = part(node, "metadata")
+    return any(mark in part(metadata, where) for where in ("annotations", "labels") for mark in DELETE_MARKS)
 
 
 def with_template(machine_set: Document, before: Mapping[str, Any]) -> Document:
@@ -170,17 +172,11 @@ def with_template(machine_set: Document, before: Mapping[str, Any]) -> Document:
 
     A machine set is nothing without its template; who sends only `spec.replicas` means the number alone.
     """
-    spec, known = machine_set.get("spec"), _part(before, "spec")
+    spec, known = machine_set.get("spec"), part(before, "spec")
     if spec is not None and not isinstance(spec, Mapping):
         return machine_set
     kept = {name: known[name] for name in ("template", "selector") if name in known and (spec or {}).get(name) is None}
     return {**machine_set, "spec": {**(spec or {}), **kept}} if kept else machine_set
-
-
-def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of an object; empty when it is absent or no mapping."""
-    part = document.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def _letters(text: str) -> str:

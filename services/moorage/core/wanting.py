@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from moorage.core.cluster_affinity import part
 from moorage.core.damping import Holds, hold_end, holds_since
 from moorage.core.dialects import kubernetes
 from moorage.core.dialects.karmada import READY_TAINTS
 from moorage.core.dialects.kubernetes import ConditionTaint
+from moorage.core.documents import part
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.cluster_affinity import ClusterFacts, part
+from moorage.core.cluster_affinity import ClusterFacts
 from moorage.core.damping import NO_HOLD, hold_end
 from moorage.core.dialects.kubernetes import NOT_READY, UNREACHABLE
+from moorage.core.documents import part
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared

@@ -5,9 +5,9 @@ It is a view of the placement, the policy and what deployers report; nobody decl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
+from moorage.core.documents import part
 from moorage.gateway.kinds import BINDING_KIND
 from moorage.gateway.tables import Tables
 from moorage_schemas.condition import HEALTHY, ConditionStatus
@@ -78,7 +78,7 @@ def _annotations(policy: str) -> dict[str, str]:
 
 def _spec(placed: WorkloadPlaced, owner: ResourceDeclared, policy: ResourceDeclared | None) -> Document:
     spec: Document = {"resource": _reference(owner)}
-    replicas = _part(owner.object, "spec").get("replicas")
+    replicas = part(owner.object, "spec").get("replicas")
     if isinstance(replicas, int) and not isinstance(replicas, bool):
         spec["replicas"] = replicas
     spec["clusters"] = [
@@ -87,7 +87,7 @@ def _spec(placed: WorkloadPlaced, owner: ResourceDeclared, policy: ResourceDecla
     ]
     if placed.leaving:
         spec["gracefulEvictionTasks"] = [_task(leaving) for leaving in placed.leaving]
-    wanted = _part(policy.object, "spec") if policy is not None else {}
+    wanted = part(policy.object, "spec") if policy is not None else {}
     for name in ("placement", "failover"):
         if wanted.get(name):
             spec[name] = wanted[name]
@@ -135,8 +135,3 @@ def _status(placed: WorkloadPlaced, tables: Tables) -> Document:
 def _health(tables: Tables, workload: str, target: str) -> str:
     found = health(tables, workload, target)
     return _HEALTH.get(found, "Unknown") if found is not None else "Unknown"
-
-
-def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = document.get(name)
-    return part if isinstance(part, Mapping) else {}

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
 
 from moorage.governor.lanes import Ask
+from moorage.governor.writing import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import BUDGETS, EVICTION_ANSWERS, EVICTION_SLOTS, FLEET, Topic
-
-Write = Callable[[Topic, str, str, Model | None, Meta], None]
-"""Topic, key, partition key, event and cause of what is written; it is folded in, too."""
-
-_SOURCE: Final = "moorage/governor"
 
 
 class Answers:
@@ -119,7 +114,7 @@ class Answers:
     def _by_time(self, *about: object) -> Meta:
         return Meta(
             id=event_id("governor", *about),
-            source=_SOURCE,
+            source=SOURCE,
             type=EVICTION_SLOTS.event_type,
             time=self._now,
             subject=str(about[1]),

@@ -9,8 +9,7 @@ it goes; each time it asks the guards that may concern it and moves between lane
 costs one look-up for each binding in it, and a recount of the evictions under way of the owners concerned. A budget
 that opens looks at the lanes that watch it, first come first, until it is shut again: so 15,000 asks with 100 at a time
 cost 15,000 grants of O(log asks) each, and not a look at 15,000 asks for each. A pause or an `EvictionBudget` that
-changes costs one look at all asks and slots; a `PodDisruptionBudget` one at those of its namespace. At most 500 answers
-are written in one go, the rest at once after it.
+changes costs one look at all asks and slots; a `PodDisruptionBudget` one at those of its namespace. At most 500 answers go at once.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ import heapq
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from moorage.governor.answering import Answers, Write
+from moorage.governor.answering import Answers
 from moorage.governor.counting import Counter, Counters, DisruptionCounter
 from moorage.governor.granted import Granted
 from moorage.governor.lanes import Ask, Lane, LaneKey, Queue
 from moorage.governor.seen import Bound, Marks
 from moorage.governor.showing import Shown
 from moorage.governor.view import GovernorView
+from moorage.governor.writing import Write
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model

@@ -111,9 +111,7 @@ class Lane:
         """
         if self.pauses:
             names = {pause.name for pause in self.pauses}
-            wrong = [
-                ask for ask in self.untold.values() if {n for n in ask.told if n.startswith("EvictionPause/")} != names
-            ]
+            wrong = [ask for ask in self.untold.values() if _pauses(ask.told) != names]
             self.told = frozenset()
         else:
             common = self.told & {counter.name for counter in blockers}

@@ -18,13 +18,14 @@ written in one transaction with its memory of the answer, so nothing is granted 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
 from moorage.governor.budgets import BudgetBook
 from moorage.governor.view import GovernorView
+from moorage.governor.writing import Write
 from moorage.governor.zones import ZoneBook
 from moorage.runtime.service import Emit, GlobalView, Input, Service
 from moorage.runtime.settings import Settings
@@ -126,7 +127,7 @@ class Governor(Service[State]):
         state.budgets.settle(state.view, now, write)
         return emits
 
-    def _writer(self, state: State, emits: list[Emit]) -> Callable[[Topic, str, str, Model | None, Meta], None]:
+    def _writer(self, state: State, emits: list[Emit]) -> Write:
         def write(topic: Topic, key: str, partition_key: str, event: Model | None, cause: Meta) -> None:
             self.apply(state, topic, key, event)
             emits.append(Emit(topic, key, partition_key, event, cause))

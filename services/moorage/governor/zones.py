@@ -6,18 +6,13 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from moorage.core.zones import ZoneRules, ZoneTable
+from moorage.governor.writing import SOURCE, Write
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import FLEET, ZONE_GRANTS, ZONE_MEMBERS, ZONES, Topic
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
-
-Write = Callable[[Topic, str, str, Model | None, Meta], None]
-"""Topic, key, partition key, event and cause of what is written; it is folded in, too."""
-
-
-_SOURCE = "moorage/governor"
 
 
 class ZoneBook:
@@ -93,7 +88,7 @@ class ZoneBook:
         member = self._table.member(grant.target.key)
         return Meta(
             id=event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation),
-            source=_SOURCE,
+            source=SOURCE,
             type=ZONE_MEMBERS.event_type,
             time=grant.granted_time if member is None else member.since,
             subject=grant.target.key,
@@ -105,7 +100,7 @@ def _by_time(name: str, record: ZoneChanged | None, now: datetime) -> Meta:
     generation = 0 if record is None else record.generation
     return Meta(
         id=event_id("time", ZONES.short, name, generation, now.isoformat()),
-        source=_SOURCE,
+        source=SOURCE,
         type=ZONES.event_type,
         time=now,
         subject=name,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from moorage.core.durations import seconds_of
 from moorage.core.heartbeats import parse_source_grace_periods
 
 
@@ -21,18 +21,10 @@ def state_folder() -> Path:
     return Path(base) / "moorage"
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-
-
 def _seconds(value: object) -> object:
     """`40s`, `5m` or `1m30s` as seconds; what is not such text is for pydantic to judge."""
-    if not isinstance(value, str):
-        return value
-    parts = _PART.findall(value.strip())
-    if parts and "".join(number + unit for number, unit in parts) == value.strip():
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return value
+    seconds = seconds_of(value.strip()) if isinstance(value, str) else None
+    return value if seconds is None else seconds
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import manifests, naming, output, tables
+from moorage.cli import manifests, naming, output
 from moorage.cli.client import Client
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError
 from moorage.cli.kinds import Kind
@@ -78,14 +78,7 @@ def _named(
     for one in naming.parse(what):
         if one.kind.read_only:
             raise CliError(f"{one.kind.plural} are what the services have decided: they cannot be deleted")
-        if one.names and (every or selector):
-            raise UsageError("name cannot be provided when --all or a selector is specified")
-        names = one.names
-        if not names:
-            if not every and not selector:
-                raise UsageError("resource(s) were provided, but no name was specified")
-            listed = client.list(one.kind, namespace, selector).get("items") or []
-            names = tuple(str(tables.at(item, "metadata", "name")) for item in listed)
+        names = naming.chosen_names(client, one, namespace, selector, every=every)
         targets += [(one.kind, namespace if one.kind.namespaced else "", name) for name in names]
     return targets
 

@@ -8,7 +8,7 @@ import typer
 
 from moorage.cli import naming, output, tables
 from moorage.cli.client import Client
-from moorage.cli.errors import FAILED, CliError, ServerError, UsageError
+from moorage.cli.errors import FAILED, CliError, ServerError
 from moorage.cli.kinds import Kind
 from moorage.cli.where import connect
 
@@ -50,15 +50,7 @@ def scale(
 def _named(client: Client, what: list[str], namespace: str, selector: str, *, every: bool) -> list[tuple[Kind, str]]:
     found: list[tuple[Kind, str]] = []
     for one in naming.parse(what):
-        if one.names and (every or selector):
-            raise UsageError("name cannot be provided when --all or a selector is specified")
-        names = one.names
-        if not names:
-            if not every and not selector:
-                raise UsageError("resource(s) were provided, but no name was specified")
-            listed = client.list(one.kind, namespace, selector).get("items") or []
-            names = tuple(str(tables.at(item, "metadata", "name")) for item in listed)
-        found += [(one.kind, name) for name in names]
+        found += [(one.kind, name) for name in naming.chosen_names(client, one, namespace, selector, every=every)]
     if not found:
         output.warn("No resources found")
     return found

@@ -14,8 +14,3 @@ DIALECTS: Final[Mapping[str, EffectRules]] = {
     TargetKind.CLUSTER.value: KARMADA,
 }
 """By the target's kind. A kind without rules has no effects."""
-
-
-def dialect_of(kind: str) -> EffectRules | None:
-    """The dialect of a kind of target; None when there is none."""
-    return DIALECTS.get(kind)
