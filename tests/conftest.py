@@ -104,3 +104,19 @@ async def own_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
         yield own
     finally:
         await own.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def patient_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
+    """A broker of the test's own that can hang for a minute and still be the leader of its partitions.
+
+    For tests of what clients make of a broker that does not answer. One that hangs for longer than its session with
+    the controller can lose the markers of transactions, too, now and then; that is tested by itself
+    (tests/kafka/test_lost_markers.py). It must not be killed: a restart would take as long as the session.
+    """
+    own = EmbeddedBroker(tmp_path / "kafka", {"broker.session.timeout.ms": "60000"})
+    await own.start()
+    try:
+        yield own
+    finally:
+        await own.close()

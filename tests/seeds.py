@@ -24,8 +24,8 @@ _ITEM = re.compile(r"^\s*- ")
 _FOOTNOTE = re.compile(r"^(\s*(?:- )?[\w-]+: (?:\"[^\"]*\"|[\w./-]+)) \d$")
 _COMMENT = re.compile(r"\s+# .*$")
 _COMMAND = re.compile(
-    r"(?:kubectl|oc adm) taint nodes? [^`\uff08\uff09\s]+(?: [^\s`\uff08\uff09,\u3002]+)+"
-    r"|\boc (?:scale|edit) [^`\uff08\uff09\n]*[\w>]"
+    r"(?:kubectl|oc adm) taint (?:nodes?|ManagedCluster) [^`\uff08\uff09\s]+(?: [^\s`\uff08\uff09,\u3002]+)+"
+    r"|\boc (?:scale|edit|get) [^`\uff08\uff09\n]*[\w>]"
 )
 _OUTPUT = re.compile(r"^\s*((?:node|machineset)\S*/\S+ [a-z]+)\s*$")
 _FLAG = re.compile(r"--[a-z][a-z-]+[a-z](?:=[\w=]+)?")
@@ -33,7 +33,8 @@ _LEFT_OUT = re.compile(r"^\s*#\s*\.{3,}\s*$")
 _ROW = re.compile(r"^\|\s*([\w.-]+/[\w.-]+)\s*\|([^|]*)\|([^|]*)\|\s*$")
 _STATUS = re.compile(r"\b(True|False|Unknown)\b")
 _ITEM_FIELDS = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
-_BEGINS = re.compile(r"^\s*(apiVersion|kind|metadata|spec|tolerations|taints):")
+_BEGINS = re.compile(r"^\s*(apiVersion|kind|metadata|spec|tolerations|taints|labels):")
+_STATE = re.compile(r"^(feature\.[\w.-]+/[\w.-]+): (\w+)$")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class SystemTaint:
 
 
 def commands(path: Path) -> list[Command]:
-    """Every command of a document: taint, scale and edit."""
+    """Every command of a document: taint, scale, edit and get."""
     found: list[Command] = []
     for line in path.read_text().splitlines():
         found += [Command(path.name[:3], match.group(0).strip(), "") for match in _COMMAND.finditer(line)]
@@ -90,6 +91,12 @@ def commands(path: Path) -> list[Command]:
 def flags(path: Path) -> list[str]:
     """Every flag that a document names, as it writes it, each once."""
     return list(dict.fromkeys(_FLAG.findall(path.read_text())))
+
+
+def system_labels(path: Path) -> dict[str, str]:
+    """The labels that a document shows as kept by the system, for the state of an add-on."""
+    rows = (_STATE.match(line) for line in path.read_text().splitlines())
+    return {row[1]: row[2] for row in rows if row}
 
 
 def system_taints(path: Path) -> list[SystemTaint]:

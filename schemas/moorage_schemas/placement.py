@@ -65,6 +65,28 @@ class LeavingTarget(Model):
     reason: str = ""
 
 
+class PlacementCondition(Model):
+    """A condition of an OCM placement: `PlacementSatisfied` or `PlacementMisconfigured`."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Timestamp
+
+
+class DecisionGroupStatus(Model):
+    """One group of an OCM placement's decisions."""
+
+    index: int = Field(ge=0)
+    name: str = ""
+    decisions: tuple[str, ...] = ()
+    """Names of its `PlacementDecision`s."""
+
+    clusters: int = 0
+    """How many clusters it has."""
+
+
 class WorkloadPlaced(Model):
     """The decision on one workload, with its grounds. Topic `placements`, keyed by the workload."""
 
@@ -123,6 +145,32 @@ class WorkloadPlaced(Model):
 
     affinity_name: str = ""
     """The group of clusters that it is in, where the policy has several (`clusterAffinities`)."""
+
+    clusters: tuple[str, ...] = ()
+    """Of a `PlacementDecision`: the managed clusters in it by name, at most 100, sorted."""
+
+    added: tuple[str, ...] = ()
+    """Of a `PlacementDecision`: those of `clusters` that this generation of the placement selects and the one before
+    did not. Over all records of a placement in their order each cluster is added once when it is selected."""
+
+    removed: tuple[str, ...] = ()
+    """Of a `PlacementDecision`: clusters that it listed and that the placement selects no more. One that moved to
+    another `PlacementDecision` of the placement is neither added nor removed."""
+
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Of a `PlacementDecision`: its labels (placement, group name, group index)."""
+
+    selected: int = 0
+    """Of a `Placement`: how many clusters it has selected."""
+
+    decision_groups: tuple[DecisionGroupStatus, ...] = ()
+    """Of a `Placement`."""
+
+    conditions: tuple[PlacementCondition, ...] = ()
+    """Of a `Placement`."""
+
+    decide_again: Timestamp | None = None
+    """When it is to be decided again, for a toleration or a score expires then; durable, so that a restart keeps it."""
 
 
 class WorkloadBound(Model):

@@ -80,10 +80,18 @@ def resource_key(kind: str, namespace: str, name: str) -> str:
 
 _TARGET_KINDS = frozenset(kind.value for kind in TargetKind)
 
+OF_MANAGED_CLUSTERS = frozenset({"ManagedClusterAddOn", "Lease"})
+"""Kinds whose objects belong to the managed cluster that their namespace is named after."""
+
 
 def resource_partition_key(key: str) -> str:
-    """What decides the partition of a resource's record: the target's key for a target, else its own."""
+    """What decides the partition of a resource's record: the target's key for a target and what belongs to it.
+
+    Else its own key.
+    """
     kind, _, rest = key.partition("/")
+    if kind in OF_MANAGED_CLUSTERS:
+        return f"{TargetKind.MANAGED_CLUSTER.value}/{rest.partition('/')[0]}"
     return f"{kind}/{rest.partition('/')[2]}" if kind in _TARGET_KINDS else key
 
 

@@ -137,3 +137,6 @@ class TargetTainted(Model):
 
     held: tuple[HeldTaint, ...] = ()
     """Taints that are wanted and wait."""
+
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels that the system keeps on the target: of a managed cluster, the state of each of its add-ons."""

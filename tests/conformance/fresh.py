@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_vectors
+from tests.conformance import generate_ocm, generate_vectors
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -27,6 +27,10 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_vectors.edges,  # five operations share it
     generate_vectors.ctp_edges,
     generate_vectors.karmada_edges,
+    generate_ocm.schedule,
+    generate_ocm.schedule,  # the largest of all operations
+    generate_ocm.taint_controller,
+    generate_ocm.taint_webhook,
 )
 AGAIN = 20
 """How often upstream is asked again before a different answer counts: it walks maps in any order."""

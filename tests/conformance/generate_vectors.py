@@ -2,7 +2,7 @@
 
 Run by hand when operations or edge cases are added; the tests read what is committed::
 
-    MOORAGE_ORACLE=path/to/oracle python tests/conformance/generate_vectors.py
+    MOORAGE_ORACLE=path/to/oracle python -m tests.conformance.generate_vectors
 
 `MOORAGE_ORACLE` names the built program or the folder that holds it.
 """
@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.conformance import generate_ocm
 
 Request = dict[str, Any]
 
@@ -200,6 +202,9 @@ def main() -> int:
         ("edges", edges, 500),
         ("ctp_edges", ctp_edges, 300),
         ("karmada_edges", karmada_edges, 500),
+        ("ocm_wild", generate_ocm.schedule, 200),
+        ("ocm_controller_edges", generate_ocm.taint_controller, 200),
+        ("ocm_webhook_edges", generate_ocm.taint_webhook, 200),
     ):
         rng = random.Random(f"{SEED}-{name}")  # noqa: S311 - seeded test data
         requests = [make(rng) for _ in range(count)]

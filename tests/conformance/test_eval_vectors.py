@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conformance import fresh, ocm_deviations
 
 from moorage.core.deviations import Deviation
 from moorage.core.evaluating import OPERATIONS, evaluate
@@ -36,7 +37,7 @@ def wrong(vectors: list[Vector]) -> list[str]:
     out = []
     for vector in vectors:
         answer = evaluate(vector["request"] | {"id": vector["id"]}, as_upstream=True)
-        if answer != vector["expect"] | {"id": vector["id"]}:
+        if answer.get("id") != vector["id"] or not fresh.agree(vector["request"], vector["expect"], answer):
             out.append(f"{vector['id']}: {vector['request']}\n  expected {vector['expect']}\n  answered {answer}")
     return out
 
@@ -147,7 +148,9 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
     ),
     Deviation.CLEAR_ERRORS: lambda r: "error" in evaluate(r, as_upstream=False) and r["op"] != "parse_taints",
+    **ocm_deviations.MAY_SHOW,
 }
+OCM = {operation for operation in OPERATIONS if operation.startswith("ocm_")}
 
 
 def test_every_deviation_says_where_it_may_show() -> None:
@@ -157,10 +160,13 @@ def test_every_deviation_says_where_it_may_show() -> None:
 @pytest.mark.parametrize("vector", [pytest.param(v, id=v["id"]) for v in COMMITTED])
 def test_as_documented_differs_by_named_deviations_only(vector: Vector) -> None:
     request = vector["request"]
-    if evaluate(request, as_upstream=False) == vector["expect"]:
+    ours = evaluate(request, as_upstream=False)
+    if fresh.agree(request, vector["expect"], ours):
         return
-    named = [d.slug for d in MAY_SHOW if request["op"] in d.operations and MAY_SHOW[d](request)]
+    may_show = MAY_SHOW if request["op"] not in OCM else MAY_SHOW | ocm_deviations.MAY_SHOW_TOO
+    named = [d for d in may_show if request["op"] in d.operations and may_show[d](request)]
     assert named, f"no deviation explains the answer to {request}"
+    assert ocm_deviations.unexplained(vector["expect"], ours, named) == set(), f"not explained by {named}"
 
 
 def torn(name: str, created: str, **parts: Any) -> Vector:
@@ -375,6 +381,7 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
         {"scores": []},
         {"error": "score: Forbidden: unknown field; known fields: id, op, unstable, scores"},
     ),
+    **ocm_deviations.SHOWN,
 }
 
 

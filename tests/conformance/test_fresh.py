@@ -60,7 +60,7 @@ def test_operations_that_are_not_answered_are_not_asked() -> None:
     cases = fresh.made("one", 50, {"validate"})
     assert {case.request["op"] for case in cases} == {"validate"}
     assert len(cases) == 50
-    assert fresh.made("one", 50, {"ocm_schedule"}) == []
+    assert fresh.made("one", 50, {"no_such_operation"}) == []
 
 
 def test_equal_programs_agree() -> None:

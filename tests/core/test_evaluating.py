@@ -26,6 +26,7 @@ REQUEST_FIELDS = st.sampled_from(
         *("id", "taint", "toleration", "taints", "tolerations", "scores", "comparisonOperators"),
         *("spec", "add", "remove", "overwrite", "now", "Taints"),
         *("cluster", "conditions", "labels", "policies", "alreadyScheduled"),
+        *("old", "placement", "clusters", "decisions", "level", "clusterSets", "bindings"),
     ]
 )
 REQUESTS = st.builds(
@@ -51,7 +52,8 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
             {"op": "nope"},
             (
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
-                '"validate", "parse_taints", "set_taints", "ctp", "karmada_evict", "karmada_filter"'
+                '"validate", "parse_taints", "set_taints", "ctp", "karmada_evict", "karmada_filter", '
+                '"ocm_schedule", "ocm_taint_controller", "ocm_taint_webhook"'
             ),
         ),
         ({"op": 5}, "op: Invalid value: 5: must be a string"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from moorage.condition_ingest.service import grace_periods
 from moorage.core.heartbeats import (
     GracePeriods,
     SourceRule,
@@ -17,6 +18,7 @@ from moorage.core.heartbeats import (
     grace_period,
     look_again,
     look_id,
+    own_grace,
     parse_source_grace_periods,
     silenced,
     silent_since,
@@ -28,6 +30,7 @@ from moorage.core.reports import Held
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 NODE = TargetRef(kind=TargetKind.NODE, name="n1")
@@ -72,6 +75,42 @@ def test_reports_by_hand_have_no_heartbeats_unless_a_rule_says_so() -> None:
     assert periods.of(TargetKind.NODE, "cli/nightwatch") == timedelta(milliseconds=250)
     assert periods.of(TargetKind.CLUSTER, "cli/nightwatch") is None
     assert periods.of(TargetKind.NODE, "client") == GRACE
+
+
+def test_what_a_target_asks_for_goes_before_its_kind_and_after_a_rule() -> None:
+    own, kind = timedelta(seconds=50), TargetKind.MANAGED_CLUSTER
+    periods = GracePeriods({kind: GRACE}, parse_source_grace_periods("ManagedCluster:probe/*=0"))
+    assert periods.of(kind, "agent", own) == own
+    assert periods.of(kind, "agent", None) == GRACE
+    assert periods.of(kind, "probe/disk", own) is None
+    assert periods.of(kind, "cli/alice", own) is None
+    assert GracePeriods({kind: None}).of(kind, "agent", own) is None, "it is switched off"
+    assert GracePeriods({}).of(kind, "agent", own) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds", "expected"),
+    [
+        ("ManagedCluster", 60, timedelta(minutes=5)),
+        ("ManagedCluster", 1, timedelta(seconds=5)),
+        ("ManagedCluster", 10**18, timedelta(days=36_500)),
+        ("ManagedCluster", 0, None),
+        ("ManagedCluster", -1, None),
+        ("ManagedCluster", None, None),
+        ("ManagedCluster", "60", None),
+        ("Cluster", 60, None),
+        ("Node", 60, None),
+    ],
+)
+def test_only_a_managed_cluster_asks_for_a_grace_period(kind: str, seconds: object, expected: timedelta | None) -> None:
+    document = {"kind": kind, "metadata": {"name": "c1"}, "spec": {"leaseDurationSeconds": seconds}}
+    assert own_grace(ResourceDeclared(object=document, version=1)) == expected
+
+
+def test_a_managed_cluster_s_grace_is_five_leases_of_a_minute_unless_it_is_set() -> None:
+    assert grace_periods(Settings()).of(TargetKind.MANAGED_CLUSTER, "agent") == timedelta(minutes=5)
+    chosen = Settings(managed_cluster_monitor_grace_period=7)
+    assert grace_periods(chosen).of(TargetKind.MANAGED_CLUSTER, "agent") == timedelta(seconds=7)
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])

@@ -164,13 +164,14 @@ def test_an_unschedulable_node_and_back() -> None:
     assert listed(follow(first, node(unschedulable=False), {}, at(2))) == []
 
 
-def test_a_kind_without_rules_has_only_what_is_wished() -> None:
+def test_a_managed_cluster_has_none_of_the_taints_of_other_kinds() -> None:
     kind = "ManagedCluster"
-    event = follow(None, node(wish(1), kind=kind, unschedulable=True), conditions(Ready="False"), T0)
-    assert listed(event) == [("k", "NoExecute", "", 0, "explicit")]
+    known = conditions(Ready="False", ManagedClusterConditionAvailable="True")
+    event = follow(None, node(wish(1, effect="NoSelect"), kind=kind, unschedulable=True), known, T0)
+    assert listed(event) == [("k", "NoSelect", "", 0, "explicit")]
     assert event is not None
-    assert (event.target.kind, event.zone) == (kind, "")
-    assert follow(None, node(kind=kind), conditions(Ready="False"), T0) is None
+    assert (event.target.kind, event.zone, event.incident, event.held) == (kind, "", 0, ())
+    assert follow(None, node(kind=kind), known, T0) is None
 
 
 def test_a_node_is_told_of_once_that_its_zone_knows_it() -> None:

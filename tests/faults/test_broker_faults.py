@@ -141,17 +141,17 @@ async def test_the_broker_is_killed_while_deadlines_run(own_broker: EmbeddedBrok
 
 
 async def test_the_broker_hangs_longer_than_sessions_and_transactions_last(
-    own_broker: EmbeddedBroker, tmp_path: Path
+    patient_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     hosts, patience = ["h0", "h1", "h2"], timedelta(seconds=5)
-    async with running(own_broker.bootstrap, PREFIX, tmp_path, copies_of_each(1)) as fleet:
+    async with running(patient_broker.bootstrap, PREFIX, tmp_path, copies_of_each(1)) as fleet:
         await settle_in(fleet, hosts, patience)
         await taint(fleet, hosts)
-        await own_broker.pause()
+        await patient_broker.pause()
         try:
             await stand_by(max(SESSION_TIMEOUT, TRANSACTION_TIMEOUT) + 3)
         finally:
-            await own_broker.resume()
+            await patient_broker.resume()
         await until_completed(fleet, hosts, 100)
         await fleet.ready_again(30)
         assert not fleet.crashes, "a broker that hangs must be outlived"

@@ -373,7 +373,7 @@ async def test_the_gateways_own_view_of_reasons_is_listed(live: Live) -> None:
     evicted = (await live.here("get", "evictions", "-o", "wide")).out
     assert [line.split()[3] for line in evicted.splitlines() if line.startswith("listed")] == ["Scheduled"]
     assert "explicit" in (await live.here("get", "taints")).out
-    for kind in ("placements", "bindings"):
+    for kind in ("workloadplacements", "bindings"):
         assert "listed" in (await live.here("get", kind)).out
     told = (await live.here("describe", "pod", "listed")).out
     assert "key1:NoExecute op=Exists for 600s" in told

@@ -324,8 +324,8 @@ async def test_a_broker_that_is_killed_and_started_again_costs_nothing_but_time(
     assert_exactly_once(await counted(settings), [*first, *second])
 
 
-async def test_a_broker_that_hangs_longer_than_a_transaction_may_take(own_broker: EmbeddedBroker) -> None:
-    settings = settings_for(own_broker.bootstrap, "hang", batch_max_records=10, transaction_timeout_ms=2000)
+async def test_a_broker_that_hangs_longer_than_a_transaction_may_take(patient_broker: EmbeddedBroker) -> None:
+    settings = settings_for(patient_broker.bootstrap, "hang", batch_max_records=10, transaction_timeout_ms=2000)
     await make_toys(settings)
     work = [Number(key=f"k{i % 5}", n=i) for i in range(1000)]
     service = Counter()
@@ -333,9 +333,9 @@ async def test_a_broker_that_hangs_longer_than_a_transaction_may_take(own_broker
         await worker.wait_ready()
         await write_numbers(settings, work)
         await eventually(lambda: len(service.batches) > 3, message="nothing happens")
-        await own_broker.pause()
+        await patient_broker.pause()
         began = asyncio.get_running_loop().time()
         await eventually(lambda: asyncio.get_running_loop().time() - began > 9, message="time stands still")
-        await own_broker.resume()
+        await patient_broker.resume()
         await all_counted(settings, 1000, 90.0)
     assert_exactly_once(await counted(settings), work)

@@ -75,6 +75,7 @@ class Counter(Service[CounterState]):
     sources: ClassVar[tuple[Topic, ...]] = (NUMBERS, TABLE)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TABLE})
     changelogs: ClassVar[tuple[Topic, ...]] = (TALLIES,)
+    outputs: ClassVar[tuple[Topic, ...]] = (COUNTED,)
     follows: ClassVar[tuple[Topic, ...]] = (KNOWN,)
     refuses: ClassVar[frozenset[Topic]] = frozenset()
 

@@ -11,6 +11,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
+    DEAD_LETTERS,
     EVICTIONS,
     TAINTS,
     TIMER_FIRED,
@@ -53,6 +54,14 @@ def test_a_service_consumes_topics_that_line_up(service: type) -> None:
     sources = service.sources  # type: ignore[attr-defined]  # a Service, as the fixture makes sure
     alike = {topic.partition_by.split(",")[0] for topic in sources}
     assert len(alike) == 1, sources
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_a_service_names_all_that_it_writes(service: type) -> None:
+    """An owner ends what was left open on them; the table and the module's docstring say the same."""
+    (participant,) = [one for one in participants() if one.name == service.name]  # type: ignore[attr-defined]  # a Service
+    named = {*service.changelogs, *service.outputs, DEAD_LETTERS}  # type: ignore[attr-defined]  # a Service
+    assert named == set(participant.sends)
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

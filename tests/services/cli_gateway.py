@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from typer.testing import CliRunner, Result
 from moorage.cli.app import app
 
 Object = dict[str, Any]
+
+_NAMESPACE = re.compile(r"/namespaces/[^/]+/")
 Run = Callable[..., Result]
 
 
@@ -91,7 +94,11 @@ class FakeGateway:
     def _get(self, path: str) -> httpx.Response:
         if path in self.objects:
             return httpx.Response(200, json=self.objects[path])
-        below = [found for where, found in sorted(self.objects.items()) if where.rpartition("/")[0] == path]
+        below = [
+            found
+            for where, found in sorted(self.objects.items())
+            if path in {where.rpartition("/")[0], _NAMESPACE.sub("/", where).rpartition("/")[0]}
+        ]
         if below or path.rpartition("/")[2].endswith("s"):
             return httpx.Response(200, json={"kind": "List", "metadata": {"resourceVersion": "1"}, "items": below})
         return self._missing(path)

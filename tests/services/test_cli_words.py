@@ -47,7 +47,10 @@ def test_taint_takes_off_every_effect_of_a_key(gateway: FakeGateway, run: Run) -
             "error: can not both modify and remove the following taint(s) in the same command: ",
         ),
         (("node", "zz", "a:NoExecute"), 'Error from server (NotFound): nodes "zz" not found'),
-        (("pod", "x", "a:NoExecute"), "error: invalid resource type pod, only node and cluster types are supported"),
+        (
+            ("pod", "x", "a:NoExecute"),
+            "error: invalid resource type pod, only node, cluster and managedcluster types are supported",
+        ),
         (("node", "n1", f"{'k' * 300}:NoExecute"), "error: invalid taint spec: "),
     ],
 )

@@ -366,7 +366,7 @@ async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_writ
     assert pods[0]["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     refused = await gateway.call("DELETE", f"{PODS}/web-0")
     assert (refused.status_code, "Deployment/default/web" in refused.json()["message"]) == (405, True)
-    views = await gateway.ok("GET", "/apis/moorage.io/v1alpha1/placements")
+    views = await gateway.ok("GET", "/apis/moorage.io/v1alpha1/workloadplacements")
     assert [item["metadata"]["name"] for item in views["items"]] == ["web-0", "web-1"]
     await gateway.ok("DELETE", f"{path}/web")
     assert (await gateway.ok("GET", PODS))["items"] == []
@@ -447,8 +447,16 @@ async def test_discovery_lists_what_is_served() -> None:
         "machine.openshift.io",
         "cluster.karmada.io",
         "policy.karmada.io",
+        "cluster.open-cluster-management.io",
+        "addon.open-cluster-management.io",
+        "coordination.k8s.io",
+        "rbac.authorization.k8s.io",
         "work.karmada.io",
     ]
+    managed = await gateway.ok("GET", "/apis/cluster.open-cluster-management.io/v1alpha1")
+    served = {item["name"]: item["verbs"] for item in managed["resources"]}
+    assert served["placementdecisions"] == ["get", "list", "watch"]
+    assert "create" in served["placements"]
     assert (await gateway.ok("GET", "/apis/apps"))["preferredVersion"]["version"] == "v1"
     own = {item["name"]: item["verbs"] for item in (await gateway.ok("GET", "/apis/moorage.io/v1alpha1"))["resources"]}
     assert own["evictions"] == ["get", "list", "watch"]

@@ -182,7 +182,7 @@ def said(emits: list[Emit]) -> list[WorkloadPlaced]:
         (RESOURCES, "DedicatedNodes//d", True),
         (TAINTS, "Cluster/c1", True),
         (TAINTS, "Node/n1", True),
-        (TAINTS, "ManagedCluster/m1", False),
+        (TAINTS, "ManagedCluster/m1", True),
         (BINDINGS, "ResourceBinding/default/web-deployment|Cluster/c1", True),
         (BINDINGS, "Pod/default/p|Node/n1", True),
         (BINDINGS, "X/default/p|ManagedCluster/m1", False),

@@ -36,7 +36,9 @@ COMMANDS: dict[str, Entry] = {
     "delete": Entry(f"{_COMMANDS}.delete", "delete", "Delete objects by name or by file.", _OBJECTS),
     "edit": Entry(f"{_COMMANDS}.edit", "edit", "Change an object in your editor.", _OBJECTS),
     "scale": Entry(f"{_COMMANDS}.scale", "scale", "Set how many replicas an object has.", _OBJECTS),
-    "taint": Entry(f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes or clusters.", _TARGETS),
+    "taint": Entry(
+        f"{_COMMANDS}.taint", "taint", "Add, change or remove taints of nodes, clusters or managed clusters.", _TARGETS
+    ),
     "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
     "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
     "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions; deadlines run on.", _TARGETS),
@@ -48,6 +50,12 @@ COMMANDS: dict[str, Entry] = {
         _TARGETS,
     ),
     "watch": Entry(f"{_COMMANDS}.watch", "watch", "Show events from the topics as they come.", _LOOK),
+    "explain": Entry(
+        f"{_COMMANDS}.explain", "explain", "Tell why a workload is where it is, or is not, and until when.", _LOOK
+    ),
+    "simulate": Entry(
+        f"{_COMMANDS}.simulate", "simulate", "Tell what a change would do, on a copy; changes nothing.", _LOOK
+    ),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Answer questions to the core: JSON lines in and out.", _LOOK),
     "demo": Entry(f"{_COMMANDS}.demo", "demo", "Show the main job on an embedded Kafka; ends by itself.", _LOOK),
     "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
@@ -63,7 +71,7 @@ COMMANDS: dict[str, Entry] = {
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and of what it runs on.", _RUN),
 }
 
-WITH_SETTINGS = frozenset({"up", "run"})
+WITH_SETTINGS = frozenset({"up", "run", "simulate"})
 """Commands that take the settings of the services as flags."""
 
 

@@ -26,7 +26,7 @@ def node(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Roles", tables.node_roles(found))
     yield pair("Unschedulable", str(bool(at(found, "spec", "unschedulable"))).lower())
     yield from _zone_of(client, found)
-    yield from _taints(client, found)
+    yield from taints(client, found)
     yield from conditions(found)
     for field in ("capacity", "allocatable"):
         if offered := at(found, "status", field):
@@ -47,7 +47,7 @@ def cluster(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Provider", at(found, "spec", "provider"))
     yield pair("Region", at(found, "spec", "region"))
     yield pair("Zones", ",".join(at(found, "spec", "zones") or []) or at(found, "spec", "zone"))
-    yield from _taints(client, found)
+    yield from taints(client, found)
     yield from conditions(found)
     rows = [
         [
@@ -126,7 +126,7 @@ def _zone_of(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Zone", f"{name if name != '/' else 'none'}{state}")
 
 
-def _taints(client: Client, found: JsonObject) -> Iterator[str]:
+def taints(client: Client, found: JsonObject) -> Iterator[str]:
     """The taints of a target with their origins, and those that are wanted and wait."""
     who = {"kind": found.get("kind"), "name": at(found, "metadata", "name")}
     origins = {

@@ -75,6 +75,21 @@ def evictions(found: list[JsonObject]) -> Iterator[str]:
     yield from table("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "HELD BY", "REASON"], rows)
 
 
+def grounds(decision: Mapping[str, Any]) -> Iterator[str]:
+    """What a decision rests on: how many targets were looked at, what ruled them out, and the best scores."""
+    yield pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
+    filters = [
+        [str(one["filter"]), str(one["count"]), str(one["reason"]), ",".join(one.get("targets") or [])]
+        for one in decision.get("filters") or []
+    ]
+    yield from table("  Filters", ["FILTER", "RULED OUT", "REASON", "TARGETS"], filters, indent="    ")
+    scores = [
+        [one["target"], str(one["total"]), ", ".join(f"{key} {value}" for key, value in one.get("scores", {}).items())]
+        for one in decision.get("scores") or []
+    ]
+    yield from table("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
+
+
 def toleration_text(toleration: Mapping[str, Any]) -> str:
     """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
     key, value = str(toleration.get("key") or ""), str(toleration.get("value") or "")

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from rich.text import Text
 
+from moorage.cli.kinds import DECISION
 from moorage.cli.own_tables import rate_text
 from moorage.cli.reading import Seen
 from moorage.cli.tables import taint_text
@@ -41,6 +42,8 @@ STYLES = {
     "dead-letters": "magenta",
 }
 """A colour for each topic."""
+
+_NAMED = 8  # clusters of a decision that are named
 
 
 def clock(when: datetime | None) -> str:
@@ -135,7 +138,9 @@ def _taints(event: TargetTainted) -> str:
         f"{taint_text(taint.model_dump(mode='json'))} ({'+'.join(taint.origins)})" for taint in event.taints
     )
     held = ", ".join(f"{one.key}:{one.effect}{_why(one.reason)}" for one in event.held)
-    return f"{target(event.target)} has {marks or 'no taints'}" + (f"; waits for {held}" if held else "")
+    kept = ", ".join(f"{name}={value}" for name, value in sorted(event.labels.items()))
+    more = (f"; waits for {held}" if held else "") + (f"; the system says {kept}" if kept else "")
+    return f"{target(event.target)} has {marks or 'no taints'}{more}"
 
 
 def _eviction(event: EvictionDecided) -> str:
@@ -151,6 +156,13 @@ def _eviction(event: EvictionDecided) -> str:
 
 
 def _placed(event: WorkloadPlaced) -> str:
+    if event.workload.kind == DECISION:
+        moved = [*(f"+{name}" for name in event.added), *(f"-{name}" for name in event.removed)]
+        more = f", and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+        change = f": {' '.join(moved[:_NAMED])}{more}" if moved else ""
+        return f"{workload(event.workload)} has {_clusters(len(event.clusters))}{change}"
+    if event.conditions:  # of an OCM placement, which is on no target itself
+        return f"{workload(event.workload)} selects {_clusters(event.selected)}{_why(event.reason, event.message)}"
     here = f" on {target(event.target)}" if event.target else ""
     if event.targets:
         parts = [f"{target(one.target)}{f' ({one.replicas})' if one.replicas else ''}" for one in event.targets]
@@ -158,6 +170,10 @@ def _placed(event: WorkloadPlaced) -> str:
     leaving = [f"{target(one.target)} until {clock(one.until)}" for one in event.leaving]
     away = f", leaving {', '.join(leaving)}" if leaving else ""
     return f"{workload(event.workload)} {event.state.value}{here}{away}{_why(event.reason, event.message)}"
+
+
+def _clusters(count: int) -> str:
+    return "1 cluster" if count == 1 else f"{count} clusters"
 
 
 def _zone(event: ZoneChanged) -> str:

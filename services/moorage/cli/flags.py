@@ -46,6 +46,12 @@ def environment(settings: Settings) -> dict[str, str]:
     return {variable(field): _text(getattr(settings, field)) for field in FIELDS}
 
 
+def given(settings: Settings) -> dict[str, str]:
+    """Those of these settings that are not the default, as flags take them, by the setting's name."""
+    plain = {field: Settings.model_fields[field].default for field in FIELDS}
+    return {field: _text(getattr(settings, field)) for field in FIELDS if getattr(settings, field) != plain[field]}
+
+
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command every flag of `FIELDS`, and what was given as `flags`: texts by the setting's name.
 

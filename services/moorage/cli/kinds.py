@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moorage.cli.errors import CliError
 from moorage_schemas.resources.table import KINDS, ResourceKind
@@ -19,6 +19,8 @@ class Kind:
     short_names: tuple[str, ...]
     namespaced: bool
     read_only: bool = False
+    older: tuple[str, ...] = ()
+    """Other API versions of it that are served, with their group."""
 
     @property
     def group(self) -> str:
@@ -35,6 +37,9 @@ class Kind:
         return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
 
 
+DECISION = "PlacementDecision"
+"""What the services write, and manifests may repeat."""
+
 _SHORT = {"ClusterTaintPolicy": ("ctp",), "EvictionPause": ("ep",), "MachineSet": ("ms",)}
 """Words of this command line, beside those of the contract's table."""
 
@@ -47,6 +52,7 @@ def _of(row: ResourceKind) -> Kind:
         singular=row.kind.lower(),
         short_names=(*row.short_names, row.singular, *_SHORT.get(row.kind, ())),
         namespaced=row.namespaced,
+        older=row.api_versions[1:],
     )
 
 
@@ -58,7 +64,7 @@ def _own(kind: str, plural: str, *short: str, namespaced: bool) -> Kind:
 
 
 OWN_KINDS: tuple[Kind, ...] = (
-    _own("Placement", "placements", "pl", namespaced=True),
+    _own("WorkloadPlacement", "workloadplacements", "wp", "pl", namespaced=True),
     _own("Binding", "bindings", "bind", namespaced=True),
     _own("Eviction", "evictions", "ev", "evict", namespaced=True),
     _own("Condition", "conditions", "cond", namespaced=False),
@@ -74,6 +80,16 @@ OWN_KINDS: tuple[Kind, ...] = (
         ("rb",),
         namespaced=True,
         read_only=True,
+    ),
+    Kind(
+        "cluster.open-cluster-management.io/v1beta1",
+        DECISION,
+        "placementdecisions",
+        "placementdecision",
+        ("pd",),
+        namespaced=True,
+        read_only=True,
+        older=("cluster.open-cluster-management.io/v1alpha1",),
     ),
 )
 """What the services have decided, served by the gateway to read."""
@@ -101,19 +117,21 @@ def find(word: str) -> Kind:
     plain, dot, rest = word.partition(".")
     kind = _BY_WORD.get(plain.lower())
     if kind is not None:
-        version = kind.api_version.rpartition("/")[2]
-        if not dot or rest in {kind.group, f"{version}.{kind.group}", version}:
+        if not dot or rest == kind.group:
             return kind
+        for api_version in (kind.api_version, *kind.older):
+            version = api_version.rpartition("/")[2]
+            if rest in {f"{version}.{kind.group}", version}:
+                return replace(kind, api_version=api_version)
     raise CliError(f'the server doesn\'t have a resource type "{word}"')
 
 
 def of_object(api_version: str, kind: str) -> Kind | None:
     """The kind that a manifest names; None when Moorage does not know it, or only shows it."""
-    for known, row in zip(ALL_KINDS, KINDS, strict=False):
-        if kind == row.kind and api_version in row.api_versions:
-            if api_version == known.api_version:
-                return known
-            return Kind(api_version, known.kind, known.plural, known.singular, known.short_names, known.namespaced)
+    for known in ALL_KINDS:
+        named = kind == known.kind and api_version in {known.api_version, *known.older}
+        if named and (not known.read_only or kind == DECISION):
+            return known if api_version == known.api_version else replace(known, api_version=api_version)
     return None
 
 

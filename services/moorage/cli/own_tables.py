@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.cli.durations import age, human
 from moorage.cli.kinds import Kind
+from moorage.cli.managed_tables import DECISION
 from moorage.cli.tables import Cell, Column, at, taint_text, text
 from moorage_schemas.times import parse_time
 
@@ -113,7 +114,7 @@ def _origins(found: Mapping[str, Any]) -> str:
 
 _STATUS = "status"
 _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
-    "Placement": (
+    "WorkloadPlacement": (
         (
             ("STATE", text(_STATUS, "state")),
             ("TARGET", _placed_on),
@@ -202,6 +203,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("TOKENS", text(_STATUS, "tokens")),
         ),
     ),
+    "PlacementDecision": DECISION,
     "ResourceBinding": (
         (("SCHEDULED", scheduled), ("CLUSTERS", _clusters), ("LEAVING", _leaving)),
         (("REPLICAS", text("spec", "replicas")), ("SINCE", _since(_STATUS, "lastScheduledTime"))),

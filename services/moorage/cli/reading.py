@@ -214,8 +214,9 @@ def unreachable(bootstrap: str, error: BaseException) -> CliError:
 
 
 def quiet() -> None:
-    """Let the Kafka client be silent: what goes wrong is told once, by the command."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    """Let the libraries be silent: what goes wrong is told once, by the command."""
+    for client in ("aiokafka", "cel"):
+        logging.getLogger(client).setLevel(logging.CRITICAL)
 
 
 def _rfc3339(when: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from moorage.runtime.settings import state_folder
@@ -26,6 +26,9 @@ class Running:
     topic_prefix: str
     started: str
     """RFC 3339."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    """Those that were given, by the flags' fields, so that a simulation runs with the same."""
 
 
 def path(folder: Path | None = None) -> Path:

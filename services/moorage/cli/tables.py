@@ -117,7 +117,8 @@ def _images(found: Object) -> str:
     return ",".join(str(one.get("image", "")) for one in spec.get("containers") or []) or _NONE
 
 
-def _labels(found: Object) -> str:
+def labels_text(found: Object) -> str:
+    """The labels of an object in one line."""
     labels = at(found, "metadata", "labels") or {}
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or _NONE
 
@@ -178,26 +179,26 @@ def _window(found: Object) -> str:
 
 
 NAME = ("NAME", text("metadata", "name"))
-_AGE = ("AGE", _age)
+AGE = ("AGE", _age)
 
 Column = tuple[str, Cell]
 
 _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
-    "Namespace": ((("STATUS", text("status", "phase", default="Active")), _AGE), ()),
+    "Namespace": ((("STATUS", text("status", "phase", default="Active")), AGE), ()),
     "Node": (
-        (("STATUS", node_status), ("ROLES", node_roles), _AGE, ("TAINTS", taints(2))),
-        (("ZONE", _zone), ("ALL-TAINTS", taints(None)), ("LABELS", _labels)),
+        (("STATUS", node_status), ("ROLES", node_roles), AGE, ("TAINTS", taints(2))),
+        (("ZONE", _zone), ("ALL-TAINTS", taints(None)), ("LABELS", labels_text)),
     ),
     "Pod": (
-        (("READY", pod_ready), ("STATUS", pod_status), ("NODE", text("spec", "nodeName")), _AGE),
-        (("MESSAGE", text("status", "message")), ("LABELS", _labels)),
+        (("READY", pod_ready), ("STATUS", pod_status), ("NODE", text("spec", "nodeName")), AGE),
+        (("MESSAGE", text("status", "message")), ("LABELS", labels_text)),
     ),
     "DedicatedNodes": (
         (
             ("KEY", text("spec", "key", default="dedicated")),
             ("VALUE", text("spec", "value")),
             ("EFFECT", text("spec", "effect", default="NoSchedule")),
-            _AGE,
+            AGE,
         ),
         (),
     ),
@@ -206,21 +207,21 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("MODE", text("spec", "syncMode", default="Push")),
             ("READY", _ready),
             ("TAINTS", taints(2)),
-            _AGE,
+            AGE,
         ),
         (
             ("PROVIDER", text("spec", "provider")),
             ("REGION", text("spec", "region")),
             ("ZONE", _zones),
             ("ALL-TAINTS", taints(None)),
-            ("LABELS", _labels),
+            ("LABELS", labels_text),
         ),
     ),
     "ClusterTaintPolicy": (
         (
             ("CLUSTERS", lambda found: clusters_text(at(found, "spec", "targetClusters"))),
             ("TAINTS", taints(None)),
-            _AGE,
+            AGE,
         ),
         (),
     ),
@@ -231,7 +232,7 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
                 ("RESOURCES", _selected),
                 ("CLUSTERS", _policy_clusters),
                 ("PRIORITY", text("spec", "priority", default="0")),
-                _AGE,
+                AGE,
             ),
             (),
         ),
@@ -241,7 +242,7 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),
             ("MAX UNAVAILABLE", text("spec", "maxUnavailable", default="N/A")),
             ("ALLOWED DISRUPTIONS", text("status", "disruptionsAllowed", default="0")),
-            _AGE,
+            AGE,
         ),
         (
             ("EXPECTED", text("status", "expectedPods", default="0")),
@@ -257,7 +258,7 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("ALLOWED", text("status", "allowed", default="<unknown>")),
             ("UNDER-WAY", text("status", "inProgress", default="0")),
             ("HELD", text("status", "held", default="0")),
-            _AGE,
+            AGE,
         ),
         (("SCOPE", _scope), ("PATIENCE", text("spec", "patienceSeconds"))),
     ),
@@ -266,7 +267,7 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("SCOPE", _scope),
             ("HELD", text("status", "held", default="0")),
             ("REASON", text("spec", "reason")),
-            _AGE,
+            AGE,
         ),
         (),
     ),
@@ -276,15 +277,15 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("CURRENT", text("status", "replicas", default="0")),
             ("READY", text("status", "readyReplicas", default="0")),
             ("AVAILABLE", text("status", "availableReplicas", default="0")),
-            _AGE,
+            AGE,
         ),
         (("TAINTS", lambda found: taints(None)(at(found, "spec", "template") or {})),),
     ),
-    "ConfigMap": ((("DATA", lambda found: str(len(found.get("data") or {}))), _AGE), ()),
-    "Service": ((("TYPE", text("spec", "type", default="ClusterIP")), _AGE), ()),
+    "ConfigMap": ((("DATA", lambda found: str(len(found.get("data") or {}))), AGE), ()),
+    "Service": ((("TYPE", text("spec", "type", default="ClusterIP")), AGE), ()),
     **dict.fromkeys(
         ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"),
-        ((("READY", replicas), _AGE), (("IMAGES", _images), ("LABELS", _labels))),
+        ((("READY", replicas), AGE), (("IMAGES", _images), ("LABELS", labels_text))),
     ),
 }
 
@@ -295,7 +296,9 @@ def table(kind: Kind, *, wide: bool) -> tuple[Column, ...]:
         from moorage.cli.own_tables import own_columns  # noqa: PLC0415 - that module builds on this one
 
         return own_columns(kind, wide=wide)
-    plain, more = _COLUMNS.get(kind.kind, ((_AGE,), ()))
+    from moorage.cli.managed_tables import MANAGED  # noqa: PLC0415 - that module builds on this one
+
+    plain, more = _COLUMNS.get(kind.kind) or MANAGED.get(kind.kind) or ((AGE,), ())
     return (*plain, *more) if wide else plain
 
 

@@ -1,4 +1,4 @@
-"""Which nodes or clusters a command is about, and changing one of them when others change it too."""
+"""Which nodes, clusters or managed clusters a command is about, and changing one of them when others change it too."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from moorage.cli.kinds import Kind
 
 NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")
+MANAGED = kinds.find("managedclusters")
 
 _TRIES = 12
 
 
 def called(kind: Kind, name: str) -> str:
-    """`node/n1`, `cluster/m1`: a target as kubectl's and karmadactl's messages name it."""
-    return f"{kind.singular}/{name}"
+    """`node/n1`, `cluster/m1`, `managedcluster.<group>/c1`: a target as kubectl's and karmadactl's messages name it."""
+    return kind.called(name) if kind == MANAGED else f"{kind.singular}/{name}"
 
 
 def target_kind(word: str) -> Kind:
@@ -30,8 +31,8 @@ def target_kind(word: str) -> Kind:
         kind = kinds.find(word)
     except CliError:
         kind = None
-    if kind not in (NODE, CLUSTER):
-        raise CliError(f"invalid resource type {word}, only node and cluster types are supported")
+    if kind not in (NODE, CLUSTER, MANAGED):
+        raise CliError(f"invalid resource type {word}, only node, cluster and managedcluster types are supported")
     return kind
 
 
@@ -52,7 +53,7 @@ def split_names(words: Sequence[str]) -> tuple[Kind, list[str]]:
                 raise UsageError(f"there is no need to specify a resource type as a separate argument: {word!r}")
             found.append((target, name))
         if len({kind.kind for kind, _ in found}) > 1:
-            raise UsageError("nodes and clusters cannot be named in one command: their effects are not the same")
+            raise UsageError("targets of several kinds cannot be named in one command: their effects are not the same")
         return found[0][0], [name for _, name in found]
     return target_kind(words[0]), list(words[1:])
 

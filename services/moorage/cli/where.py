@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from moorage.cli import runfile
 from moorage.cli.client import Client
 from moorage.cli.errors import CliError, UsageError
+from moorage.cli.flags import FIELDS, variable
 from moorage.runtime.settings import Settings
 
 
@@ -71,3 +72,13 @@ def kafka() -> tuple[str, str]:
         "no Kafka is known: MOORAGE_BOOTSTRAP_SERVERS is not set and no `moorage up` runs.\n"
         "Start one with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
     )
+
+
+def of_the_live(bootstrap: str) -> dict[str, str]:
+    """The settings with which the `moorage up` of this Kafka runs, but for what the environment says otherwise."""
+    found = runfile.read()
+    if found is None or found.bootstrap != bootstrap:
+        return {}
+    return {
+        field: text for field, text in found.settings.items() if field in FIELDS and variable(field) not in os.environ
+    }

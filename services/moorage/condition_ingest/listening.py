@@ -50,7 +50,7 @@ class Listener:
             # It watched an earlier target of that name.
             step.write(TIMERS, watch.id, target.key, None)
             watch = None
-        grace = self._grace.of(target.kind, source)
+        grace = self._period(step.state, target, source)
         if grace is None or condition.status is ConditionStatus.UNKNOWN or condition.accepted_time is None:
             return
         if watch is None:
@@ -67,7 +67,7 @@ class Listener:
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return
-        grace = self._grace.of(target.kind, lost.source)
+        grace = self._period(step.state, target, lost.source)
         if grace is None or watch.deadline is None or lost.accepted_time <= said.heard:
             return
         # What it was last heard with is its own no more, so the timer remembers it.
@@ -136,17 +136,18 @@ class Listener:
             step.write(CONDITIONS, condition_key(target, name), target.key, event)
         step.write(TIMERS, watch.id, target.key, None)
 
-    def suspects(self, watch: Watch | None, target: str, source: str, now: datetime) -> bool:
+    def suspects(self, state: State, target: str, source: str, now: datetime) -> bool:
         """Whether a source is not watched, its timer seems to have come to nothing, or rests on a longer period."""
+        watch = state.watches.get(target, {}).get(source)
         if watch is None or watch.deadline is None or watch.deadline < now - _OVERDUE:
             return True
-        grace = self._grace.of(TargetRef.parse(target).kind, source)
+        grace = self._period(state, TargetRef.parse(target), source)
         return grace is not None and watch.deadline - now > grace + _OVERDUE
 
     def repair(self, state: State, target: TargetRef, source: str, now: datetime, emits: list[Emit]) -> None:
         """Watch a suspect, if it has something to say and a grace period."""
         watch = state.watches.get(target.key, {}).get(source)
-        grace = self._grace.of(target.kind, source)
+        grace = self._period(state, target, source)
         if grace is None:
             return
         uid = state.targets[target.key]
@@ -166,6 +167,20 @@ class Listener:
         )
         _set(Round(state, now, emits, cause), watch, target, source, said.heard + grace)
 
+    def hasten(self, state: State, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
+        """A target has another grace period; where it is shorter, look at its sources earlier than was meant."""
+        for source, watch in sorted(state.watches.get(target.key, {}).items()):
+            grace = self._period(state, target, source)
+            said = voice(state.conditions.get(target.key, {}), watch.target_uid, source)
+            if grace is None or said is None or watch.deadline is None or watch.deadline <= said.heard + grace:
+                continue
+            if watch.target_uid == state.targets.get(target.key):
+                self.repair(state, target, source, now, emits)
+
+    def _period(self, state: State, target: TargetRef, source: str) -> timedelta | None:
+        """For how long a source may be silent about a target; None for ever."""
+        return self._grace.of(target.kind, source, state.graces.get(target.key))
+
     def _hear(self, step: Round, watch: Watch, target: TargetRef, source: str) -> tuple[Voice, timedelta] | None:
         """What a watched source says, and its grace period; None when there is nothing (more) to watch."""
         uid = step.state.targets.get(target.key)
@@ -175,7 +190,7 @@ class Listener:
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return None
-        grace = self._grace.of(target.kind, source)
+        grace = self._period(step.state, target, source)
         if grace is None:
             # The settings have changed, and may change back: the source speaks on, so its timer is kept, cancelled.
             _set(step, watch, target, source, None)

@@ -78,6 +78,7 @@ class ConditionIngest(Service[State]):
     name: ClassVar[str] = "condition-ingest"
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
+    outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
     follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
 
@@ -184,7 +185,7 @@ class ConditionIngest(Service[State]):
     # Targets that are gone, and repairs.
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
-        """Take away the conditions and the timers of targets that are gone."""
+        """Take away the conditions and the timers of targets that are gone; heed a grace period that has changed."""
         emits: list[Emit] = []
         for target in sorted(state.orphans):
             uid = state.targets.get(target)
@@ -207,14 +208,17 @@ class ConditionIngest(Service[State]):
                     cause = self._gone(target, event_id("target-gone", topic.short, key, former, generation))
                     Round(state, now, emits, cause).write(topic, key, target, None)
         state.orphans.clear()
+        for target in sorted(state.moved):
+            self._listener.hasten(state, TargetRef.parse(target), now, emits)
+        state.moved.clear()
         return emits
 
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: State) -> datetime | None:
-        """At once when some target is gone, else never."""
-        return _AT_ONCE if state.orphans else None
+        """At once when some target is gone or has another grace period, else never."""
+        return _AT_ONCE if state.orphans or state.moved else None
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
         """Take away what has lost its target; watch every source that has something to say and is not watched."""
@@ -225,7 +229,7 @@ class ConditionIngest(Service[State]):
             (target, source)
             for target, conditions in state.conditions.items()
             for source in {held.source for held in conditions.values()}
-            if self._listener.suspects(state.watches.get(target, {}).get(source), target, source, now)
+            if self._listener.suspects(state, target, source, now)
         ]
         for target, source in sorted(suspects):
             self._listener.repair(state, TargetRef.parse(target), source, now, emits)

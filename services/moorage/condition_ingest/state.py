@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from moorage.core.heartbeats import Watch, watched
+from moorage.core.heartbeats import Watch, own_grace, watched
 from moorage.core.reports import Held, newer_condition
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
@@ -48,6 +48,12 @@ class State:
     targets: dict[str, str] = field(default_factory=dict)
     """The uid of each declared target, by its key."""
 
+    graces: dict[str, timedelta] = field(default_factory=dict)
+    """The grace periods that targets themselves ask for, by the target's key."""
+
+    moved: set[str] = field(default_factory=set)
+    """Keys of targets that have just come to ask for another grace period."""
+
     orphans: set[str] = field(default_factory=set)
     """Keys of targets of which something is known that belongs to a target that is not declared (any more)."""
 
@@ -82,8 +88,16 @@ class State:
             return
         if isinstance(event, ResourceDeclared):
             self.targets[target.key] = sys.intern(event.uid)
+            grace = own_grace(event)
         else:
             self.targets.pop(target.key, None)
+            grace = None
+        if grace != self.graces.get(target.key):
+            self.moved.add(target.key)
+        if grace is not None:
+            self.graces[target.key] = grace
+        else:
+            self.graces.pop(target.key, None)
         self.look(target.key)
 
     def _apply_timer(self, key: str, event: Model | None) -> None:

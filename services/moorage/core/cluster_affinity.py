@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from moorage.core.documents import part
-from moorage.core.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, matches_labels, test_of
-from moorage_schemas.resources.meta import SelectorRequirement
+from moorage.core.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, matches_labels, requirement_text, test_of
+from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.policies import ClusterAffinity
 
 PROVIDER: Final = "provider"
@@ -65,6 +65,36 @@ def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
         return False
     fields = affinity.field_selector
     return fields is None or all(_field_matches(wish, cluster) for wish in fields.match_expressions or ())
+
+
+def objections(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> Iterator[str]:
+    """Each part of an affinity that does not select a cluster, in words; none exactly when `selects` holds."""
+    if affinity is None:
+        return
+    if cluster.name in (affinity.exclude or ()):
+        yield "exclude names it"
+    if affinity.cluster_names and cluster.name not in affinity.cluster_names:
+        yield "clusterNames does not name it"
+    if affinity.label_selector is not None:
+        yield from _label_objections(affinity.label_selector, cluster.labels)
+    fields = affinity.field_selector
+    for wish in (fields.match_expressions if fields is not None else None) or ():
+        if not _field_matches(wish, cluster):
+            has = {PROVIDER: cluster.provider, REGION: cluster.region, ZONE: ", ".join(cluster.zones)}.get(wish.key)
+            yield f"fieldSelector {requirement_text(wish)} fails: {_present(has or None)}"
+
+
+def _label_objections(selector: LabelSelector, labels: Mapping[str, str]) -> Iterator[str]:
+    for key, value in (selector.match_labels or {}).items():
+        if labels.get(key) != value:
+            yield f"labelSelector {key}={value} fails: {_present(labels.get(key))}"
+    for wish in selector.match_expressions or ():
+        if not test_of(wish, node=False)(labels.get(wish.key)):
+            yield f"labelSelector {requirement_text(wish)} fails: {_present(labels.get(wish.key))}"
+
+
+def _present(value: str | None) -> str:
+    return "the cluster has none" if value is None else f"it is {value!r}"
 
 
 def _field_matches(wish: SelectorRequirement, cluster: ClusterFacts) -> bool:

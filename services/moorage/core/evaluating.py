@@ -14,6 +14,8 @@ from typing import Any, Final
 from moorage.core.answer_json import INT64_MAX, NANOSECONDS, Answer, taint_json, toleration_json, wrapped
 from moorage.core.dialects.kubernetes import KUBERNETES
 from moorage.core.evaluating_karmada import ctp, karmada_evict, karmada_filter
+from moorage.core.evaluating_ocm import ocm_schedule
+from moorage.core.evaluating_ocm_taints import taint_controller, taint_webhook
 from moorage.core.evicting import Tolerated, deadline_of
 from moorage.core.field_errors import not_supported
 from moorage.core.matching import first_match, normalize_reversed, prefer_count, tolerates, untolerated
@@ -175,6 +177,12 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[Fields], Answer], tuple[str, ...
     "ctp": (ctp, ("cluster", "conditions", "taints", "labels", "policies")),
     "karmada_evict": (karmada_evict, ("taints", "tolerations", "comparisonOperators", "now")),
     "karmada_filter": (karmada_filter, ("taints", "tolerations", "comparisonOperators", "now", "alreadyScheduled")),
+    "ocm_schedule": (
+        ocm_schedule,
+        ("kind", "now", "level", "placement", "clusters", "decisions", "scores", "clusterSets", "bindings"),
+    ),
+    "ocm_taint_controller": (taint_controller, ("cluster",)),
+    "ocm_taint_webhook": (taint_webhook, ("cluster", "old")),
 }
 
 OPERATIONS: Final = tuple(_OPERATIONS)

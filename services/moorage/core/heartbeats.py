@@ -5,6 +5,8 @@ Moorage took the report up, by its own clock. Nothing here asks for the time; `n
 
 A person who reports by hand promises no second report: sources that begin with `cli/`, as the command line's do when
 none is named, have no heartbeats unless a rule in `source_grace_periods` says otherwise.
+
+A managed cluster may say how often its agent renews its lease; five of these are its grace period then, as in OCM.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from moorage.core.documents import part
 from moorage.core.durations import seconds_of
+from moorage.core.leases import lease_grace
 from moorage.core.reports import Held
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared
 
 BY_HAND: Final = "cli/"
 """What the source of a report by hand begins with."""
@@ -97,12 +102,26 @@ class GracePeriods:
         self._by_kind = dict(by_kind)
         self._rules = rules
 
-    def of(self, kind: TargetKind, source: str) -> timedelta | None:
-        """The grace period of a source about targets of a kind; None when it has no heartbeats."""
+    def of(self, kind: TargetKind, source: str, own: timedelta | None = None) -> timedelta | None:
+        """The grace period of a source about a target; None when it has no heartbeats.
+
+        Args:
+            kind: the target's kind.
+            source: who reports.
+            own: what the target itself asks for, see `own_grace`; counts instead of its kind's, unless that is off.
+        """
         for rule in self._rules:
             if rule.fits(kind, source):
                 return rule.grace
-        return None if source.startswith(BY_HAND) else self._by_kind.get(kind)
+        grace = None if source.startswith(BY_HAND) else self._by_kind.get(kind)
+        return grace if grace is None or own is None else own
+
+
+def own_grace(declared: ResourceDeclared) -> timedelta | None:
+    """The grace period that a target asks for: a managed cluster by `spec.leaseDurationSeconds`, others never."""
+    if declared.kind != TargetKind.MANAGED_CLUSTER.value:
+        return None
+    return lease_grace(part(declared.object, "spec").get("leaseDurationSeconds"))
 
 
 @dataclass(frozen=True, slots=True)

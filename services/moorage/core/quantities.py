@@ -102,6 +102,17 @@ def whole_amounts(amounts: Mapping[str, Any] | None, path: str) -> dict[str, int
     return result
 
 
+def amount_text(resource: str, amount: int) -> str:
+    """An amount in whole units as people write it: `1500m` and `2` of cpu, `512Mi` of what is counted in bytes."""
+    if resource == CPU:
+        return f"{amount}m" if amount % MILLI else str(amount // MILLI)
+    if resource in {MEMORY, "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for suffix, bits in reversed(_BINARY.items()):
+            if amount and amount % (1 << bits) == 0:
+                return f"{amount >> bits}{suffix}"
+    return str(amount)
+
+
 def is_extended(resource: str) -> bool:
     """Whether a resource's name is domain-qualified outside `kubernetes.io`, such as `nvidia.com/gpu`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")

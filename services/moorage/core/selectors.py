@@ -68,6 +68,12 @@ def test_of(requirement: SelectorRequirement, *, node: bool) -> Callable[[str | 
     return _comparison(operator, next(iter(values)))
 
 
+def requirement_text(requirement: SelectorRequirement) -> str:
+    """A requirement in one line: `disk In [ssd, nvme]`, `gpu Exists`."""
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return f"{requirement.key} {requirement.operator}{values}"
+
+
 def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
     """Whether a label selector selects an object with these labels."""
     if selector is None:

@@ -1,5 +1,7 @@
 """The taints of a target: what its state asks for, what policies and people ask for, and what it carries already.
 
+Of a managed cluster also the labels that tell the states of its add-ons, for they are written into the same record.
+
 A target has one list of taints; a taint's identity there is (key, effect), and each remembers who asked for it.
 It stays as long as one of them does. Its `timeAdded`, from which deadlines are counted, is the instant at
 which it was really added, and stands until the taint goes or a person overwrites its value.
@@ -7,11 +9,12 @@ which it was really added, and stands until the taint goes or a person overwrite
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from moorage.core.addons import AddOns, Labels, Named, add_on_labels, is_available
 from moorage.core.cluster_affinity import ClusterFacts
 from moorage.core.damping import Holds, hold_end, holds_since
 from moorage.core.drafting import BY_POLICY, DERIVED, Draft, follow_state, work_in_wish
@@ -214,6 +217,8 @@ def decide_taints(
     rules: TaintRules = NO_RULES,
     policies: Sequence[TaintPolicy] = (),
     evaluate: bool = False,
+    addons: AddOns | None = None,
+    gone: Collection[Named] = (),
 ) -> Decided:
     """The taints of a target after what has happened.
 
@@ -232,6 +237,8 @@ def decide_taints(
         rules: what the settings say.
         policies: in their order.
         evaluate: whether policies act now; else only what of them waits is looked at.
+        addons: of a managed cluster, what is known of its add-ons; without it the labels stay as they are.
+        gone: see `add_on_labels`.
     """
     uid = resource.uid
     same = current is not None and current.target_uid == uid
@@ -253,6 +260,7 @@ def decide_taints(
         incident=incident,
         grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
         zone=zone,
+        first=known is None,
     )
     want.work_out(resource)
     pending = [wish for wish in resource.wishes if wish.generation > applied]
@@ -260,11 +268,16 @@ def decide_taints(
     asked = _work_out(want, resource, pending, rules, policies if rules.policies else (), evaluate=evaluate)
     after = tuple(asked.draft.taints.values()) if asked is not None else ()
     held, due, of_policy = _waits(want, asked)
+    labels = Labels(known.labels if known is not None else {})
+    if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
+        labels = add_on_labels(labels.labels, addons, available=is_available(own), now=now, gone=gone)
+        due = _first(due, labels.due)
     settled = Decided(None, due, evaluate=of_policy)
     if known is not None:
-        if not pending and (after, zone, incident[0], held) == (before, known.zone, known.incident, known.held):
+        found = (after, zone, incident[0], held, labels.labels)
+        if not pending and found == (before, known.zone, known.incident, known.held, known.labels):
             return settled
-    elif current is None and not (pending or after or zone or held):
+    elif current is None and not (pending or after or zone or held or labels.labels):
         return settled
     event = TargetTainted(
         target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
@@ -277,6 +290,7 @@ def decide_taints(
         incident=incident[0],
         incident_time=incident[1],
         held=held,
+        labels=labels.labels,
     )
     return Decided(event, due, settled.evaluate)
 

@@ -2,7 +2,11 @@
 
 A condition's taint may have to wait for two things: until the condition has held for some time (flap damping), and,
 where it evicts, until the governor of its zone lets it (DOMAIN §3). When a node goes from not ready to unreachable, or
-back, one taint takes the other's place at once: it waits for neither.
+back, one taint takes the other's place at once: it waits for neither. So it is with a managed cluster that is
+unavailable or unreachable.
+
+A managed cluster of which nobody has ever said whether it is available is unreachable (DOMAIN §5), from its declaration
+on. That a condition is not known later means nothing: a restored table may lack what was compacted away.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from moorage.core.dialects import kubernetes
 from moorage.core.dialects.karmada import READY_TAINTS
 from moorage.core.dialects.kubernetes import ConditionTaint
 from moorage.core.documents import part
-from moorage_schemas.condition import ConditionChanged
+from moorage.core.managed_taints import AVAILABLE, UNAVAILABLE, UNREACHABLE, built_in_taint
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import HeldTaint, Taint, TaintEffect, TaintOrigin, TaintRecord
@@ -80,14 +85,39 @@ def _cluster_rows() -> tuple[ConditionTaint, ...]:
     )
 
 
+def _managed_rows() -> tuple[ConditionTaint, ...]:
+    opposites = {UNAVAILABLE.key: UNREACHABLE.key, UNREACHABLE.key: UNAVAILABLE.key}
+    return tuple(
+        ConditionTaint(AVAILABLE, status.value, taint.key, (taint.effect,), opposite=opposites[taint.key])
+        for status in ConditionStatus
+        if (taint := built_in_taint(status.value)) is not None
+    )
+
+
 _ROWS: Final[Mapping[str, tuple[_Row, ...]]] = {
     TargetKind.NODE.value: tuple(_row(row, gated=bool(row.opposite)) for row in kubernetes.CONDITION_TAINTS),
     TargetKind.CLUSTER.value: tuple(_row(row, gated=False) for row in _cluster_rows()),
+    TargetKind.MANAGED_CLUSTER.value: tuple(_row(row, gated=False) for row in _managed_rows()),
 }
 """By kind of target; a kind without rules has none."""
 
 _ROW_OF: Final = {(kind, want.identity): row for kind, rows in _ROWS.items() for row in rows for want in row.wanted}
 """By kind and (key, effect): each is asked for by one row."""
+
+
+_UNREPORTED: Final[Mapping[str, tuple[str, WantedTaint]]] = {
+    TargetKind.MANAGED_CLUSTER.value: (
+        AVAILABLE,
+        WantedTaint(
+            UNREACHABLE.key,
+            UNREACHABLE.effect,
+            UNREACHABLE.value,
+            TaintOrigin.CONDITION,
+            f"condition {AVAILABLE} was never reported",
+        ),
+    ),
+}
+"""By kind of target, the condition that must have been reported, and the taint that is there until it is."""
 
 
 def _system(taint: Taint, reason: str) -> WantedTaint:
@@ -106,13 +136,19 @@ def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, Condition
 
     Whether each may be there yet is another question, see `Want`. Targets of a kind without rules ask for nothing.
     """
-    wanted: tuple[WantedTaint, ...] = ()
+    unreported = _unreported(resource.kind, conditions)
+    wanted: tuple[WantedTaint, ...] = () if unreported is None else (unreported,)
     if conditions:
         for row in _ROWS.get(resource.kind, ()):
             condition = conditions.get(row.condition)
             if condition is not None and condition.status == row.status:
                 wanted += row.wanted
     return wanted + _of_spec(resource)
+
+
+def _unreported(kind: str, conditions: Mapping[str, ConditionChanged]) -> WantedTaint | None:
+    condition, want = _UNREPORTED.get(kind, ("", None))
+    return None if condition in conditions else want
 
 
 def _of_spec(resource: ResourceDeclared) -> tuple[WantedTaint, ...]:
@@ -142,6 +178,7 @@ class Want:
         incident: of a node, with when it began; 0 while it is ready.
         grant: the governor's last word on this target, if it is about this target.
         zone: the target's.
+        first: whether nothing was ever decided about this target.
     """
 
     kind: str
@@ -153,6 +190,7 @@ class Want:
     incident: tuple[int, datetime | None]
     grant: NoExecuteGranted | None
     zone: str
+    first: bool = False
     active: dict[Identity, WantedTaint] = field(default_factory=dict)
     """What may be there."""
 
@@ -169,6 +207,9 @@ class Want:
             if condition is not None and condition.status == row.status:
                 for want in row.wanted:
                     self._sort(row, want, condition)
+        unreported = _unreported(self.kind, self.conditions)
+        if unreported is not None and (self.first or self._of_condition(unreported.identity)):
+            self.active[unreported.identity] = unreported
         for want in _of_spec(resource):
             self.active[want.identity] = want
 
@@ -200,8 +241,7 @@ class Want:
     def _sort(self, row: _Row, want: WantedTaint, condition: ConditionChanged) -> None:
         gated = row.gated and want.effect == TaintEffect.NO_EXECUTE.value
         granted = self._granted() if gated else True
-        record = self.present.get(want.identity)
-        there = record is not None and TaintOrigin.CONDITION in record.origins
+        there = self._of_condition(want.identity)
         # Not ready and unreachable are one state, so it began with the incident.
         since = (self.incident[1] if row.gated else None) or holds_since(condition)
         if granted is not False and (there or self._swaps(row, want)):
@@ -232,8 +272,11 @@ class Want:
         return grant.granted if grant is not None and grant.incident == self.incident[0] else None
 
     def _swaps(self, row: _Row, want: WantedTaint) -> bool:
-        other = self.present.get((row.opposite, want.effect)) if row.opposite else None
-        return other is not None and TaintOrigin.CONDITION in other.origins
+        return bool(row.opposite) and self._of_condition((row.opposite, want.effect))
+
+    def _of_condition(self, identity: Identity) -> bool:
+        record = self.present.get(identity)
+        return record is not None and TaintOrigin.CONDITION in record.origins
 
     def _waits_for_zone(self, *, withdrawn: bool) -> str:
         if withdrawn and self.grant is not None:

@@ -57,6 +57,7 @@ from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
     EVICTION_ANSWERS,
+    EVICTION_ASKS,
     EVICTIONS,
     RESOURCES,
     TAINTS,
@@ -79,6 +80,7 @@ class Eviction(Service[State]):
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
+    outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
 
     def __init__(self, settings: Settings | None = None) -> None:

@@ -18,7 +18,9 @@ from moorage.core.validating_budgets import (
     validate_eviction_pause,
     validate_machine_set,
 )
+from moorage.core.validating_ocm import validate_ocm
 from moorage.core.validating_policies import validate_cluster, validate_cluster_taint_policy, validate_propagation
+from moorage.core.validating_roles import NAMED_BY_PATH, validate_path_name, validate_roles
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause
 from moorage.gateway.kinds import ServedKind
@@ -72,10 +74,18 @@ def check(resource: Resource, kind: ServedKind, switches: Switches) -> None:
         StatusError: 422 with a cause for each rule that is broken.
     """
     metadata = resource.metadata
-    found = validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=kind.namespaced)
+    found = validate_metadata(
+        # The names of roles have rules of their own; here a name stands in for them.
+        "role" if kind.kind in NAMED_BY_PATH else metadata.name,
+        metadata.namespace,
+        metadata.labels or {},
+        namespaced=kind.namespaced,
+    )
+    if kind.kind in NAMED_BY_PATH:
+        found = validate_path_name(metadata.name) + found
     if kind.kind == "Namespace" and not found:
         found += validate_name(metadata.name, dns_label=True)
-    found += _by_kind(resource) + _by_policy(resource, switches)
+    found += _by_kind(resource) + _by_policy(resource, switches) + validate_ocm(resource) + validate_roles(resource)
     if found:
         raise errors.invalid(kind.group, kind.kind, metadata.name, found)
 

@@ -42,21 +42,27 @@ class ServedKind:
         return sorted(["create", "delete", "patch", "update", *reading]) if self.declared is not None else reading
 
 
-def _view(kind: str, plural: str, *, namespaced: bool) -> ServedKind:
-    return ServedKind(VIEW_GROUP, VIEW_VERSION, kind, plural, kind.lower(), (), namespaced, None)
+def _view(kind: str, plural: str, *short: str, namespaced: bool) -> ServedKind:
+    return ServedKind(VIEW_GROUP, VIEW_VERSION, kind, plural, kind.lower(), short, namespaced, None)
 
 
 BINDING_KIND = "ResourceBinding"
 """Where the resource that a propagation policy has claimed belongs, as Karmada's API shows it."""
+
+PLACED_KIND = "WorkloadPlacement"
+"""The decision on one workload with its grounds; `Placement` is what people declare."""
+
+DECISION_KIND = "PlacementDecision"
+"""A page of the managed clusters that a placement has selected, as OCM's API shows it."""
 
 VIEWS: tuple[ServedKind, ...] = (
     _view("Binding", "bindings", namespaced=True),
     _view("Budget", "budgets", namespaced=False),
     _view("Condition", "conditions", namespaced=False),
     _view("Eviction", "evictions", namespaced=True),
-    _view("Placement", "placements", namespaced=True),
     _view("Taint", "taints", namespaced=False),
     _view("Timer", "timers", namespaced=False),
+    _view(PLACED_KIND, "workloadplacements", "wp", "pl", namespaced=True),
     _view("Zone", "zones", namespaced=False),
     ServedKind(
         "work.karmada.io",
@@ -67,6 +73,19 @@ VIEWS: tuple[ServedKind, ...] = (
         ("rb",),
         namespaced=True,
         declared=None,
+    ),
+    *(
+        ServedKind(
+            "cluster.open-cluster-management.io",
+            version,
+            DECISION_KIND,
+            "placementdecisions",
+            "placementdecision",
+            (),
+            namespaced=True,
+            declared=None,
+        )
+        for version in ("v1beta1", "v1alpha1")
     ),
 )
 
@@ -82,7 +101,7 @@ SERVED: tuple[ServedKind, ...] = (
 SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "MachineSet"})
 """Kinds with the subresource `scale`."""
 
-WITH_STATUS = frozenset({"Node", "Cluster"})
+WITH_STATUS = frozenset({"Node", "Cluster", "ManagedCluster", "AddOnPlacementScore"})
 """Kinds whose `status` is declared, in part, and has a subresource of that name."""
 
 BY_PLURAL: dict[tuple[str, str, str], ServedKind] = {

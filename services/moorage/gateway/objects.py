@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from moorage.core.admission import admit_cluster, admit_pod, admit_propagation
+from moorage.core.admitting_ocm import admit_managed_cluster
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.times import format_time
@@ -37,8 +38,11 @@ def prepared(document: Mapping[str, Any], rules: Iterable[DedicatedNodes]) -> Do
         found = {k: v for k, v in found.items() if k != "status"} | ({"status": status} if status else {})
         spec = found.get("spec") or {}
         found = {**found, "spec": {key: value for key, value in spec.items() if key != "taints"}}
+        if kind == TargetKind.MANAGED_CLUSTER:
+            return admit_managed_cluster(found)
         return admit_cluster(found) if kind == TargetKind.CLUSTER else found
-    found.pop("status", None)
+    if kind != "AddOnPlacementScore":  # all that it says is in its status
+        found.pop("status", None)
     if kind == "Pod":
         return admit_pod(found, list(rules))
     if kind in {"PropagationPolicy", "ClusterPropagationPolicy"}:

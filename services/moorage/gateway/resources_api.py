@@ -10,13 +10,15 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from moorage.gateway import errors, parsing, paths, scaling, watching
+from moorage.gateway import decisions, errors, parsing, paths, scaling, versions, watching
 from moorage.gateway.errors import bad_request, shorten
+from moorage.gateway.kinds import DECISION_KIND
+from moorage.gateway.managed import missing_set
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.paths import ResourcePath
 from moorage.gateway.selecting import selector
 from moorage.gateway.store import Shown, Store
-from moorage.gateway.switches import Switches, warning_header, warnings
+from moorage.gateway.switches import Switches, unused, warning_header, warnings
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.writing import Caller, Preconditions, Writer
 
@@ -53,26 +55,19 @@ class ResourcesApi:
         if method in {"GET", "HEAD"}:
             return self._get(path) if path.name and not _flag(request, "watch") else self._list(request, path)
         if path.kind.declared is None:
-            raise errors.StatusError(
-                405, f"{path.kind.plural}.{path.kind.group} are decided by Moorage's services: they can only be read"
-            )
+            return await self._said(request, path)
         if request.query_params.get("dryRun"):
             raise bad_request("dryRun: is not supported yet, and nothing was written")
-        if method == "POST" and not path.name:
-            return await self._create(request, path)
-        if method == "PUT" and path.name:
-            return await self._replace(request, path)
-        if method == "PATCH" and path.name:
-            return await self._patch(request, path)
-        if method == "DELETE" and path.name:
-            return await self._delete(request, path)
-        raise paths.not_allowed(method)
+        if bool(path.name) is (method == "POST"):
+            raise paths.not_allowed(method)
+        verbs = {"POST": self._create, "PUT": self._replace, "PATCH": self._patch, "DELETE": self._delete}
+        return await verbs[method](request, path)
 
     def _get(self, path: ResourcePath) -> Response:
         shown = self._store.get(_object_id(path))
         if shown is None:
             raise errors.not_found(path.kind.group, path.kind.plural, path.name)
-        return answer(200, shown.document)
+        return answer(200, versions.shown(shown.document, path.kind))
 
     def _list(self, request: Request, path: ResourcePath) -> Response:
         query = request.query_params
@@ -94,7 +89,9 @@ class ResourcesApi:
             )
         # kubectl and client-go read kind and apiVersion of a list's items from the list.
         items = [
-            shown.document for shown in self._store.all(path.kind.kind, path.namespace) if selected(shown.document)
+            versions.shown(shown.document, path.kind)
+            for shown in self._store.all(path.kind.kind, path.namespace)
+            if selected(shown.document)
         ]
         return answer(
             200,
@@ -122,25 +119,44 @@ class ResourcesApi:
         parsing.check_media_type(request, parsing.JSON)
         body = parsing.parse_object(await parsing.read_body(request))
         document = parsing.check_identity(body, path.kind, path.namespace, "")
-        return self._object(201, await self._writer.create(path.kind, document, caller(request)))
+        shown = await self._writer.create(path.kind, document, caller(request))
+        return self._object(201, path, shown, document)
+
+    async def _said(self, request: Request, path: ResourcePath) -> Response:
+        """Somebody writes what only the system writes: taken if it says what is decided already, and not stored.
+
+        Raises:
+            StatusError: 422 when it says something else, 405 where nothing can be said at all.
+        """
+        if path.kind.kind != DECISION_KIND or request.method != "POST" or path.name or not path.namespace:
+            raise errors.StatusError(
+                405, f"{path.kind.plural}.{path.kind.group} are decided by Moorage's services: they can only be read"
+            )
+        parsing.check_media_type(request, parsing.JSON)
+        body = parsing.parse_object(await parsing.read_body(request))
+        wanted = parsing.check_identity(body, path.kind, path.namespace, "")
+        shown = decisions.already_decided(wanted, path.kind, self._store.all(DECISION_KIND, path.namespace))
+        response = answer(200, versions.shown(shown.document, path.kind))
+        response.headers.append("warning", warning_header(decisions.NOT_STORED))
+        return response
 
     async def _replace(self, request: Request, path: ResourcePath) -> Response:
         parsing.check_media_type(request, parsing.JSON)
         body = parsing.parse_object(await parsing.read_body(request))
         document = parsing.check_identity(body, path.kind, path.namespace, path.name)
         shown = await self._writer.change(path.kind, _object_id(path), lambda _: document, "update", caller(request))
-        return self._object(200, shown)
+        return self._object(200, path, shown, document)
 
     async def _patch(self, request: Request, path: ResourcePath) -> Response:
         parsing.check_media_type(request, parsing.MERGE_PATCH)
         patch = parsing.parse_object(await parsing.read_body(request))
 
         def patched(shown: dict[str, Any]) -> dict[str, Any]:
-            merged = parsing.patched(shown, patch)
+            merged = parsing.patched(dict(versions.shown(shown, path.kind)), patch)
             return parsing.check_identity(merged, path.kind, path.namespace, path.name)
 
         shown = await self._writer.change(path.kind, _object_id(path), patched, "patch", caller(request))
-        return self._object(200, shown)
+        return self._object(200, path, shown, patch)
 
     async def _subresource(self, request: Request, path: ResourcePath) -> Response:
         """`scale` and `status` of an object: a part of it that is read and changed by itself."""
@@ -150,7 +166,7 @@ class ResourcesApi:
             shown = self._store.get(_object_id(path))
             if shown is None:
                 raise errors.not_found(path.kind.group, path.kind.plural, path.name)
-            return answer(200, show(shown.document))
+            return answer(200, show(versions.shown(shown.document, path.kind)))
         if method not in {"PUT", "PATCH"}:
             raise paths.not_allowed(method)
         if request.query_params.get("dryRun"):
@@ -159,6 +175,7 @@ class ResourcesApi:
         body = parsing.parse_object(await parsing.read_body(request))
 
         def changed(shown: dict[str, Any]) -> dict[str, Any]:
+            shown = dict(versions.shown(shown, path.kind))
             part = body if method == "PUT" else parsing.patched(show(shown), body)
             if path.subresource == "scale":
                 return scaling.scaled(shown, part, path.name)
@@ -169,11 +186,12 @@ class ResourcesApi:
 
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
         after = await self._writer.change(path.kind, _object_id(path), changed, verb, caller(request))
-        return answer(200, show(after.document))
+        return answer(200, show(versions.shown(after.document, path.kind)))
 
-    def _object(self, code: int, shown: Shown) -> Response:
-        response = answer(code, shown.document)
-        for text in warnings(shown.document, self._switches):
+    def _object(self, code: int, path: ResourcePath, shown: Shown, sent: Mapping[str, Any]) -> Response:
+        response = answer(code, versions.shown(shown.document, path.kind))
+        told = (*warnings(shown.document, self._switches), *unused(shown.document, sent))
+        for text in (*told, *missing_set(shown.document, self._store.tables.managed)):
             response.headers.append("warning", warning_header(text))
         return response
 

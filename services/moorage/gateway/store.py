@@ -16,7 +16,7 @@ from moorage.gateway import pods
 from moorage.gateway.history import History
 from moorage.gateway.log import Place
 from moorage.gateway.tables import ObjectId, Tables
-from moorage.gateway.views import COUNTED, DEFAULT_NAMESPACE_ID, Views
+from moorage.gateway.views import ALWAYS, COUNTED, Views
 from moorage.runtime.service import Input
 from moorage_schemas.topics import Topic
 
@@ -82,7 +82,7 @@ class Store:
         """The tables are read to their end: show what is in them, and record what changes from here on."""
         tables = self.tables
         known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
-        known |= {*tables.origins, DEFAULT_NAMESPACE_ID}
+        known |= {*tables.origins, *ALWAYS}
         for object_id in known:
             document = self.views.build(object_id)
             if document is not None:

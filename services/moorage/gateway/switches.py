@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from moorage.core.addons import LABEL_PREFIX
+from moorage.core.documents import part
+from moorage.core.validating_ocm import misconfigured_tolerations
 from moorage.runtime.settings import Settings
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resources.pod import OpenToleration
 from moorage_schemas.taint import TaintEffect
+from moorage_schemas.times import parse_time
+
+NOT_ENFORCED = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
+"""Kinds that are kept for what asks for them, and decide nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +66,51 @@ def warnings(document: Mapping[str, Any], switches: Switches) -> Iterator[str]:
             yield (
                 f"NoExecute taints evict nothing from clusters until Moorage is started with {' and '.join(missing)}"
             )
+    if kind in NOT_ENFORCED:
+        yield f"a {kind} is kept and shown, but permissions are not enforced yet"
+    if kind == "Placement":
+        if spec.get("spreadPolicy"):
+            yield "spec.spreadPolicy has no effect"
+        tolerations = [OpenToleration.model_validate(one) for one in spec.get("tolerations") or ()]
+        yield from (f"the placement is misconfigured: {error}" for error in misconfigured_tolerations(tolerations))
     if kind in {"PropagationPolicy", "ClusterPropagationPolicy"}:
         failover = spec.get("failover") or {}
         if failover.get("cluster") and not switches.failover:
             yield f"spec.failover.cluster has no effect until Moorage is started with {_FAILOVER}"
         if failover.get("application"):
             yield "spec.failover.application has no effect: Moorage acts on taints of clusters, not on applications"
+
+
+def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str]:
+    """What to tell whoever has written an object: what of what was sent was not taken over.
+
+    Args:
+        document: the object as it is shown now.
+        sent: what came: the object, or a patch.
+    """
+    if document.get("kind") != TargetKind.MANAGED_CLUSTER:
+        return
+    labels, spec = part(part(sent, "metadata"), "labels"), part(sent, "spec")
+    shown = part(part(document, "metadata"), "labels")
+    for name in sorted(labels):
+        if name.startswith(LABEL_PREFIX) and labels[name] != shown.get(name):
+            why = "is kept by the system, from the add-on's lease"
+            yield f"metadata.labels: {name} {why}: {labels[name]!r} was not used"
+    times = {
+        (taint["key"], taint["effect"]): taint["timeAdded"] for taint in part(document, "spec").get("taints") or ()
+    }
+    for number, taint in enumerate(spec.get("taints") or ()):
+        time = taint.get("timeAdded")
+        if time and not same_time(time, times.get((taint.get("key"), taint.get("effect")))):
+            yield f"spec.taints[{number}].timeAdded is set by the system: {time!r} was not used"
+
+
+def same_time(one: str, other: str | None) -> bool:
+    """Whether two texts name the same instant; what is no time names none."""
+    try:
+        return other is not None and parse_time(one) == parse_time(other)
+    except ValueError:
+        return False
 
 
 def warning_header(text: str) -> str:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from moorage.core import machines
+from moorage.gateway.kinds import DECISION_KIND, PLACED_KIND
+from moorage.gateway.managed_index import CLUSTER, ManagedIndex
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
@@ -109,6 +111,7 @@ class Tables:
         self.made_by: dict[str, set[str]] = {}
         """The keys of the placements of each controller, by the controller's key."""
 
+        self.managed = ManagedIndex()
         self.rules: dict[str, DedicatedNodes] = {}
         """The rules for dedicated nodes, by record key."""
 
@@ -165,7 +168,9 @@ class Tables:
             with contextlib.suppress(ValidationError):  # it was checked when it was declared
                 if isinstance(event, ResourceDeclared):
                     self.rules[key] = DedicatedNodes.model_validate(event.object)
-        touched = {ObjectId.of(key), *owners}
+        # Only of a target has its record of taints a key like this.
+        managed = self.managed.resource(key, self.resources.get(key), self.taints.get(key.replace("//", "/", 1)))
+        touched = {ObjectId.of(key), *owners, *(ObjectId(*name) for name in managed)}
         if key.startswith(_POLICIES):
             touched.update(ObjectId.of(name) for name, placed in self.placements.items() if placed.policy == key)
         touched.update(map(ObjectId.of, self.made_by.get(key, ())))
@@ -227,6 +232,10 @@ class Tables:
             if tainted is not None:
                 touched.update(self._named(taint_id(key, *taint.identity), key) for taint in tainted.taints)
                 touched.update(self._named(taint_id(key, held.key, held.effect), key) for held in tainted.held)
+        if key.startswith(f"{CLUSTER}/"):
+            cluster = key.removeprefix(f"{CLUSTER}/")
+            found = self.managed.cluster(cluster, self.resources.get(f"{CLUSTER}//{cluster}"), now)
+            touched.update(ObjectId(*name) for name in found)
         return touched
 
     def _named(self, object_id: ObjectId, key: str) -> ObjectId:
@@ -254,7 +263,9 @@ class Tables:
         if now is not None:
             self.placements[key] = now
         pod = ObjectId.of(key)
-        touched = {pod, self._named(ObjectId("Placement", pod.namespace, placement_name(pod)), key)}
+        touched = {pod}
+        if pod.kind != DECISION_KIND:  # it is shown as itself
+            touched.add(self._named(ObjectId(PLACED_KIND, pod.namespace, placement_name(pod)), key))
         if before is not None and before.owner != before.workload:
             made = self.made_by.get(before.owner.key, set())
             made.discard(key)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage.core.managed_sets import BUILT_IN_SETS
 from moorage.core.tainting import next_taints
-from moorage.gateway import bindings, counts, pods
-from moorage.gateway.kinds import BINDING_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway import bindings, counts, managed, pods
+from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway.managed_index import CLUSTER, SET
 from moorage.gateway.tables import ObjectId, Tables, taint_id
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -21,7 +23,7 @@ Document = dict[str, Any]
 
 _TARGETS = frozenset(kind.value for kind in TargetKind)
 _CONTROLLERS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
-COUNTED = _CONTROLLERS | {"MachineSet", "EvictionPause"}
+COUNTED = _CONTROLLERS | {"MachineSet", "EvictionPause", SET}
 """Kinds whose status counts what they have made, or hold."""
 
 DEFAULT_NAMESPACE = "default"
@@ -36,9 +38,8 @@ class Views:
 
     def build(self, object_id: ObjectId) -> Document | None:
         """The object as it is now, without a resource version; None when there is none."""
-        if object_id.kind == BINDING_KIND:
-            placed = self._tables.placements.get(object_id.key)
-            return None if placed is None else bindings.resource_binding(placed, self._tables)
+        if object_id.kind in {BINDING_KIND, DECISION_KIND}:
+            return self._decided(object_id)
         if object_id.kind in _VIEWS:
             return self._view(object_id)
         resource = self._tables.resources.get(object_id.key)
@@ -46,6 +47,21 @@ class Views:
             return self._pod(object_id, resource)
         if resource is not None:
             return self._declared(object_id, resource)
+        return self._always(object_id)
+
+    def _decided(self, object_id: ObjectId) -> Document | None:
+        placed = self._tables.placements.get(object_id.key)
+        if placed is None:
+            return None
+        if object_id.kind == DECISION_KIND:
+            return managed.placement_decision(placed)
+        return bindings.resource_binding(placed, self._tables)
+
+    def _always(self, object_id: ObjectId) -> Document | None:
+        """What is there though nobody has declared it."""
+        if object_id in BUILT_IN_SET_IDS:
+            status = managed.set_status(object_id.name, self._tables.managed)
+            return {**managed.built_in_set(object_id.name), "status": status}
         return default_namespace() if object_id == DEFAULT_NAMESPACE_ID else None
 
     def _declared(self, object_id: ObjectId, resource: ResourceDeclared) -> Document:
@@ -64,12 +80,18 @@ class Views:
             return {"phase": "Active"}
         if kind == "MachineSet":
             return counts.machine_set_status(resource, self._tables)
+        if kind in {"EvictionPause", "EvictionBudget", "PodDisruptionBudget"}:
+            return self._guard_status(object_id, resource)
+        return managed.status(object_id.key, resource, self._tables, self._tables.managed)
+
+    def _guard_status(self, object_id: ObjectId, resource: ResourceDeclared) -> Document | None:
+        kind = object_id.kind
         if kind == "EvictionPause":
             return {"held": len(self._tables.held.get(f"{kind}/{object_id.name}", ()))}
         counted = self._tables.budgets.get(object_id.key)
         if kind == "PodDisruptionBudget":
             return counts.disruption_budget_status(resource, counted)
-        return counts.eviction_budget_status(counted) if kind == "EvictionBudget" and counted is not None else None
+        return counts.eviction_budget_status(counted) if counted is not None else None
 
     def _ill(self, placed: WorkloadPlaced, target: TargetRef) -> bool:
         if not self._tables.workload_conditions:
@@ -119,7 +141,10 @@ class Views:
                 }
                 for taint in tainted.taints
             ]
-        status = dict(resource.object.get("status") or {})
+        found = resource.object
+        if resource.kind == CLUSTER:
+            found = managed.with_labels(found, resource, self._tables.taints.get(f"{resource.kind}/{resource.name}"))
+        status = dict(found.get("status") or {})
         known = self._tables.conditions.get(f"{resource.kind}/{resource.name}", {})
         shown = [
             _condition(condition)
@@ -130,7 +155,7 @@ class Views:
             status["conditions"] = shown
         if tainted is not None and tainted.held:
             status["heldTaints"] = [held.model_dump(mode="json") for held in tainted.held]
-        return {**resource.object, "spec": spec, **({"status": status} if status else {})}
+        return {**found, "spec": spec, **({"status": status} if status else {})}
 
     def _view(self, object_id: ObjectId) -> Document | None:
         key = self._tables.origins.get(object_id)
@@ -146,7 +171,7 @@ class Views:
         if object_id.kind == "Condition":
             target, _, condition_type = key.rpartition("|")
             event = self._tables.conditions.get(target, {}).get(condition_type)
-        elif object_id.kind == "Placement":
+        elif object_id.kind == PLACED_KIND:
             event = self._tables.placements.get(key)
         elif object_id.kind == "Binding":
             event = self._tables.bindings.get(key)
@@ -174,6 +199,9 @@ class Views:
 
 _VIEWS = frozenset(kind.kind for kind in VIEWS)
 DEFAULT_NAMESPACE_ID = ObjectId("Namespace", "", DEFAULT_NAMESPACE)
+BUILT_IN_SET_IDS = frozenset(ObjectId(SET, "", name) for name in BUILT_IN_SETS)
+ALWAYS = BUILT_IN_SET_IDS | {DEFAULT_NAMESPACE_ID}
+"""Objects that are shown though nobody has declared them."""
 
 
 def default_namespace() -> Document:

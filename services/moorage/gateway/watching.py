@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from moorage.gateway import versions
 from moorage.gateway.errors import StatusError
 from moorage.gateway.history import Change, TooOldError
 from moorage.gateway.kinds import ServedKind
@@ -98,7 +99,11 @@ async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes
 def _present(store: Store, watch: Watch) -> bytes:
     """What is there now, as if it had just been added."""
     objects = store.all(watch.kind.kind, watch.namespace)
-    lines = [_line("ADDED", shown.document) for shown in objects if watch.selected(shown.document)]
+    lines = [
+        _line("ADDED", versions.shown(shown.document, watch.kind))
+        for shown in objects
+        if watch.selected(shown.document)
+    ]
     if watch.initial_end:
         lines.append(_bookmark(store, watch, _INITIAL_END))
     return b"".join(lines)
@@ -110,12 +115,9 @@ def _lines(watch: Watch, change: Change) -> Iterator[bytes]:
         return
     before = change.before is not None and watch.selected(change.before)
     after = change.after is not None and watch.selected(change.after)
-    if before and after:
-        yield _line("MODIFIED", change.last)
-    elif after:
-        yield _line("ADDED", change.last)
-    elif before:
-        yield _line("DELETED", change.last)
+    if before or after:
+        word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
+        yield _line(word, versions.shown(change.last, watch.kind))
 
 
 def _bookmark(store: Store, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:

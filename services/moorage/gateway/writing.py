@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,21 +13,23 @@ from typing import Any
 from moorage.core import machines
 from moorage.core.admission import SYSTEM_ACTOR, declare_external_cloud, role_taints
 from moorage.core.quantities import QuantityError
-from moorage.gateway import checking, errors, objects, wishes
+from moorage.gateway import checking, errors, objects, versions, wishes
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import Shown, Store, within
 from moorage.gateway.switches import Switches
 from moorage.gateway.tables import ObjectId
-from moorage.gateway.views import DEFAULT_NAMESPACE_ID
+from moorage.gateway.views import BUILT_IN_SET_IDS, DEFAULT_NAMESPACE_ID
 from moorage.runtime.clock import Clock
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.managed import ManagedCluster
 from moorage_schemas.resources.meta import Resource
 from moorage_schemas.resources.node import Node
+from moorage_schemas.taint import Taint
 from moorage_schemas.topics import AUDIT, RESOURCES
 
 SOURCE = "moorage/gateway"
@@ -36,6 +38,9 @@ READ_BACK_WITHIN = 15.0
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
 _SUFFIX_LENGTH = 5
+
+Tainted = Node | Cluster | ManagedCluster
+"""What carries taints."""
 
 Document = dict[str, Any]
 Change = Callable[[Document], Document]
@@ -55,6 +60,14 @@ class Preconditions:
 
     uid: str = ""
     resource_version: str = ""
+
+
+def _check_not_built_in(kind: ServedKind, object_id: ObjectId, verb: str) -> None:
+    if object_id in BUILT_IN_SET_IDS:
+        raise errors.StatusError(
+            403,
+            f'{kind.plural}.{kind.group} "{object_id.name}" is forbidden: this set is built in and may not be {verb}',
+        )
 
 
 class _Locks:
@@ -141,6 +154,7 @@ class Writer:
         async with self._locks.held(object_id):
             self._ensure_writable()
             shown = self._shown(kind, object_id)
+            _check_not_built_in(kind, object_id, "changed")
             wanted = change(dict(shown.document))
             if kind.kind == machines.KIND:
                 wanted = machines.with_template(wanted, shown.document)
@@ -157,7 +171,7 @@ class Writer:
             new = objects.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
                 return shown
-            tainted = self._store.views.taints(stored) if isinstance(resource, Node | Cluster) else None
+            tainted = self._store.views.taints(stored) if isinstance(resource, Tainted) else None
             current = self._store.tables.taints.get(f"{object_id.kind}/{object_id.name}")
             same = tainted is not None and current is not None and current.target_uid in {"", stored.uid}
             applied = current.wishes_applied if same and current is not None else 0
@@ -180,6 +194,7 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             self._check_preconditions(kind, object_id, shown, preconditions)
+            _check_not_built_in(kind, object_id, "deleted")
             if object_id == DEFAULT_NAMESPACE_ID:
                 raise errors.StatusError(403, 'namespaces "default" is forbidden: this namespace may not be deleted')
             stored = self._declared(kind, object_id)
@@ -246,16 +261,19 @@ class Writer:
     @staticmethod
     def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
         try:
-            return objects.prepared(document, rules)
+            return objects.prepared(versions.stored(document, kind), rules)
         except QuantityError as error:
             raise checking.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
     def _wishes(self, stored: ResourceDeclared | None, resource: Resource, caller: Caller) -> list[TaintWish]:
-        if not isinstance(resource, Node | Cluster):
+        if not isinstance(resource, Tainted):
             return []
         shown = self._store.views.taints(stored) if stored is not None else None
         known = stored.wishes if stored is not None else ()
-        wanted = resource.spec.taints or []
+        wanted: Sequence[Taint] = resource.spec.taints or []
+        if isinstance(resource, ManagedCluster):
+            # When a taint was added is the system's to say; what a person says of it counts for nothing.
+            wanted = [taint.model_copy(update={"time_added": None}) for taint in wanted]
         return wishes.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
 
     @staticmethod

@@ -7,9 +7,9 @@ from clusters). Everything else is worked out from these and the view.
 Cost. An ask is looked at when it comes, when its binding or its pod's health changes, when its patience ends, and when
 it goes; each time it asks the guards that may concern it and moves between lanes in O(log asks). A change of the view
 costs one look-up for each binding in it, and a recount of the evictions under way of the owners concerned. A budget
-that opens looks at the lanes that watch it, first come first, until it is shut again: so 15,000 asks with 100 at a time
-cost 15,000 grants of O(log asks) each, and not a look at 15,000 asks for each. A pause or an `EvictionBudget` that
-changes costs one look at all asks and slots; a `PodDisruptionBudget` one at those of its namespace. At most 500 answers go at once.
+that opens looks at the lanes that watch it, first come first, until it is shut again: so 15,000 asks with 100 at a
+time cost 15,000 grants of O(log asks) each, and not a look at 15,000 asks for each. A pause or an `EvictionBudget`
+that changes costs one look at all asks and slots; a `PodDisruptionBudget` one at those of its namespace.
 """
 
 from __future__ import annotations

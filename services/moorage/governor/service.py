@@ -34,10 +34,12 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
+    EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTION_SLOTS,
     RESOURCES,
     WORKLOAD_CONDITIONS,
+    ZONE_GRANTS,
     ZONE_MEMBERS,
     ZONES,
     Topic,
@@ -64,6 +66,7 @@ class Governor(Service[State]):
     sources: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS, EVICTION_ASKS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
+    outputs: ClassVar[tuple[Topic, ...]] = (ZONE_GRANTS, EVICTION_ANSWERS)
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
 
     def __init__(self, settings: Settings) -> None:

@@ -121,7 +121,7 @@ class Desk:
         """Whether a pod would find a node if another one were gone; nothing is decided."""
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self.state, binding_key(held.workload, node_ref(held.node)))
-        found = self.view.decider.decide(self._request(owner, shape), only=slot.only)
+        found = self.view.decider.decide(self.request(owner, shape), only=slot.only)
         restore()
         return found.target is not None
 
@@ -217,7 +217,7 @@ class Desk:
         known = failed.get(shape.key) if slot.only is None else None
         if known is not None and known[0] == self.view.openings:
             return known[1]
-        decision = self.view.decider.decide(self._request(owner, shape), only=slot.only)
+        decision = self.view.decider.decide(self.request(owner, shape), only=slot.only)
         if decision.target is None and slot.only is None:
             if len(failed) >= _REMEMBERED:
                 failed.clear()
@@ -226,7 +226,8 @@ class Desk:
             del failed[shape.key]
         return decision
 
-    def _request(self, owner: Owner, shape: PodShape) -> Request:
+    def request(self, owner: Owner, shape: PodShape) -> Request:
+        """What is asked of the decider for a pod of an owner."""
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
         return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))

@@ -1,16 +1,20 @@
 """The service placement.
 
 Consumes:
-    `resources`: pods and what makes pods, and what else a policy can claim, by their own keys (targets and policies are
-    read in the global view).
+    `resources`: pods and what makes pods, what else a policy can claim, and OCM placements, by their own keys (targets,
+    policies, cluster sets and their bindings are read in the global view).
 Keeps:
     The resources (source table `resources`) and the last decision on each of their pods, or on the whole of one that a
-    policy places on clusters (changelog `placements`). For all partitions of the process together, the global view:
-    nodes and clusters (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested
-    (`evictions`), `DedicatedNodes` rules, propagation policies, and what is healthy on clusters
-    (`workload-conditions`).
+    policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
+    all partitions of the process together, the global view: nodes, clusters and managed clusters (`resources`,
+    `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`), `DedicatedNodes` rules,
+    propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed clusters, their bindings
+    and the scores of add-ons (`resources`), and how often each managed cluster is selected (the PlacementDecisions of
+    `placements`).
 Emits:
-    `placements`: placed, pending or evicted, with every ground; a tombstone when the workload is no more.
+    `placements`: placed, pending or evicted, with every ground; a tombstone when the workload is no more. Of an OCM
+    placement its PlacementDecisions that change, with what is to be added and removed, and then its own record, in one
+    transaction. There are no bindings of it, for the decision is itself the order, and no evictions.
     `bindings`: bound, changed (tolerations, replicas), and a tombstone when it is over.
 
 Decisions are level-triggered: a change only says where to look; what is looked at is the present state of all. What a
@@ -30,6 +34,9 @@ from moorage.placement.clusters.settling import settle
 from moorage.placement.clusters.state import CLAIMABLE, PLACED, ClusterWork
 from moorage.placement.clusters.terms import rules_of
 from moorage.placement.controllers import PORTION, settle_owner, settle_pod
+from moorage.placement.managed.desk import ManagedDesk
+from moorage.placement.managed.settling import settle as settle_managed
+from moorage.placement.managed.state import MINE, PLACEMENT_PREFIX
 from moorage.placement.pods import Desk
 from moorage.placement.state import State, Work
 from moorage.placement.view import FleetView
@@ -44,7 +51,7 @@ AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When work is due that waits for nothing."""
 
 _AT_A_TIME: Final = 200
-"""Resources on clusters that are looked at in one call; the rest waits for the next one."""
+"""Resources on clusters, and OCM placements, that are looked at in one call; the rest waits for the next one."""
 
 _OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
 
@@ -56,7 +63,8 @@ class PlacementService(Service[State]):
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
-    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS, WORKLOAD_CONDITIONS)
+    outputs: ClassVar[tuple[Topic, ...]] = (BINDINGS,)
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS, WORKLOAD_CONDITIONS, PLACEMENTS)
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
 
     def __init__(self, settings: Settings) -> None:
@@ -78,17 +86,26 @@ class PlacementService(Service[State]):
         state.clusters.view = view.clusters
         view.attach(state)
         view.clusters.attach(state.clusters)
+        state.managed.view = view.managed
 
     def drop(self, state: State) -> None:
         """Take back what the partition has assumed."""
         state.view.detach(state)
         state.view.clusters.detach(state.clusters)
+        state.managed.leave()
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a resource or a decision."""
         if topic is RESOURCES:
             if key.startswith(CLAIMABLE):
                 _fold_resource(state, key, event)
+            elif key.startswith(PLACEMENT_PREFIX):
+                state.managed.fold(key, event if isinstance(event, ResourceDeclared) else None)
+        elif key.startswith(MINE):
+            if isinstance(event, WorkloadPlaced):
+                state.managed.put_decided(event)
+            else:
+                state.managed.drop_decided(key)
         elif key.startswith(PLACED):
             if isinstance(event, WorkloadPlaced):
                 state.clusters.put_placed(event)
@@ -103,8 +120,8 @@ class PlacementService(Service[State]):
         """Decide on resources that were declared, changed or deleted.
 
         Raises:
-            NeedFresh: one makes pods and is new; the policy that places it on clusters may have been written just
-                before it, in another partition.
+            NeedFresh: one makes pods and is new, or is a new OCM placement; the policy that places it on clusters, or
+                the binding of its sets, may have been written just before it, in another partition.
         """
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
@@ -114,6 +131,8 @@ class PlacementService(Service[State]):
                 state.clusters.work.append(ClusterWork(record.key, record.meta))
             if record.key.startswith(_OWNERS):
                 state.work.append(Work(record.key, "", record.meta))
+            elif record.key.startswith(PLACEMENT_PREFIX):
+                state.managed.look_at(record.key, record.meta)
         return self._settle(state, now)
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
@@ -121,19 +140,25 @@ class PlacementService(Service[State]):
         return self._settle(state, now)
 
     def next_wake(self, state: State) -> datetime | None:
-        """At once while there is something to do, else when a grace period ends."""
-        return AT_ONCE if state.due() else state.clusters.next_end()
+        """At once while there is something to do, else when a grace period, or a tolerated time, ends."""
+        if state.due():
+            return AT_ONCE
+        ends = (state.clusters.next_end(), state.managed.next_end())
+        return min((end for end in ends if end is not None), default=None)
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
         """Look at everything again; write what should be there and is not."""
         state.work.extend(Work(key, "", None, repair=True) for key in sorted(state.owners.keys() | state.held.keys()))
         state.clusters.repair()
+        state.managed.repair()
         return self._settle(state, now)
 
     def _settle(self, state: State, now: datetime) -> list[Emit]:
         _gather(state)
         state.clusters.gather(now)
+        state.managed.gather(now)
         emits = self._settle_clusters(state, now)
+        emits += self._settle_managed(state, now, PORTION - len(emits))
         desk = Desk(self, state, now)
         while state.work and len(emits) + len(desk.emits) < PORTION:
             work = state.work.popleft()
@@ -154,10 +179,21 @@ class PlacementService(Service[State]):
         state.work.extend(Work(work.owner, "", work.cause) for work in desk.flipped if work.owner.startswith(_OWNERS))
         return desk.emits
 
+    def _settle_managed(self, state: State, now: datetime, portion: int) -> list[Emit]:
+        """The same of OCM placements; what is written of one of them stays together, however much it is."""
+        desk = ManagedDesk(self, state, now)
+        left = _AT_A_TIME
+        while state.managed.work and left and len(desk.emits) < portion:
+            settle_managed(desk, state.managed.take())
+            left -= 1
+        return desk.emits
+
 
 def _is_new(state: State, record: Input) -> bool:
-    """Whether a resource that no policy is known to place would make its first pods."""
+    """Whether a resource that no policy is known to place would make its first pods, or is a new OCM placement."""
     key, event = record.key, record.event
+    if key.startswith(PLACEMENT_PREFIX) and isinstance(event, ResourceDeclared):
+        return state.managed.is_new(event)
     if not key.startswith(_OWNERS) or not isinstance(event, ResourceDeclared):
         return False
     return state.clusters.makes_pods_anew(event)

@@ -25,6 +25,7 @@ from moorage.core.placing.expanding import (
 from moorage.core.placing.shape import PodShape, shape_of
 from moorage.core.quantities import QuantityError
 from moorage.placement.clusters.state import ClusterState
+from moorage.placement.managed.state import ManagedState
 from moorage.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -225,6 +226,9 @@ class State:
     clusters: ClusterState = field(default_factory=ClusterState)
     """What is placed on clusters instead of making pods."""
 
+    managed: ManagedState = field(default_factory=ManagedState)
+    """OCM placements."""
+
     _owner_of: dict[str, str] = field(default_factory=dict)
 
     def put_owner(self, event: ResourceDeclared) -> None:
@@ -271,7 +275,7 @@ class State:
     def due(self) -> bool:
         """Whether there is something to do, on nodes or on clusters."""
         view = self.view
-        if self.clusters.due():
+        if self.clusters.due() or self.managed.due():
             return True
         waiting = bool(self.pending or self.stuck) and self.openings != view.openings
         return not self.begun or bool(self.work) or waiting or (bool(self.daemons) and self.changes != view.changes)

@@ -17,6 +17,7 @@ from moorage.core.placing.fleet import Fleet, Rows
 from moorage.core.quantities import PODS
 from moorage.placement.booking import Booking, booking_of
 from moorage.placement.clusters.view import ClusterView
+from moorage.placement.managed.view import ManagedView
 from moorage.placement.nodes import NodeTable
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.envelope import Meta
@@ -61,6 +62,9 @@ class FleetView(GlobalView):
         self.clusters = ClusterView()
         """What concerns clusters; nodes know nothing of it."""
 
+        self.managed = ManagedView()
+        """What concerns OCM's managed clusters."""
+
         self.fleet = Fleet()
         self.nodes = NodeTable(self.fleet)
         self.decider = Decider(self.fleet)
@@ -91,12 +95,14 @@ class FleetView(GlobalView):
             mine = key.startswith(_NODES)
         else:
             mine = topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
-        return mine or self.clusters.concerns(topic, key)
+        return mine or self.clusters.concerns(topic, key) or self.managed.concerns(topic, key)
 
     def apply(self, record: Input) -> None:
         """Fold a record in; what is not newer changes nothing."""
         if self.clusters.concerns(record.topic, record.key):
             self.clusters.apply(record)
+        elif self.managed.concerns(record.topic, record.key):
+            self.managed.apply(record)
         elif record.topic is RESOURCES:
             self._resource(record)
         elif record.topic is TAINTS:

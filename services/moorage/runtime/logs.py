@@ -62,6 +62,8 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
         logger.setLevel(level if settings.log_level == "debug" else logging.WARNING)
     if settings.log_level != "debug":
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        # A function of an expression that fails is a cluster that is not selected, and nothing to warn of.
+        logging.getLogger("cel").setLevel(logging.ERROR)
 
 
 @contextmanager

@@ -39,6 +39,9 @@ REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer gro
 COMMITTED = Counter("moorage_transactions_committed_total", "Transactions committed", ["service"])
 ABORTED = Counter("moorage_transactions_aborted_total", "Transactions given up or of unknown outcome", ["service"])
 RESTARTS = Counter("moorage_partition_restarts_total", "Times that a partition started afresh", ["service", "why"])
+LOST_MARKERS = Counter(
+    "moorage_lost_markers_total", "Starts that found an earlier transaction open still and aborted it", ["service"]
+)
 TABLE_RECORDS_SKIPPED = Counter(
     "moorage_table_records_skipped_total", "Table records that could not be folded in", ["service"]
 )

@@ -27,6 +27,7 @@ class Offsets:
         self._settings = settings
         self._name = name
         self._consumer: AIOKafkaConsumer | None = None
+        self._committed_only: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
         self._lock = asyncio.Lock()
         self._members: tuple[float, str, dict[str, set[tuple[str, int]]]] | None = None
@@ -38,9 +39,9 @@ class Offsets:
 
     async def stop(self) -> None:
         """Disconnect."""
-        if self._consumer is not None:
-            await self._consumer.stop()
-            self._consumer = None
+        consumers = [consumer for consumer in (self._consumer, self._committed_only) if consumer is not None]
+        self._consumer = self._committed_only = None
+        await asyncio.gather(*(consumer.stop() for consumer in consumers))
         if self._admin is not None:
             await self._admin.close()
             self._admin = None
@@ -52,6 +53,20 @@ class Offsets:
     async def end(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The high watermark of each partition: the offset that the next record will have."""
         return dict(await self._asking().end_offsets(list(partitions)))
+
+    async def stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offset of each partition: below it no transaction is open."""
+        self._asking()
+        async with self._lock:
+            if self._committed_only is None:
+                consumer = kafka.table_consumer(self._settings, client_id=f"{self._name}-stable")
+                try:
+                    await consumer.start()
+                except BaseException:
+                    await consumer.stop()
+                    raise
+                self._committed_only = consumer
+        return dict(await self._committed_only.end_offsets(list(partitions)))
 
     async def is_member(self, group: str, client_id: str, partition: TopicPartition) -> bool:
         """Whether the group's coordinator says that the member of this client holds the partition now."""

@@ -1,7 +1,8 @@
 """The partition owner: one partition of all of a service's sources, its state, and the one producer that writes for it.
 
-Its life: start the producer (which fences every earlier owner) → read the committed offsets → restore the state → go
-on from the later of the committed offsets and those that the state records rest on → a transaction for each batch.
+Its life: start the producer (which fences every earlier owner) → read the committed offsets → end what the broker has
+left open of earlier transactions → restore the state → go on from the later of the committed offsets and those that the
+state records rest on → a transaction for each batch.
 After any error of which the outcome is unknown everything is thrown away and it starts again from Kafka.
 """
 
@@ -27,6 +28,7 @@ from moorage.runtime.context import WorkerContext
 from moorage.runtime.decide import Decider, Decision
 from moorage.runtime.encode import Encoder
 from moorage.runtime.errors import StartAfresh
+from moorage.runtime.hanging import end_lost_transactions, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.tables.restore import Progress, Restorer
 from moorage_schemas.topics import Topic
@@ -255,8 +257,9 @@ class PartitionOwner(Generic[S]):
             self._producer = producer
             await producer.start()
         self._moves += 1
-        self.phase = Phase.RESTORING
         committed = await context.committed(self._tps)
+        await end_lost_transactions(context, self.partition, producer, committed)
+        self.phase = Phase.RESTORING
         self._state = service.new_state(self.partition)
         self._has_state = True
         await context.globals_ready()
@@ -449,6 +452,7 @@ class PartitionOwner(Generic[S]):
         except BaseException:
             metrics.ABORTED.labels(self._service.name).inc()
             raise
+        await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
         if transaction.offsets:
             self._committed = transaction.positions
             self._dirty_since = None

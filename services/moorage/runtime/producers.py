@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 _START_TIMEOUT = 30.0  # seconds; an earlier owner's open transaction is ended by the broker in that time
 _CLOSE_TIMEOUT = 5.0
 _ABORT_TIMEOUT = 3.0
+_SWEEP_KEY = b"sweep"  # compacted topics take no record without a key
 
 
 class PartitionProducer:
@@ -58,9 +59,7 @@ class PartitionProducer:
             KafkaError: among them `ProducerFenced`, when another owner has started.
             TimeoutError: no answer within twice the transaction's timeout.
         """
-        producer = self._producer
-        if producer is None:
-            raise RuntimeError("the producer was not started")
+        producer = self._started()
         async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
             await producer.begin_transaction()
             self._in_transaction = True
@@ -72,6 +71,34 @@ class PartitionProducer:
                 await delivered
             await producer.commit_transaction()
             self._in_transaction = False
+
+    async def sweep(self, partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]) -> None:
+        """Write a record to each partition, and offsets, in one transaction, and abort it.
+
+        The abort's markers end whatever an earlier producer of this id has left open there. Nothing of it is ever
+        visible. After any exception the producer must be thrown away.
+
+        Raises:
+            KafkaError: among them `ProducerFenced`, when another owner has started.
+            TimeoutError: no answer within twice the transaction's timeout.
+        """
+        producer = self._started()
+        async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
+            await producer.begin_transaction()
+            self._in_transaction = True
+            sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
+            if offsets:
+                await producer.send_offsets_to_transaction(dict(offsets), self._group)
+            # A partition counts as part of the transaction, and gets its marker, once it has taken a record.
+            for delivered in sent:
+                await delivered
+            await producer.abort_transaction()
+            self._in_transaction = False
+
+    def _started(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            raise RuntimeError("the producer was not started")
+        return self._producer
 
     @staticmethod
     async def _send(producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[asyncio.Future[object]]:

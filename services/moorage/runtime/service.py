@@ -133,6 +133,9 @@ class Service(ABC, Generic[S]):
     """Own outputs that the state rests on: restored to their end with `apply` before work begins.
     Partition p of the owner; each record carries the source offsets it rests on."""
 
+    outputs: ClassVar[tuple[Topic, ...]] = ()
+    """Every other topic that it emits to, whatever the partition; dead letters go without saying."""
+
     follows: ClassVar[tuple[Topic, ...]] = ()
     """Co-partitioned topics of others that the state only looks things up in: no offsets, read to their end on
     assignment and tailed through `apply`; `process` sees them as fresh as it asks for with `NeedFresh`."""

@@ -108,7 +108,8 @@ class Settings(BaseSettings):
     """The same of a Karmada cluster."""
 
     managed_cluster_monitor_grace_period: Seconds = 300.0
-    """The same of an OCM managed cluster: five times its lease of 60 s."""
+    """The same of an OCM managed cluster that does not say `spec.leaseDurationSeconds`, five of which count instead; 0
+    waits for ever, whatever it says."""
 
     source_grace_periods: str = ""
     """Of single sources: `Kind:source=duration`, comma-separated, `*` at the source's end for any; the first that

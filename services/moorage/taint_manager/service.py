@@ -1,13 +1,15 @@
 """The service taint-manager, the only writer of `taints`.
 
 Consumes:
-    `conditions`; of `resources` the targets with people's wishes about their taints; and `zone-grants`, by which the
-    governor says which nodes may carry the taint that evicts.
+    `conditions`; of `resources` the targets with people's wishes about their taints, and the add-ons of managed
+    clusters with their leases; and `zone-grants`, by which the governor says which nodes may carry the taint that
+    evicts.
 Keeps:
     The latest of them for each target (source tables), the taints of each target (changelog `taints`), and, with the
     feature gate Failover, a view of every ClusterTaintPolicy.
 Emits:
-    `taints`: the full set of a target, each time it changes; a tombstone when the target is gone.
+    `taints`: the full set of a target, each time it changes, with the labels that tell the states of its add-ons; a
+    tombstone when the target is gone.
     `zone-members`: a node as its zone sees it, each time that changes, in the same transaction; a tombstone when the
     node is gone.
 
@@ -17,6 +19,9 @@ time: a late report must not make a deadline early. That of a person's taint is 
 waited for its zone the time of the grant, and that of one that waited until its condition had held for long enough the
 end of that wait.
 
+An add-on's label follows its lease's `renewTime`, which is durable too, whenever the record with it was written. A
+cluster that is deleted and made again has the labels of those add-ons that are still declared.
+
 Policies are evaluated for a cluster when a condition of it changes, when it appears, when a policy that selects it (or
 did) is made or changed, when a wait of a policy ends, and once after each restart; not when people wish for taints or
 delete policies. So what a person takes away of a policy's taints stays away until then.
@@ -24,10 +29,11 @@ delete policies. So what a person takes away of a policy's taints stays away unt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+from moorage.core.addons import AddOns, Named
 from moorage.core.cluster_affinity import ClusterFacts
 from moorage.core.damping import Holds
 from moorage.core.reports import newer_condition
@@ -36,6 +42,7 @@ from moorage.core.zoning import member_of, zone_sees_change
 from moorage.runtime.service import Emit, GlobalView, Input, Service
 from moorage.runtime.settings import Settings
 from moorage.taint_manager.policies import PolicyView
+from moorage.taint_manager.signs import Sign, changes_nothing, fold, missing
 from moorage.taint_manager.state import State
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
@@ -48,6 +55,7 @@ from moorage_schemas.zone import NoExecuteGranted
 
 _NODE = f"{TargetKind.NODE.value}/"
 _CLUSTER = f"{TargetKind.CLUSTER.value}/"
+_NO_ADDONS = AddOns()
 
 
 class TaintManager(Service[State]):
@@ -61,6 +69,7 @@ class TaintManager(Service[State]):
     sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
+    outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
 
     def __init__(self, rules: TaintRules) -> None:
         self._rules = rules
@@ -70,7 +79,7 @@ class TaintManager(Service[State]):
         return State()
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a condition, a target, a grant, or a set of taints."""
+        """Fold in a condition, a target or a sign of its add-ons, a grant, or a set of taints."""
         if topic is CONDITIONS:
             _apply_condition(state, key, event)
         elif topic is RESOURCES:
@@ -94,9 +103,11 @@ class TaintManager(Service[State]):
         """Fold each record in, and write the taints that it changes."""
         emits: list[Emit] = []
         for record in batch:
-            event = record.event
-            target = _target_key(record)
+            event, sign = record.event, Sign.of(state, record)
+            target = sign.target if sign is not None else _target_key(record)
             time = record.meta.time or now
+            if record.topic is RESOURCES and not state.caught_up:
+                state.read(time, now)
             if target is not None:
                 if not state.looked:
                     self._resume(state, target, min(time, now))
@@ -105,14 +116,17 @@ class TaintManager(Service[State]):
             beat = isinstance(event, ConditionChanged) and _only_a_heartbeat(state, target, event)
             evaluate = not beat and target is not None and _calls_policies(state, target, event)
             self.apply(state, record.topic, record.key, event)
-            if target is not None and not beat:
-                reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
-                emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate)
+            if target is None or beat or (sign is not None and changes_nothing(state, sign, time)):
+                continue
+            reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
+            gone = sign.gone(state) if sign is not None else ()
+            emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)
         return emits
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
         emits: list[Emit] = []
+        state.since = state.since or now
         if not state.looked:
             state.looked = True
             emits += self._look_at_all(state, now)
@@ -134,10 +148,15 @@ class TaintManager(Service[State]):
         return None if due is None else due[0]
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
-        """Work every target out anew, but for what policies ask; what differs is repaired."""
+        """Work every target out anew, but for what policies ask; what differs is repaired.
+
+        So are labels of add-ons whose end, or whose lease's, was compacted away unread.
+        """
         emits: list[Emit] = []
         for target in sorted(state.resources.keys() | state.taints.keys()):
-            emits += self._decide(state, target, self._own_cause(state, "reconcile", target, now), now, None)
+            cause = self._own_cause(state, "reconcile", target, now)
+            gone = missing(state, target) if state.caught_up else ()
+            emits += self._decide(state, target, cause, now, None, gone=gone)
         return emits
 
     def drop(self, state: State) -> None:
@@ -159,7 +178,8 @@ class TaintManager(Service[State]):
         for target in sorted(state.resources):
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
             unheard = target.startswith(_NODE) and (known is None or not known.zone)
-            if not (cluster or damped or unheard):
+            labelled = known is not None and bool(known.labels)
+            if not (cluster or damped or unheard or labelled):
                 continue
             self._resume(state, target, now)
             emits += self._settle(state, target, now)
@@ -168,14 +188,19 @@ class TaintManager(Service[State]):
         return emits
 
     def _resume(self, state: State, target: str, now: datetime) -> None:
-        """After a restart: note until when what was held is held.
+        """After a restart: note until when what was held is held, and an add-on available.
 
         A wait that ended meanwhile ended then, so what is decided does not depend on when the service came back.
         """
         known = state.taints.get(target)
-        if known is not None and known.held and target in state.resources:
+        resource = state.resources.get(target)
+        if known is None or resource is None:
+            return
+        if known.held:
             since = max(held.since for held in known.held)
             state.wait(target, self._look(state, target, min(since, now)))
+        elif known.labels and known.target_uid == resource.uid and target not in state.waits:
+            state.wait(target, Decided(None, state.addons.get(target, _NO_ADDONS).first_end(known.labels)))
 
     def _settle(self, state: State, target: str, until: datetime) -> list[Emit]:
         """Decide on a target at each instant up to `until` at which one of its waits ends."""
@@ -205,6 +230,7 @@ class TaintManager(Service[State]):
         reported: datetime | None,
         *,
         evaluate: bool = False,
+        gone: Collection[Named] = (),
     ) -> list[Emit]:
         known = state.taints.get(target)
         if target not in state.resources:
@@ -213,11 +239,11 @@ class TaintManager(Service[State]):
             if known is None:
                 return []
             self.apply(state, TAINTS, target, None)
-            gone = [Emit(TAINTS, target, target, None, cause)]
+            tombs = [Emit(TAINTS, target, target, None, cause)]
             if target.startswith(_NODE):
-                gone.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
-            return gone
-        decided = self._look(state, target, time, reported, evaluate=evaluate)
+                tombs.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
+            return tombs
+        decided = self._look(state, target, time, reported, evaluate=evaluate, gone=gone)
         state.wait(target, decided)
         event = decided.event
         if event is None:
@@ -237,6 +263,7 @@ class TaintManager(Service[State]):
         reported: datetime | None = None,
         *,
         evaluate: bool = False,
+        gone: Collection[Named] = (),
     ) -> Decided:
         """What becomes of a declared target's taints; changes nothing."""
         return decide_taints(
@@ -249,6 +276,8 @@ class TaintManager(Service[State]):
             rules=self._rules,
             policies=state.cursor.policies if state.cursor is not None else (),
             evaluate=evaluate,
+            addons=state.addons.get(target, _NO_ADDONS),
+            gone=gone,
         )
 
 
@@ -281,6 +310,7 @@ def _apply_condition(state: State, key: str, event: Model | None) -> None:
 def _apply_resource(state: State, key: str, event: Model | None) -> None:
     target = target_of_resource(key)
     if target is None:
+        fold(state, key, event)
         return
     if isinstance(event, ResourceDeclared):
         known = state.resources.get(target.key)

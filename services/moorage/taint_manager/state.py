@@ -6,6 +6,7 @@ import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from moorage.core.addons import AddOns
 from moorage.core.tainting import Decided
 from moorage.taint_manager.policies import Cursor, PolicyView
 from moorage_schemas.condition import ConditionChanged
@@ -32,6 +33,9 @@ class State:
     taints: dict[str, TargetTainted] = field(default_factory=dict)
     """By target key."""
 
+    addons: dict[str, AddOns] = field(default_factory=dict)
+    """By the key of the managed cluster, whether it is declared or not."""
+
     view: PolicyView | None = None
     """None where policies do not count."""
 
@@ -39,10 +43,22 @@ class State:
     looked: bool = False
     """Whether the whole has been looked at since it was restored."""
 
+    since: datetime | None = None
+    """When it was first asked for something."""
+
+    caught_up: bool = False
+    """Whether a resource was read that was written since then: what was waiting to be read has been, and what is not
+    known is not there."""
+
     waits: dict[str, Decided] = field(default_factory=dict)
     """By target key, what has an instant at which time alone will change it; not restored but worked out anew."""
 
     _heap: list[tuple[datetime, str]] = field(default_factory=list)
+
+    def read(self, resource: datetime, now: datetime) -> None:
+        """Note that a resource of that time is read."""
+        self.since = self.since or now
+        self.caught_up = resource > self.since
 
     def wait(self, target: str, decided: Decided) -> None:
         """Note when a target is to be looked at again, or that it is not."""

@@ -16,6 +16,7 @@ from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
 from moorage.cli.kinds import Kind
 from moorage.cli.manifests import Manifest
 from moorage.cli.where import connect
+from moorage_schemas.refs import TargetKind
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"
 """Annotation with what was applied, so that a field that a later file leaves out is removed."""
@@ -24,11 +25,13 @@ _ORDER = (
     *("Namespace", "DedicatedNodes"),
     *("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "ClusterTaintPolicy"),
     *("Cluster", "Node", "MachineSet", "PropagationPolicy", "ClusterPropagationPolicy"),
+    *("ManagedClusterSet", "ManagedClusterSetBinding", "ManagedCluster", "AddOnPlacementScore"),
+    *("Lease", "ManagedClusterAddOn", "Placement"),
 )
 """Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them, a
 policy before what it places (which would go to nodes without it)."""
 
-_TARGETS = frozenset({"Node", "Cluster"})
+_TARGETS = frozenset(kind.value for kind in TargetKind)
 
 _SERVERS = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"})
 """Of metadata: what the server sets, which a manifest that was read from a server may still hold."""
@@ -73,7 +76,8 @@ def apply(
             elif form in {output.Format.JSON, output.Format.YAML}:
                 shown.append(done.object)
             else:
-                kind, name = done.manifest.kind, _name(done.object) or done.manifest.name
+                kind = done.manifest.kind
+                name = done.manifest.name or _name(done.object)
                 called = kind.called(name) if kind else name
                 output.line(called if form is output.Format.NAME else f"{called} {done.word}")
     if shown:
@@ -83,12 +87,14 @@ def apply(
         raise typer.Exit(FAILED)
 
 
-def apply_all(client: Client, items: Iterable[Manifest], namespace: str = "default") -> Iterable[Applied]:
+def apply_all(
+    client: Client, items: Iterable[Manifest], namespace: str = "default", *, workers: int = _WORKERS
+) -> Iterable[Applied]:
     """Apply manifests, several at a time, those that others rest on first; results in that order."""
     stages: dict[int, list[Manifest]] = {}
     for item in items:
         stages.setdefault(_rank(item), []).append(item)
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         for rank in sorted(stages):
             # Objects of one name, applied twice in one go, must not overtake each other.
             lanes: dict[tuple[str, str, str], list[Manifest]] = {}
@@ -126,6 +132,8 @@ def _create_or_change(client: Client, item: Manifest, default: str) -> Applied:
         raise CliError("kind is not known")
     namespace = item.namespace(default)
     document = wanted(item, kind, namespace)
+    if kind.read_only:  # the server takes it if it says what is decided already
+        return Applied(item, "unchanged", client.create(kind, namespace, dict(item.document)))
     if not item.name:  # generateName: always a new one
         return Applied(item, "created", client.create(kind, namespace, document))
     for left in reversed(range(_TRIES)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from moorage.cli import output, targets
 from moorage.cli.client import JsonObject
-from moorage.cli.errors import FAILED, CliError
+from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.kinds import Kind
 from moorage.cli.where import connect
 from moorage.core.dialects.karmada import UNSCHEDULABLE
 from moorage_schemas.taint import TaintEffect
@@ -29,6 +31,13 @@ def uncordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "")
     _mark(ctx, names or [], selector, unschedulable=False)
 
 
+def _refuse_managed(found: Sequence[Kind]) -> None:
+    if targets.MANAGED in found:
+        raise UsageError(
+            "managed clusters are not cordoned but tainted: moorage taint managedcluster NAME key:NoSelect"
+        )
+
+
 def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable: bool) -> None:
     word = "cordoned" if unschedulable else "uncordoned"
 
@@ -46,6 +55,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
 
     # A bare name is a node's, as in kubectl; each word may name another kind.
     named = [targets.split_names([one]) if "/" in one else (targets.NODE, [one]) for one in words]
+    _refuse_managed([kind for kind, _ in named])
     clusters = [name for kind, names in named for name in names if kind == targets.CLUSTER]
     nodes = [name for kind, names in named for name in names if kind == targets.NODE]
     failed = False

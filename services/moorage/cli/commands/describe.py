@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import describe_targets, kinds, naming, output, tables
+from moorage.cli import describe_managed, describe_targets, kinds, naming, output, tables
 from moorage.cli.client import Client, JsonObject
-from moorage.cli.describing import NONE, evictions, many, pair, pairs, table, toleration_text
+from moorage.cli.describing import NONE, evictions, grounds, many, pair, pairs, table, toleration_text
 from moorage.cli.durations import age
 from moorage.cli.errors import FAILED, ServerError, UsageError
 from moorage.cli.kinds import Kind
@@ -17,7 +17,7 @@ from moorage.cli.tables import at
 from moorage.cli.where import connect
 
 _PODS = kinds.find("pods")
-_PLACEMENTS = kinds.find("placements")
+_PLACEMENTS = kinds.find("workloadplacements")
 _EVICTIONS = kinds.find("evictions")
 
 
@@ -74,6 +74,13 @@ _TELLERS = {
     "PodDisruptionBudget": describe_targets.disruption_budget,
     "EvictionBudget": describe_targets.guard,
     "EvictionPause": describe_targets.guard,
+    "ManagedCluster": describe_managed.cluster,
+    "ManagedClusterSet": describe_managed.cluster_set,
+    "ManagedClusterSetBinding": describe_managed.binding,
+    "Placement": describe_managed.placement,
+    "PlacementDecision": describe_managed.decision,
+    "AddOnPlacementScore": describe_managed.score,
+    "ManagedClusterAddOn": describe_managed.add_on,
 }
 
 
@@ -138,17 +145,7 @@ def _placement(client: Client, namespace: str, name: str) -> Iterator[str]:
         yield pair("  Before on", f"{before['kind'].lower()}/{before['name']}")
     if decision.get("replaces"):
         yield pair("  Replaces", decision["replaces"])
-    yield pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
-    filters = [
-        [str(one["filter"]), str(one["count"]), str(one["reason"]), ",".join(one.get("targets") or [])]
-        for one in decision.get("filters") or []
-    ]
-    yield from table("  Filters", ["FILTER", "RULED OUT", "REASON", "TARGETS"], filters, indent="    ")
-    scores = [
-        [one["target"], str(one["total"]), ", ".join(f"{key} {value}" for key, value in one.get("scores", {}).items())]
-        for one in decision.get("scores") or []
-    ]
-    yield from table("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
+    yield from grounds(decision)
 
 
 def _controller(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:

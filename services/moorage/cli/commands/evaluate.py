@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from enum import StrEnum
 from typing import Annotated, Any
@@ -24,7 +25,14 @@ def evaluate(
         Reading, typer.Option("--as", help="Answer as Moorage does, or as the upstream systems' own code does.")
     ] = Reading.DOCUMENTED,
 ) -> None:
-    """Answer questions to the core: JSON lines in and out."""
+    """Answer questions to the core: JSON lines in and out.
+
+    A question is an object with op and the operation's fields. Operations: tolerates, filter, normalize, evict,
+    validate, parse_taints, set_taints; of Karmada ctp, karmada_evict, karmada_filter; of Open Cluster Management
+    ocm_schedule, ocm_taint_controller, ocm_taint_webhook.
+    """
+    # A function of a CEL expression that fails is part of the answer.
+    logging.getLogger("cel").setLevel(logging.ERROR)
     out = sys.stdout.buffer
     upstream = reading is Reading.UPSTREAM
     while line := sys.stdin.buffer.readline():

@@ -46,7 +46,8 @@ def report(
 ) -> None:
     """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.
 
-    moorage report node/n1 Ready=False; moorage report pod/shop/web-0 --on node/n1 Healthy=True
+    moorage report node/n1 Ready=False; moorage report managedcluster/c1 ManagedClusterConditionAvailable=True;
+    moorage report pod/shop/web-0 --on node/n1 Healthy=True
     """
     ref, workload = (_target(on), _workload(about, namespace)) if on else (_target(about), None)
     now = datetime.now(UTC)

@@ -21,7 +21,7 @@ def taint(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="node|cluster NAME… SPEC…",
+            metavar="node|cluster|managedcluster NAME… SPEC…",
             help="SPEC is key=value:Effect or key:Effect to add, key:Effect- or key- to remove.",
             show_default=False,
         ),
@@ -32,13 +32,17 @@ def taint(
     selector: Annotated[str, typer.Option("-l", "--selector", help="Those with these labels.")] = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
-    """Add, change or remove taints of nodes or clusters."""
+    """Add, change or remove taints of nodes, clusters or managed clusters.
+
+    Effects of nodes are NoSchedule, PreferNoSchedule and NoExecute, of clusters NoSchedule and NoExecute, of managed
+    clusters NoSelect, PreferNoSelect and NoSelectIfNew.
+    """
     named, specs = split(words)
     kind, names = targets.split_names(named)
     try:
         wanted = parse_taints(specs, DIALECTS[kind.kind])
         # What no target can satisfy is the command's mistake: say it before asking the server.
-        apply_specs(kind.singular, _there(wanted), wanted, overwrite=True)
+        apply_specs(kind.singular, _there(wanted, DIALECTS[kind.kind].effects[0]), wanted, overwrite=True)
     except TaintSpecError as error:
         raise CliError(str(error)) from None
     failed = False
@@ -46,7 +50,7 @@ def taint(
         for name in targets.select(client, kind, names, selector, every=every):
             try:
                 word = targets.change(
-                    client, kind, name, lambda found: _decide(kind, found, wanted, overwrite=overwrite)
+                    client, kind, name, lambda found: decide(kind, found, wanted, overwrite=overwrite)
                 )
             except CliError as error:
                 output.warn(str(error))
@@ -87,12 +91,17 @@ def operation(before: tuple[Taint, ...], after: tuple[Taint, ...], wanted: Taint
     return "tainted" if added else "untainted"
 
 
-def _there(wanted: TaintSpecs) -> tuple[Taint, ...]:
+def _there(wanted: TaintSpecs, effect: str) -> tuple[Taint, ...]:
     """Taints that make every removal find something."""
-    return tuple(Taint(key=one.key, effect=one.effect or "NoSchedule") for one in wanted.remove)
+    return tuple(Taint(key=one.key, effect=one.effect or effect) for one in wanted.remove)
 
 
-def _decide(kind: Kind, found: JsonObject, wanted: TaintSpecs, *, overwrite: bool) -> tuple[JsonObject | None, str]:
+def decide(kind: Kind, found: JsonObject, wanted: TaintSpecs, *, overwrite: bool) -> tuple[JsonObject | None, str]:
+    """The merge patch that does to a target what specs ask for, and the word of kubectl for it.
+
+    Raises:
+        CliError: the specs do not fit the taints that the target has.
+    """
     spec = found.get("spec") or {}
     wire: list[dict[str, Any]] = spec.get("taints") or []
     before = tuple(Taint.model_validate(taint) for taint in wire)

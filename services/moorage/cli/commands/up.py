@@ -14,6 +14,7 @@ from rich.console import Console
 
 from moorage.cli import runfile, where
 from moorage.cli.errors import CliError
+from moorage.cli.flags import given
 from moorage.cli.stack import Stack
 from moorage.runtime.settings import Settings, state_folder
 
@@ -74,6 +75,7 @@ async def _up(settings: Settings, *, follow: bool) -> None:
                     bootstrap=stack.bootstrap,
                     topic_prefix=settings.topic_prefix,
                     started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                    settings=given(settings),
                 ),
                 folder,
             )

@@ -7,10 +7,12 @@ from typing import Final
 
 from moorage.core.dialects.karmada import KARMADA
 from moorage.core.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.dialects.ocm import OCM
 from moorage_schemas.refs import TargetKind
 
 DIALECTS: Final[Mapping[str, EffectRules]] = {
     TargetKind.NODE.value: KUBERNETES,
     TargetKind.CLUSTER.value: KARMADA,
+    TargetKind.MANAGED_CLUSTER.value: OCM,
 }
 """By the target's kind. A kind without rules has no effects."""

@@ -76,9 +76,14 @@ class Decider:
         self._lasting = tuple(one for one in chosen if one.lasting)
         self._static = tuple(one for one in chosen if one.static)
         self._dynamic = tuple(one for one in chosen if not one.static)
-        self._prioritizers = discovered_prioritizers() if prioritizers is None else tuple(prioritizers)
-        self._fleet = fleet
+        self.prioritizers = discovered_prioritizers() if prioritizers is None else tuple(prioritizers)
+        self.fleet = fleet
         self._verdicts: dict[str, _Verdict] = {}
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """Every filter, in the order in which they run."""
+        return self._static + self._dynamic
 
     def eligible(self, shape: PodShape) -> Mask:
         """The nodes that pass the static filters: where a DaemonSet wants a pod."""
@@ -86,7 +91,7 @@ class Decider:
 
     def may_stay(self, shape: PodShape) -> Mask:
         """The nodes on which a DaemonSet's pod that is there may stay, taints aside."""
-        return self._run(self._lasting, shape, self._fleet.alive, [])
+        return self._run(self._lasting, shape, self.fleet.alive, [])
 
     def decide(self, request: Request, *, only: str | None = None) -> Decision:
         """The best node for a pod.
@@ -95,7 +100,7 @@ class Decider:
             request: the pod.
             only: the one node that it may go to (a DaemonSet's pod); no other is considered.
         """
-        fleet = self._fleet
+        fleet = self.fleet
         verdict = self._verdict(request.shape)
         passed, results, considered = verdict.passed, list(verdict.results), len(fleet)
         if only is not None:
@@ -108,22 +113,22 @@ class Decider:
         return Decision(scores[0].target, considered, tuple(results), scores, "")
 
     def _narrowed(self, shape: PodShape, name: str) -> tuple[Mask, list[FilterResult], int]:
-        passed = np.zeros(self._fleet.rows, dtype=np.bool_)
+        passed = np.zeros(self.fleet.rows, dtype=np.bool_)
         results: list[FilterResult] = []
-        if name not in self._fleet:
+        if name not in self.fleet:
             return passed, results, 0
-        passed[self._fleet.row_of(name)] = True
+        passed[self.fleet.row_of(name)] = True
         return self._run(self._static, shape, passed, results), results, 1
 
     def _verdict(self, shape: PodShape) -> _Verdict:
         found = self._verdicts.get(shape.key)
-        if found is not None and found.version == self._fleet.version:
+        if found is not None and found.version == self.fleet.version:
             return found
         if len(self._verdicts) >= _REMEMBERED:
             self._verdicts.clear()
         results: list[FilterResult] = []
-        passed = self._run(self._static, shape, self._fleet.alive, results)
-        found = self._verdicts[shape.key] = _Verdict(self._fleet.version, passed, tuple(results))
+        passed = self._run(self._static, shape, self.fleet.alive, results)
+        found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results))
         return found
 
     def _run(
@@ -136,7 +141,7 @@ class Decider:
     ) -> Mask:
         for one in filters:
             left = passed
-            for reason, against in one.objections(shape, self._fleet, now):
+            for reason, against in one.objections(shape, self.fleet, now):
                 hit = passed & against
                 if hit.any():
                     rows = np.flatnonzero(hit)
@@ -147,27 +152,31 @@ class Decider:
         return passed
 
     def _first_names(self, rows: Rows) -> tuple[str, ...]:
-        ranks = self._fleet.ranks()[rows]
-        return tuple(self._fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
+        ranks = self.fleet.ranks()[rows]
+        return tuple(self.fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
 
     def _score(self, request: Request, rows: Rows) -> tuple[TargetScore, ...]:
-        fleet = self._fleet
+        fleet = self.fleet
         total = np.zeros(rows.size, dtype=np.int64)
         columns: list[tuple[str, Counts]] = []
-        for prioritizer in self._prioritizers:
+        for prioritizer in self.prioritizers:
             weighted = prioritizer.weight * prioritizer.scores(request, fleet, rows)
             total += weighted
             columns.append((prioritizer.name, weighted))
-        # One number for (total descending, pods, name), so that one partial sort orders by all three.
-        pods = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
-        order = (-total << (_POD_BITS + _RANK_BITS)) + (pods << _RANK_BITS) + fleet.ranks()[rows]
-        best = _lowest(order, SHOWN_SCORES)
+        best = _lowest(preference(fleet, rows, total), SHOWN_SCORES)
         names = [name for name, _ in columns]
         figures = zip(*(column[best].tolist() for _, column in columns), strict=True) if columns else [()] * best.size
         return tuple(
             TargetScore(target=fleet.name_at(row), total=points, scores=dict(zip(names, parts, strict=True)))
             for row, points, parts in zip(rows[best].tolist(), total[best].tolist(), figures, strict=True)
         )
+
+
+def preference(fleet: Fleet, rows: Rows, total: Counts) -> npt.NDArray[np.int64]:
+    """One number for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
+    pods = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
+    order: npt.NDArray[np.int64] = (-total << (_POD_BITS + _RANK_BITS)) + (pods << _RANK_BITS) + fleet.ranks()[rows]
+    return order
 
 
 def unavailable(considered: int, results: Sequence[FilterResult]) -> str:

@@ -59,6 +59,10 @@ class Filter(ABC):
         filter is not told the time: its `now` is always None.
         """
 
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - for filters that have something to tell
+        """What it sees of one node, one fact each, whether it rules the node out or not: for people who ask why."""
+        return ()
+
 
 class Prioritizer(ABC):
     """Scores the nodes that passed every filter. Its module ends with `PLUGIN = ThePrioritizer()`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from moorage.core.dialects.karmada import KARMADA
@@ -39,7 +40,7 @@ def settle(desk: ClusterDesk, work: ClusterWork) -> None:
         if known is not None:
             desk.end(known)
         return
-    draft = _draft(desk, resource, policy, known)
+    draft = draft_of(desk, resource, policy, known)
     if work.repair:
         desk.end_orphans(draft)
     _lose(desk, draft, work)
@@ -51,7 +52,8 @@ def settle(desk: ClusterDesk, work: ClusterWork) -> None:
     desk.write(draft, repair=work.repair)
 
 
-def _draft(desk: ClusterDesk, resource: Resource, policy: Policy, known: Placed | None) -> Draft:
+def draft_of(desk: ClusterDesk, resource: Resource, policy: Policy, known: Placed | None) -> Draft:
+    """The decision that there is, as the beginning of the next one."""
     workload = binding_ref(resource)
     same = known if known is not None and known.owner_uid == resource.uid else None
     least = max(known.generation if known else 0, desk.view.highest_eviction(workload.key))
@@ -103,19 +105,7 @@ def _place(desk: ClusterDesk, draft: Draft) -> None:
         # It could not leave, or was told so late; now it need not leave any more.
         _bind_anew(draft, name)
         del asked[name]
-    request = ClusterRequest(
-        placement=draft.policy.spec.placement,
-        key=draft.placement_key,
-        api_version=draft.resource.claimable.api_version,
-        kind=draft.resource.ref.kind,
-        uid=draft.resource.uid,
-        replicas=draft.demand.replicas,
-        requests=draft.demand.requests,
-        existing={name: one.replicas for name, one in draft.kept.items()},
-        leaving=frozenset(draft.leaving),
-        affinity_name=draft.affinity_name,
-        now=desk.at if desk.rules.evicts else None,
-    )
+    request = request_of(draft, desk.at if desk.rules.evicts else None)
     departure = (
         depart(desk.view.decider, request, asked, forced=desk.rules.forces(draft.policy)) if asked else Departure()
     )
@@ -135,6 +125,23 @@ def _place(desk: ClusterDesk, draft: Draft) -> None:
         names = ", ".join(cluster_ref(name).key for name in sorted(stuck))
         draft.reason, draft.message = NO_REPLACEMENT, f"stays on {names}, for nothing takes its place: {departure.why}"
         draft.report_time = max((t.event.report_time for t in asked.values() if t.event.report_time), default=None)
+
+
+def request_of(draft: Draft, now: datetime | None) -> ClusterRequest:
+    """What is asked of the decider; without an instant no tolerated time counts as over."""
+    return ClusterRequest(
+        placement=draft.policy.spec.placement,
+        key=draft.placement_key,
+        api_version=draft.resource.claimable.api_version,
+        kind=draft.resource.ref.kind,
+        uid=draft.resource.uid,
+        replicas=draft.demand.replicas,
+        requests=draft.demand.requests,
+        existing={name: one.replicas for name, one in draft.kept.items()},
+        leaving=frozenset(draft.leaving),
+        affinity_name=draft.affinity_name,
+        now=now,
+    )
 
 
 def _asked(desk: ClusterDesk, draft: Draft) -> dict[str, Requested]:

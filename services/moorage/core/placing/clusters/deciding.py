@@ -59,13 +59,18 @@ class ClusterDecider:
         filters: Sequence[ClusterFilter] | None = None,
         prioritizers: Sequence[ClusterPrioritizer] | None = None,
     ) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         chosen = discovered_cluster_filters() if filters is None else tuple(filters)
         self._static = tuple(one for one in chosen if one.static)
         self._dynamic = tuple(one for one in chosen if not one.static)
-        self._prioritizers = discovered_cluster_prioritizers() if prioritizers is None else tuple(prioritizers)
+        self.prioritizers = discovered_cluster_prioritizers() if prioritizers is None else tuple(prioritizers)
         self._verdicts: dict[tuple[str, str, str, str], _Verdicts] = {}
         self._version = -1
+
+    @property
+    def filters(self) -> tuple[ClusterFilter, ...]:
+        """Every filter, in the order in which they run."""
+        return self._static + self._dynamic
 
     def decide(self, request: ClusterRequest) -> ClusterDecision:
         """The clusters for a resource.
@@ -74,7 +79,7 @@ class ClusterDecider:
         first that takes the whole is taken. (Upstream never goes back to an earlier group.)
         """
         first: ClusterDecision | None = None
-        for name, affinity in _groups(request):
+        for name, affinity in groups_of(request):
             found = self._decide(request, name, affinity)
             if found.targets is not None:
                 return found
@@ -84,12 +89,12 @@ class ClusterDecider:
         return first
 
     def _decide(self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None) -> ClusterDecision:
-        fleet = self._fleet
+        fleet = self.fleet
         passed, results = self._filter(request, name, affinity)
         decision = ClusterDecision(None, bool(passed), len(fleet), results, affinity_name=name)
         if not passed:
             return replace(decision, message=unavailable(len(fleet), results))
-        candidates = sorted((self._candidate(request, one) for one in passed), key=preference)
+        candidates = sorted((self.candidate(request, one) for one in passed), key=preference)
         decision = replace(decision, scores=self._scores(request, candidates))
         try:
             chosen = choose(request.placement, candidates, request.replicas)
@@ -108,7 +113,7 @@ class ClusterDecider:
         verdicts = self._verdict(request, name, affinity)
         passed: list[ClusterInfo] = []
         against: dict[tuple[str, str], list[str]] = {}
-        for cluster in self._fleet.all().values():
+        for cluster in self.fleet.all().values():
             # What is remembered holds for a cluster on which the resource is not.
             here = cluster.name in request.existing
             found = self._ask(self._static, request, affinity, cluster) if here else verdicts.get(cluster.name)
@@ -124,16 +129,16 @@ class ClusterDecider:
         return passed, results
 
     def _verdict(self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None) -> _Verdicts:
-        if self._version != self._fleet.version or len(self._verdicts) >= _REMEMBERED:
+        if self._version != self.fleet.version or len(self._verdicts) >= _REMEMBERED:
             self._verdicts.clear()
-            self._version = self._fleet.version
+            self._version = self.fleet.version
         key = (request.key, name, request.api_version, request.kind)
         known = self._verdicts.get(key)
         if known is None:
             nowhere = replace(request, existing={}, leaving=frozenset(), now=None)
             asked = {
                 cluster.name: self._ask(self._static, nowhere, affinity, cluster)
-                for cluster in self._fleet.all().values()
+                for cluster in self.fleet.all().values()
             }
             known = self._verdicts[key] = {who: found for who, found in asked.items() if found is not None}
         return known
@@ -151,8 +156,9 @@ class ClusterDecider:
                 return one.name, reason
         return None
 
-    def _candidate(self, request: ClusterRequest, cluster: ClusterInfo) -> Candidate:
-        score = sum(one.score(request, cluster) for one in self._prioritizers)
+    def candidate(self, request: ClusterRequest, cluster: ClusterInfo) -> Candidate:
+        """A cluster that passed, with its score and its room."""
+        score = sum(one.score(request, cluster) for one in self.prioritizers)
         room = 0 if cluster.name in request.full else room_for(cluster, request.requests, request.replicas)
         return Candidate(cluster, score, room, room + request.existing.get(cluster.name, 0))
 
@@ -161,13 +167,14 @@ class ClusterDecider:
             TargetScore(
                 target=one.name,
                 total=one.score,
-                scores={plugin.name: plugin.score(request, one.cluster) for plugin in self._prioritizers},
+                scores={plugin.name: plugin.score(request, one.cluster) for plugin in self.prioritizers},
             )
             for one in candidates[:SHOWN]
         )
 
 
-def _groups(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:
+def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:
+    """The groups of clusters that a placement names, in the order in which they are tried, each with its name."""
     placement = request.placement
     several = placement.cluster_affinities
     if placement.cluster_affinity is not None or not several:

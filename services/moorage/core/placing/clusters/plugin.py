@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -78,6 +78,15 @@ class ClusterFilter(ABC):
             affinity: the one that counts now, where there are several.
             cluster: the cluster.
         """
+
+    def details(
+        self,
+        request: ClusterRequest,  # noqa: ARG002 - for filters that have something to tell
+        affinity: ClusterAffinity | None,  # noqa: ARG002 - likewise
+        cluster: ClusterInfo,  # noqa: ARG002 - likewise
+    ) -> Iterable[str]:
+        """What it sees of the cluster, one fact each, whether it keeps the resource away or not."""
+        return ()
 
 
 class ClusterPrioritizer(ABC):

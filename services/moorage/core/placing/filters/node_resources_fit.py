@@ -8,7 +8,7 @@ from datetime import datetime
 from moorage.core.placing.fleet import UNLIMITED, Fleet, Mask
 from moorage.core.placing.plugin import Filter
 from moorage.core.placing.shape import PodShape
-from moorage.core.quantities import PODS
+from moorage.core.quantities import PODS, amount_text
 
 
 class NodeResourcesFit(Filter):
@@ -29,6 +29,17 @@ class NodeResourcesFit(Filter):
         for resource, amount in shape.requests:
             if resource != PODS:
                 yield f"Insufficient {resource}", fleet.free(resource) < min(amount, UNLIMITED + 1)
+
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
+        """See `Filter`."""
+        row = fleet.row_of(name)
+        for resource, amount in (*(one for one in shape.requests if one[0] != PODS), (PODS, 1)):
+            offered, free = int(fleet.offered(resource)[row]), int(fleet.free(resource)[row])
+            if offered >= UNLIMITED:
+                yield f"{resource}: {amount_text(resource, amount)} asked, the node sets no limit"
+            else:
+                left, every = amount_text(resource, max(free, 0)), amount_text(resource, offered)
+                yield f"{resource}: {amount_text(resource, amount)} asked, {left} of {every} left"
 
 
 PLUGIN = NodeResourcesFit()

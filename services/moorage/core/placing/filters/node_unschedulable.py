@@ -13,6 +13,7 @@ from moorage.core.matching import first_match
 from moorage.core.placing.fleet import Fleet, Mask
 from moorage.core.placing.plugin import Filter
 from moorage.core.placing.shape import PodShape
+from moorage.core.tolerating import toleration_text
 
 
 class NodeUnschedulable(Filter):
@@ -30,6 +31,13 @@ class NodeUnschedulable(Filter):
         """See `Filter`."""
         if first_match(UNSCHEDULABLE_TAINT, shape.tolerations) is None:
             yield "node(s) were unschedulable", fleet.unschedulable
+
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
+        """See `Filter`."""
+        facts = fleet.facts(name)
+        if facts is not None and facts.unschedulable:
+            found = first_match(UNSCHEDULABLE_TAINT, shape.tolerations)
+            yield "spec.unschedulable is set" + (f", tolerated by {{{toleration_text(found)}}}" if found else "")
 
 
 PLUGIN = NodeUnschedulable()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from moorage.core.dialects.kubernetes import KUBERNETES
 from moorage.core.placing.fleet import Fleet, Mask
 from moorage.core.placing.plugin import Filter
 from moorage.core.placing.shape import PodShape
+from moorage.core.tolerating import judge_taints
 
 
 class TaintToleration(Filter):
@@ -24,6 +26,13 @@ class TaintToleration(Filter):
     ) -> Iterable[tuple[str, Mask]]:
         """See `Filter`."""
         yield "node(s) had untolerated taint(s)", ~fleet.fits_taints(shape.tolerations)
+
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
+        """See `Filter`."""
+        facts = fleet.facts(name)
+        for one in judge_taints(facts.taints if facts else (), shape.tolerations, KUBERNETES):
+            if one.keeps_away:
+                yield str(one)
 
 
 PLUGIN = TaintToleration()

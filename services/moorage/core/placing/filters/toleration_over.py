@@ -13,10 +13,12 @@ from typing import Final
 
 import numpy as np
 
+from moorage.core.dialects.kubernetes import KUBERNETES
 from moorage.core.evicting import EvictAt, verdict
 from moorage.core.placing.fleet import Counts, Fleet, Mask
 from moorage.core.placing.plugin import Filter
 from moorage.core.placing.shape import PodShape
+from moorage.core.tolerating import judge_taints
 
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -35,6 +37,15 @@ class TolerationOver(Filter):
             return
         ends = fleet.remembered((self.name, shape.key), lambda: _ends(shape, fleet))
         yield "node(s) had taint(s) that are tolerated no longer", ends <= _micros(now)
+
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:
+        """See `Filter`."""
+        judged = judge_taints(fleet.evicting.get(name, ()), shape.tolerations, KUBERNETES)
+        if now is None or not fleet.fits_taints(shape.tolerations)[fleet.row_of(name)]:
+            return  # its taints rule it out anyway
+        for one in judged:
+            if one.until is not None:
+                yield f"{one}, which is {'over' if one.until <= now else 'still to come'}"
 
 
 def _ends(shape: PodShape, fleet: Fleet) -> Counts:

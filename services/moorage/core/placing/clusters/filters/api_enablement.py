@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moorage.core.placing.clusters.fleet import ClusterInfo
 from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
 from moorage_schemas.resources.policies import ClusterAffinity
@@ -19,6 +21,14 @@ class ApiEnablement(ClusterFilter):
             return ""
         served = (request.api_version, request.kind) in cluster.kinds
         return "" if served else "cluster(s) did not have the API resource"
+
+    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - kinds know no affinity
+        """See `ClusterFilter`."""
+        if cluster.kinds is None:
+            yield "the cluster does not say what it serves, so it is taken to serve everything"
+        elif (request.api_version, request.kind) not in cluster.kinds:
+            here = ", but the resource is there already" if cluster.name in request.existing else ""
+            yield f"the cluster does not serve {request.api_version} {request.kind}{here}"
 
 
 PLUGIN = ApiEnablement()

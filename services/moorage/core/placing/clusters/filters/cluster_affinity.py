@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from moorage.core.cluster_affinity import selects
+from collections.abc import Iterable
+
+from moorage.core.cluster_affinity import objections, selects
 from moorage.core.placing.clusters.fleet import ClusterInfo
 from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
 from moorage_schemas.resources.policies import ClusterAffinity
@@ -19,6 +21,10 @@ class AffinityFilter(ClusterFilter):
         if selects(affinity, cluster.facts):
             return ""
         return "cluster(s) did not match the placement cluster affinity constraint"
+
+    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - the affinity says it all
+        """See `ClusterFilter`."""
+        return objections(affinity, cluster.facts)
 
 
 PLUGIN = AffinityFilter()

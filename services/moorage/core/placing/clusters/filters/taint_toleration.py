@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moorage.core.dialects.karmada import KARMADA
 from moorage.core.evicting import taint_text
 from moorage.core.matching import untolerated
 from moorage.core.placing.clusters.fleet import ClusterInfo
 from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
+from moorage.core.tolerating import judge_taints
 from moorage_schemas.resources.policies import ClusterAffinity
 
 
@@ -22,6 +25,14 @@ class TaintToleration(ClusterFilter):
             return ""
         found = untolerated(cluster.taints, request.tolerations, KARMADA.filtering)
         return f"cluster(s) had untolerated taint {{{taint_text(found[0])}}}" if found else ""
+
+    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - taints know no affinity
+        """See `ClusterFilter`."""
+        for one in judge_taints(cluster.taints, request.tolerations, KARMADA):
+            if one.keeps_away:
+                yield str(one)
+        if cluster.taints and cluster.name in request.existing:
+            yield "it is there already, and taints only keep new work away"
 
 
 PLUGIN = TaintToleration()

@@ -6,10 +6,13 @@ for ever. (Upstream's filter admits it: deviation `expired-toleration-keeps-away
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moorage.core.dialects.karmada import KARMADA
 from moorage.core.evicting import EvictAt, EvictNow, verdict
 from moorage.core.placing.clusters.fleet import ClusterInfo
 from moorage.core.placing.clusters.plugin import ClusterFilter, ClusterRequest
+from moorage.core.tolerating import judge_taints
 from moorage_schemas.resources.policies import ClusterAffinity
 
 
@@ -27,6 +30,13 @@ class TolerationOver(ClusterFilter):
         found = verdict(cluster.taints, request.tolerations, seen_at=request.now, dialect=KARMADA)
         over = isinstance(found, EvictNow) or (isinstance(found, EvictAt) and found.deadline <= request.now)
         return "cluster(s) had taint(s) that are tolerated no longer" if over else ""
+
+    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - taints know no affinity
+        """See `ClusterFilter`."""
+        if request.now is not None:
+            for one in judge_taints(cluster.taints, request.tolerations, KARMADA, seen_at=request.now):
+                if one.until is not None:
+                    yield f"{one}, which is {'over' if one.until <= request.now else 'still to come'}"
 
 
 PLUGIN = TolerationOver()

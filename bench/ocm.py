@@ -1,0 +1,301 @@
+"""OCM placements, Moorage's core against OCM's own scheduler, and whether both decide the same.
+
+    .venv/bin/python bench/ocm.py [--placements 100,1000,10000] [--clusters 1000] [--taints 3] [--runs 1]
+                                  [--peer-placements 10000] [--sample 20]
+
+Both schedule the same kind of placements one after another in this run: each asks for 10 clusters and tolerates the
+clusters' taints, by a policy of mode Exact with an add-on's score, ResourceAllocatableCPU and Balance; what is decided
+for one counts in Balance for the next. The peer is the oracle's `bench-ocm` in core mode (`Schedule` alone, in one
+process, as OCM runs it), ours is `Scheduler.schedule` and counting what it decided. Reading the placements' specs is
+in neither. Sizes above `--peer-placements` are not run with the peer, whose time grows with the square of the number.
+
+That both decide the same is held on a sample of states: the very clusters, scores and decisions so far are sent to
+the oracle (`ocm_schedule`), and its decisions, in their order, and its scores are compared with ours. The oracle comes
+from MOORAGE_ORACLE, as in bench/matching.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.matching import find_oracle
+
+from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
+from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.placing.managed.scheduling import Scheduler
+from moorage.core.placing.managed.terms import PlacementTerms
+from moorage.core.placing.managed.usage import Usage
+from moorage_schemas.resources.managed import PlacementSpec
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NAMESPACE = "benchmark"
+Json = dict[str, Any]
+
+
+def make_clusters(count: int, taints: int, seed: int) -> tuple[list[Json], list[Json]]:
+    """The objects of the peer's run: clusters with taints and some CPU, and a score for each."""
+    rng = random.Random(seed)
+    clusters, scores = [], []
+    for i in range(count):
+        amount = {"cpu": str(1 + rng.randrange(64))}
+        clusters.append(
+            {
+                "metadata": {
+                    "name": f"cluster{i}",
+                    "labels": {"cluster.open-cluster-management.io/clusterset": NAMESPACE},
+                },
+                "spec": {
+                    "taints": [
+                        {
+                            "key": f"example.com/key{t}",
+                            "value": str(rng.randrange(3)),
+                            "effect": "NoSelect",
+                            "timeAdded": "2026-01-01T00:00:00Z",
+                        }
+                        for t in range(taints)
+                    ]
+                },
+                "status": {"allocatable": amount, "capacity": amount},
+            }
+        )
+        scores.append(
+            {
+                "metadata": {"namespace": f"cluster{i}", "name": "demo"},
+                "status": {"scores": [{"name": "demo", "value": 80}], "validUntil": "2026-01-01T16:40:00Z"},
+            }
+        )
+    return clusters, scores
+
+
+def make_placement(i: int, taints: int) -> Json:
+    """The i-th placement of the peer's run."""
+    built_in = [
+        {"scoreCoordinate": {"type": "BuiltIn", "builtIn": name}, "weight": 1}
+        for name in ("ResourceAllocatableCPU", "Balance")
+    ]
+    add_on = {"type": "AddOn", "addOn": {"resourceName": "demo", "scoreName": "demo"}}
+    return {
+        "metadata": {"namespace": NAMESPACE, "name": f"benchmark-{i}"},
+        "spec": {
+            "numberOfClusters": 10,
+            "prioritizerPolicy": {
+                "mode": "Exact",
+                "configurations": [{"scoreCoordinate": add_on, "weight": 1}, *built_in],
+            },
+            "tolerations": [{"key": f"example.com/key{t}", "operator": "Exists"} for t in range(taints)],
+        },
+    }
+
+
+@dataclass(slots=True)
+class Run:
+    """How long all placements took, in seconds, and each of the first and of the last tenth of them on average."""
+
+    total: float
+    first: float
+    last: float
+    cpu: float
+    """Processor time of it all, in seconds; the peer's has the making of the objects in it."""
+
+    decisions: list[tuple[str, ...]] = field(default_factory=list)
+    totals: dict[int, dict[str, int]] = field(default_factory=dict)
+    """The scores of all clusters for those placements that are compared."""
+
+
+def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[Json], sample: Sequence[int]) -> Run:
+    """Schedule all placements, one after another, on a fleet that is made anew."""
+    fleet = ManagedFleet()
+    for cluster in clusters:
+        fleet.put(ClusterFacts.of(cluster))
+    for score in scores:
+        fleet.put_score(ScoreFacts.of(score))
+    terms = [PlacementTerms.of(PlacementSpec.model_validate(one["spec"])) for one in specs]
+    scheduler, usage = Scheduler(fleet), Usage(fleet)
+    compared = frozenset(sample)
+    run = Run(0.0, 0.0, 0.0, 0.0)
+    times = []
+    busy = time.process_time()
+    for i, one in enumerate(terms):
+        start = time.perf_counter()
+        scheduled = scheduler.schedule(one, usage=usage, now=NOW)
+        usage.add(scheduled.decisions)
+        times.append(time.perf_counter() - start)
+        run.decisions.append(scheduled.decisions)
+        if i in compared:
+            usage.remove(scheduled.decisions)  # what says why speaks of the state before
+            names = fleet.names_at(scheduled.rows)
+            run.totals[i] = dict(zip(names, scheduled.totals.tolist(), strict=True))
+            usage.add(scheduled.decisions)
+    run.cpu = time.process_time() - busy
+    tenth = max(1, len(times) // 10)
+    run.total, run.first, run.last = sum(times), sum(times[:tenth]) / tenth, sum(times[-tenth:]) / tenth
+    return run
+
+
+def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
+    """The same by OCM's scheduler."""
+    command = [str(oracle), "bench-ocm", "--mode", "core", "--allocatable", "--runs", "1"]
+    command += ["--placements", str(placements), "--clusters", str(options.clusters), "--taints", str(options.taints)]
+    busy = _children()
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    busy = _children() - busy
+    found = [
+        re.search(rf"{name}=(\S+?)(?:/placement)?\s", said) for name in ("schedule-only", "first-tenth", "last-tenth")
+    ]
+    total, first, last = (_seconds(one.group(1)) if one else float("nan") for one in found)
+    return Run(total, first, last, busy)
+
+
+def _children() -> float:
+    """Processor time of this process's children that have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _seconds(text: str) -> float:
+    """A Go duration such as 1m2.5s or 412.9µs."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+    return sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+)(h|ms|µs|us|ns|m|s)", text))
+
+
+def differences(
+    oracle: Path, run: Run, clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[Json]
+) -> list[int]:
+    """The sampled placements for which upstream, in the state in which we decided, decides or scores otherwise."""
+    fixed = json.dumps({"clusters": clusters, "scores": scores})[1:-1]
+    different = []
+    for i, totals in run.totals.items():
+        head = json.dumps(
+            {"op": "ocm_schedule", "level": "scheduler", "now": "2026-01-01T00:00:00Z", "placement": specs[i]}
+        )
+        decisions = json.dumps([_decision(specs[k], run.decisions[k]) for k in range(i)])
+        with tempfile.TemporaryFile("w+") as request:
+            request.write(f'{head[:-1]}, {fixed}, "decisions": {decisions}}}\n')
+            request.seek(0)
+            done = subprocess.run([str(oracle)], stdin=request, capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout)
+        if answer["decisions"] != list(run.decisions[i]) or answer["scores"] != totals:
+            different.append(i)
+    return different
+
+
+def _decision(placement: Json, clusters: Sequence[str]) -> Json:
+    name = placement["metadata"]["name"]
+    label = {"cluster.open-cluster-management.io/placement": name}
+    return {
+        "metadata": {"namespace": NAMESPACE, "name": f"{name}-decision-1", "labels": label},
+        "status": {"decisions": [{"clusterName": one, "reason": ""} for one in clusters]},
+    }
+
+
+def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -> Json:
+    """One size: both, and the comparison."""
+    clusters, scores = make_clusters(options.clusters, options.taints, options.seed)
+    specs = [make_placement(i, options.taints) for i in range(placements)]
+    count = min(options.sample, placements)
+    sample = [round(k * (placements - 1) / max(1, count - 1)) for k in range(count)]
+    asked = oracle is not None and placements <= options.peer_placements
+    ours, peers = [], []
+    for _ in range(options.runs):
+        ours.append(run_ours(clusters, scores, specs, sample))
+        if oracle is not None and asked:
+            peers.append(run_peer(oracle, placements, options))
+    mine = statistics.median(run.total for run in ours)
+    theirs = statistics.median(run.total for run in peers) if peers else None
+    my_cpu = statistics.median(run.cpu for run in ours)
+    their_cpu = statistics.median(run.cpu for run in peers) if peers else None
+    different = differences(oracle, ours[0], clusters, scores, specs) if oracle is not None else []
+    return {
+        "placements": placements,
+        "ours_s": round(mine, 4),
+        "ours_us_per_placement": round(mine / placements * 1e6, 1),
+        "ours_us_first_tenth": round(statistics.median(run.first for run in ours) * 1e6, 1),
+        "ours_us_last_tenth": round(statistics.median(run.last for run in ours) * 1e6, 1),
+        "peer_s": None if theirs is None else round(theirs, 3),
+        "peer_us_per_placement": None if theirs is None else round(theirs / placements * 1e6, 1),
+        "peer_us_first_tenth": round(statistics.median(run.first for run in peers) * 1e6, 1) if peers else None,
+        "peer_us_last_tenth": round(statistics.median(run.last for run in peers) * 1e6, 1) if peers else None,
+        "ratio": None if theirs is None else round(theirs / mine, 1),
+        "ours_cpu_s": round(my_cpu, 3),
+        "peer_cpu_s": None if their_cpu is None else round(their_cpu, 3),
+        "ratio_cpu": None if their_cpu is None else round(their_cpu / my_cpu, 1),
+        "states_compared": 0 if oracle is None else len(ours[0].totals),
+        "different": different,
+    }
+
+
+COLUMNS = {
+    "placements": "placements",
+    "ours, µs each": "ours_us_per_placement",
+    "first tenth": "ours_us_first_tenth",
+    "last tenth": "ours_us_last_tenth",
+    "OCM, µs each": "peer_us_per_placement",
+    "first tenth ": "peer_us_first_tenth",
+    "last tenth ": "peer_us_last_tenth",
+    "ratio": "ratio",
+    "of CPU time": "ratio_cpu",
+    "compared": "states_compared",
+    "different": "different",
+}
+"""Of the table that is printed."""
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def main() -> int:
+    """Measure, compare, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--placements", default="100,1000,10000", help="sizes, separated by commas")
+    parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--taints", type=int, default=3, help="a cluster, and as many tolerations a placement")
+    parser.add_argument("--runs", type=int, default=1, help="of each size; medians are told")
+    parser.add_argument("--peer-placements", type=int, default=10_000, help="larger sizes are not run with the peer")
+    parser.add_argument("--sample", type=int, default=20, help="states a size in which decisions are compared")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    rows = []
+    print("".join(f"{title:>14}" for title in COLUMNS), flush=True)
+    with find_oracle() as oracle:
+        for size in map(int, options.placements.split(",")):
+            row = measure(oracle, size, options) | {"load": round(os.getloadavg()[0], 1)}
+            rows.append(row)
+            shown = row | {"different": len(row["different"])}
+            print("".join(f"{_cell(shown[name]):>14}" for name in COLUMNS.values()), flush=True)
+    equal = not any(row["different"] for row in rows)
+    print(
+        json.dumps(
+            {
+                "bench": "ocm",
+                "clusters": options.clusters,
+                "taints": options.taints,
+                "runs": options.runs,
+                "decisions_equal": equal if any(row["states_compared"] for row in rows) else None,
+                "sizes": rows,
+            }
+        )
+    )
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

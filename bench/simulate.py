@@ -1,0 +1,217 @@
+"""How long a simulation takes: a fleet is built in memory, copied, and run without and with a change.
+
+    python bench/simulate.py --nodes 5000 --pods 20000 --zones 10
+
+What is told: seconds to build the fleet (not part of a simulation), to read the copy from Kafka with `--kafka` (its
+topics are filled first), and for each change the seconds of both runs together, the services' calls, and what came of
+it. On Kafka every record is written three times, so that most of what is read has been superseded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import resource
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+from bench.harness import fleet, kafka
+
+from moorage.runtime.service import Input
+from moorage.runtime.settings import Settings
+from moorage.simulation import changes, report, running
+from moorage.simulation.edge import ADDRESS, Edge
+from moorage.simulation.snapshot import COMPACTED, Kept, Snapshot
+from moorage.simulation.stack import Stack
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared, resource_partition_key
+from moorage_schemas.topics import CONDITION_REPORTS, RESOURCES, TOPICS
+
+PARTITIONS = 24
+START = datetime.now(UTC)
+_REPLICAS = 100
+_TIMES = 3
+
+
+def build(nodes: int, pods: int, zones: int) -> Stack:
+    """A fleet that has come to rest: nodes that are ready, deployments of a hundred pods each."""
+    # A long grace period: what is measured takes longer than 40 s, and nobody reports meanwhile.
+    settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=86_400)
+    stack = Stack(running.services(settings), partitions=PARTITIONS, start=START)
+    for number in range(nodes):
+        name = f"n{number:05}"
+        labels = {"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": f"z{number % zones}"}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels},
+            "spec": {},
+            "status": {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}},
+        }
+        _declare(stack, body)
+        target = TargetRef(kind=TargetKind.NODE, name=name)
+        event = ConditionReported(target=target, type="Ready", status=ConditionStatus.TRUE, observed_time=START)
+        stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
+    stack.run()
+    for number in range(pods // _REPLICAS):
+        name = f"d{number:04}"
+        spec = {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}],
+            "tolerations": [
+                {
+                    "key": f"node.kubernetes.io/{key}",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 300,
+                }
+                for key in ("not-ready", "unreachable")
+            ],
+        }
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {
+                "replicas": _REPLICAS,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+            },
+        }
+        _declare(stack, body)
+    stack.run()
+    return stack
+
+
+def _declare(stack: Stack, body: dict[str, Any]) -> None:
+    event = ResourceDeclared(object=body, version=1)
+    stack.produce(RESOURCES, event.key, event, partition_key=resource_partition_key(event.key))
+
+
+def copy_of(stack: Stack) -> Snapshot:
+    """The last record of each key."""
+    last: dict[tuple[str, str], Kept] = {}
+    for topic in TOPICS:
+        for record in stack.records(topic):
+            found = record.decode()
+            if isinstance(found, Input):
+                last[topic.short, record.name] = Kept.of(found)
+    return Snapshot.of(
+        last.values(),
+        partitions=stack.partitions,
+        positions=stack.committed,
+        ends=stack.topics.ends,
+        taken=stack.now,
+    )
+
+
+def _outage(text: str) -> running.Change:
+    def change(edge: Edge, stack: Stack) -> list[str]:
+        found = changes.Outage.parse(text).targets(stack)
+        events = changes.outage(stack, found, ConditionStatus.UNKNOWN)
+        with httpx.Client(base_url=ADDRESS, transport=edge.transport) as client:
+            for begin in range(0, len(events), 1000):
+                headers = {"content-type": "application/cloudevents-batch+json"}
+                client.post("/v1/conditions", json=events[begin : begin + 1000], headers=headers).raise_for_status()
+        return [text]
+
+    return change
+
+
+async def through_kafka(stack: Stack) -> tuple[Snapshot, float, int]:
+    """Write the fleet's records to topics of a broker's own, and read the copy: it, seconds, and records written."""
+    async with kafka() as bootstrap:
+        settings = await fleet(bootstrap, partitions=PARTITIONS)
+        written = 0
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=20, max_batch_size=500_000) as producer:
+            for topic in TOPICS:
+                name = topic.name(settings.topic_prefix)
+                for _ in range(_TIMES if topic in COMPACTED else 1):
+                    for record in stack.records(topic):
+                        await producer.send(
+                            name,
+                            record.value,
+                            key=record.key,
+                            partition=record.partition,
+                            headers=list(record.headers),
+                        )
+                        written += 1
+            await producer.flush()
+        await committed(settings, stack)
+        began = time.perf_counter()
+        snapshot = await Snapshot.load(settings, services=running.services(settings))
+        return snapshot, time.perf_counter() - began, written
+
+
+async def committed(settings: Settings, stack: Stack) -> None:
+    """Let every service's group have worked everything through."""
+    for service in stack.services.values():
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=settings.bootstrap_servers,
+            group_id=f"{settings.topic_prefix}.{service.name}",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        tps = [
+            TopicPartition(topic.name(settings.topic_prefix), p) for topic in service.sources for p in range(PARTITIONS)
+        ]
+        consumer.assign(tps)
+        await consumer.commit(await consumer.end_offsets(tps))
+        await consumer.stop()
+
+
+def main() -> None:
+    """Measure, and print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=20_000)
+    parser.add_argument("--zones", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--kafka", action="store_true")
+    given = parser.parse_args()
+    gc.set_threshold(50_000, 20, 100)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    began = time.perf_counter()
+    stack = build(given.nodes, given.pods, given.zones)
+    snapshot, built = copy_of(stack), time.perf_counter() - began
+    read: dict[str, Any] = {}
+    if given.kafka:
+        snapshot, seconds, written = asyncio.run(through_kafka(stack))
+        read = {"read_seconds": round(seconds, 1), "read_records": written}
+    del stack
+    found: dict[str, Any] = {
+        "nodes": given.nodes,
+        "pods": given.pods,
+        "records": sum(1 for _ in snapshot.all()),
+        "build_seconds": round(built, 1),
+        **read,
+        "changes": {},
+    }
+    for name, text in {"one node": "node=n00000", "one zone": "zone=r/z0", "everything": "region=r"}.items():
+        began, cpu = time.perf_counter(), time.process_time()
+        simulated = running.simulate(snapshot, Settings(), _outage(text), timedelta(minutes=given.minutes))
+        ran = time.perf_counter() - began
+        said = report.document(simulated)
+        found["changes"][name] = {
+            "seconds": round(ran, 1),
+            "cpu_seconds": round(time.process_time() - cpu, 1),
+            "report_seconds": round(time.perf_counter() - began - ran, 1),
+            "steps": simulated.steps,
+            **said["summary"],
+        }
+    found["max_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

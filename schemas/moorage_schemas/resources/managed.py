@@ -1,0 +1,224 @@
+"""Open Cluster Management: clusters, sets of them, and placements that choose from the sets (DOMAIN §5)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from moorage_schemas.base import OpenModel, Timestamp
+from moorage_schemas.resources.meta import LabelSelector, Resource, SelectorRequirement
+from moorage_schemas.resources.node import OpenTaint
+from moorage_schemas.resources.pod import OpenToleration
+
+Amounts = dict[str, str | int | float]
+
+
+class ManagedClusterSpec(OpenModel):
+    """`spec` of a managed cluster."""
+
+    hub_accepts_client: bool = False
+    lease_duration_seconds: int | None = None
+    taints: list[OpenTaint] | None = None
+
+
+class ClusterClaim(OpenModel):
+    """What a cluster says of itself: a name and a value."""
+
+    name: str
+    value: str = ""
+
+
+class ManagedClusterStatus(OpenModel):
+    """`status` of a managed cluster, as far as it is declared; its conditions come from reports too."""
+
+    capacity: Amounts | None = None
+    allocatable: Amounts | None = None
+    cluster_claims: list[ClusterClaim] | None = None
+
+
+class ManagedCluster(Resource):
+    """A cluster that placements choose (cluster.open-cluster-management.io/v1)."""
+
+    spec: ManagedClusterSpec = Field(default_factory=ManagedClusterSpec)
+    status: ManagedClusterStatus = Field(default_factory=ManagedClusterStatus)
+
+
+class ClusterSetSelector(OpenModel):
+    """How a set finds its clusters."""
+
+    selector_type: str = ""
+    """`ExclusiveClusterSetLabel` (also when empty) or `LabelSelector`; `LegacyClusterSetLabel` in older versions."""
+
+    label_selector: LabelSelector | None = None
+
+
+class ManagedClusterSetSpec(OpenModel):
+    """`spec` of a set."""
+
+    cluster_selector: ClusterSetSelector = Field(default_factory=ClusterSetSelector)
+
+
+class ManagedClusterSet(Resource):
+    """A set of managed clusters."""
+
+    spec: ManagedClusterSetSpec = Field(default_factory=ManagedClusterSetSpec)
+
+
+class ManagedClusterSetBindingSpec(OpenModel):
+    """`spec` of a binding of a set to a namespace."""
+
+    cluster_set: str = ""
+    """The set's name, which must be the binding's own."""
+
+
+class ManagedClusterSetBinding(Resource):
+    """A set that placements of a namespace may choose from."""
+
+    spec: ManagedClusterSetBindingSpec = Field(default_factory=ManagedClusterSetBindingSpec)
+
+
+class ClaimSelector(OpenModel):
+    """Requirements on a cluster's claims, ANDed."""
+
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class CelSelector(OpenModel):
+    """CEL expressions on `managedCluster`, ANDed."""
+
+    cel_expressions: list[str] | None = None
+
+
+class RequiredClusterSelector(OpenModel):
+    """Selectors that a cluster must match, ANDed."""
+
+    label_selector: LabelSelector | None = None
+    claim_selector: ClaimSelector | None = None
+    cel_selector: CelSelector | None = None
+
+
+class ClusterPredicate(OpenModel):
+    """One predicate; a placement's predicates are ORed."""
+
+    required_cluster_selector: RequiredClusterSelector = Field(default_factory=RequiredClusterSelector)
+
+
+class AddOnCoordinate(OpenModel):
+    """Which score of which `AddOnPlacementScore`."""
+
+    resource_name: str = ""
+    score_name: str = ""
+
+
+class ScoreCoordinate(OpenModel):
+    """Where a score comes from."""
+
+    type: str = ""
+    """`BuiltIn` (also when empty) or `AddOn`."""
+
+    built_in: str = ""
+    add_on: AddOnCoordinate | None = None
+
+
+class PrioritizerConfig(OpenModel):
+    """A prioritizer and its weight."""
+
+    name: str = ""
+    """The deprecated way to name a built-in one; `scoreCoordinate` wins."""
+
+    score_coordinate: ScoreCoordinate | None = None
+    weight: int = 1
+
+
+class PrioritizerPolicy(OpenModel):
+    """Which prioritizers count, and how much."""
+
+    mode: str = ""
+    """`Additive` (also when empty) or `Exact`."""
+
+    configurations: list[PrioritizerConfig] | None = None
+
+
+class GroupClusterSelector(OpenModel):
+    """Which selected clusters make up a named group."""
+
+    label_selector: LabelSelector | None = None
+    claim_selector: ClaimSelector | None = None
+    cel_selector: CelSelector | None = None
+
+
+class DecisionGroup(OpenModel):
+    """A named group of decisions."""
+
+    group_name: str = ""
+    group_cluster_selector: GroupClusterSelector = Field(default_factory=GroupClusterSelector)
+
+
+class GroupStrategy(OpenModel):
+    """How decisions are cut into groups."""
+
+    decision_groups: list[DecisionGroup] | None = None
+    clusters_per_decision_group: int | str | None = None
+    """A number, or a share of the selected clusters such as `25%`; all in one when absent."""
+
+
+class DecisionStrategy(OpenModel):
+    """How decisions are laid out."""
+
+    group_strategy: GroupStrategy = Field(default_factory=GroupStrategy)
+
+
+class PlacementSpec(OpenModel):
+    """`spec` of a placement."""
+
+    cluster_sets: list[str] | None = None
+    number_of_clusters: int | None = None
+    """All that fit when absent."""
+
+    predicates: list[ClusterPredicate] | None = None
+    prioritizer_policy: PrioritizerPolicy = Field(default_factory=PrioritizerPolicy)
+    tolerations: list[OpenToleration] | None = None
+    decision_strategy: DecisionStrategy = Field(default_factory=DecisionStrategy)
+
+
+class Placement(Resource):
+    """A rule by which clusters are chosen, for whoever reads its decisions."""
+
+    spec: PlacementSpec = Field(default_factory=PlacementSpec)
+
+
+class AddOnScoreItem(OpenModel):
+    """A score by name, -100 to 100."""
+
+    name: str
+    value: int = 0
+
+
+class AddOnPlacementScoreStatus(OpenModel):
+    """`status` of the scores of a cluster."""
+
+    scores: list[AddOnScoreItem] | None = None
+    valid_until: Timestamp | None = None
+
+
+class AddOnPlacementScore(Resource):
+    """Scores that an add-on gives to the cluster of its namespace."""
+
+    status: AddOnPlacementScoreStatus = Field(default_factory=AddOnPlacementScoreStatus)
+
+
+class ManagedClusterAddOn(Resource):
+    """An add-on that is enabled on the cluster of its namespace (addon.open-cluster-management.io)."""
+
+
+class LeaseSpec(OpenModel):
+    """`spec` of a lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: Timestamp | None = None
+
+
+class Lease(Resource):
+    """A sign of life of the add-on of its name, in the namespace of its cluster (coordination.k8s.io/v1)."""
+
+    spec: LeaseSpec = Field(default_factory=LeaseSpec)

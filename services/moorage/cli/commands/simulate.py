@@ -1,0 +1,152 @@
+"""`moorage simulate`: what a change would do, on a copy of the live state."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import structlog
+import typer
+from aiokafka.errors import KafkaError
+from rich.console import Console
+
+from moorage.cli import manifests, output, reading, simulated_text, simulating, where
+from moorage.cli.durations import human, parse_duration
+from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.flags import given
+from moorage.runtime.settings import Settings
+from moorage.simulation import report, running
+from moorage.simulation.snapshot import Snapshot, SnapshotError
+from moorage.simulation.stack import RestlessError
+
+_GC_THRESHOLDS = (50_000, 20, 100)
+"""A copy is hundreds of thousands of objects that live to the end, so the collector looks through them seldom."""
+
+
+def simulate(
+    *,
+    flags: Mapping[str, str],
+    files: Annotated[
+        list[str] | None, typer.Option("-f", "--filename", help="Apply a file, a folder, or -; repeatable.")
+    ] = None,
+    delete: Annotated[list[str] | None, typer.Option(metavar="KIND/NAME", help="Delete an object; repeatable.")] = None,
+    taint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND/NAME=SPEC",
+            help="Taint a target, node/n1=key=value:Effect, or untaint it, node/n1=key-; SPEC as `moorage taint` has "
+            "it; repeatable.",
+        ),
+    ] = None,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND/NAME=TYPE=STATUS", help="Report a condition, node/n1=Ready=False; repeatable."),
+    ] = None,
+    outage: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Let targets fail: zone=eu/a, region=eu, node=n1, cluster=m1, or a label selector; repeatable.",
+        ),
+    ] = None,
+    outage_status: Annotated[
+        str, typer.Option(help="Unknown: nobody hears of them any more; False: they are heard to be not ready.")
+    ] = "Unknown",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Taints replace those of the same key and effect.")
+    ] = False,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
+    horizon: Annotated[
+        str,
+        typer.Option("--for", help="How much time passes in the copy, such as 10m; it ends sooner when all is quiet."),
+    ] = "1h",
+    form: Annotated[
+        output.Format, typer.Option("-o", "--output", help="table, wide (every row), json or yaml.")
+    ] = output.Format.TABLE,
+) -> None:
+    """Tell what a change would do, on a copy; changes nothing.
+
+    The copy is read from Kafka, the services run on it without and with the change, and what differs is told. They
+    need the settings of the live ones: those of a `moorage up` on this machine are known, else give them as flags.
+
+    moorage simulate --taint node/n1=maintenance=yes:NoExecute; moorage simulate --outage zone=eu/a --for 30m
+    """
+    if form is output.Format.NAME:
+        raise UsageError("-o name: a simulation has no name; must be table, wide, json or yaml")
+    span = parse_duration(horizon)
+    if span.total_seconds() < 0:
+        raise UsageError(f"--for: invalid value {horizon!r}: must not be negative")
+    refused: list[manifests.Refused] = []
+    items: list[manifests.Manifest] = []
+    if files:
+        items, refused = manifests.read(files, recursive=recursive)
+    for document in refused:
+        output.warn(str(document))
+    if refused:
+        raise typer.Exit(FAILED)
+    request = simulating.Request.parse(
+        items=items,
+        delete=delete or [],
+        taint=taint or [],
+        condition=condition or [],
+        outage=outage or [],
+        status=outage_status,
+        overwrite=overwrite,
+        namespace=namespace,
+    )
+    where.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
+    bootstrap, prefix = where.kafka()
+    live = where.of_the_live(bootstrap)
+    settings = where.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
+    gc.set_threshold(*_GC_THRESHOLDS)
+    with _silent(), Console(stderr=True).status("") as status:
+        snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
+        try:
+            found = running.simulate(
+                snapshot,
+                settings,
+                request.make,
+                span,
+                lambda run, share: status.update(f"running {human(span.total_seconds())} {run}: {share:.0%}"),
+            )
+        except RestlessError as error:
+            raise CliError(f"the copy does not come to rest: {error}") from None
+    whole = {**report.document(found), "settings": given(settings)}
+    if form in {output.Format.JSON, output.Format.YAML}:
+        output.write(output.document(whole, form))
+    else:
+        output.write(simulated_text.text(whole, every=form is output.Format.WIDE))
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what gateway and services log out of the answer: what matters of it is told by the command."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _load(settings: Settings, progress: Any) -> Snapshot:
+    """The copy.
+
+    Raises:
+        CliError: it cannot be read.
+    """
+    reading.quiet()
+    try:
+        return asyncio.run(Snapshot.load(settings, services=running.services(settings), progress=progress))
+    except SnapshotError as error:
+        raise CliError(
+            f"Kafka at {settings.bootstrap_servers}: {error}.\n"
+            "Make the topics with `moorage topics make`, or start everything with `moorage up`."
+        ) from None
+    except (KafkaError, OSError) as error:
+        raise reading.unreachable(settings.bootstrap_servers, error) from None

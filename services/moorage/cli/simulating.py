@@ -1,0 +1,199 @@
+"""What `moorage simulate` is asked for, and how it is done to a copy: as the other commands do it to a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from moorage.cli import kinds, targets
+from moorage.cli.client import Client
+from moorage.cli.commands.apply import apply_all
+from moorage.cli.commands.taint import decide
+from moorage.cli.errors import CliError, UsageError
+from moorage.cli.kinds import Kind
+from moorage.cli.manifests import Manifest
+from moorage.core.dialects.table import DIALECTS
+from moorage.core.tainting_spec import TaintSpecError, TaintSpecs, parse_taints
+from moorage.simulation import changes
+from moorage.simulation.changes import ChangeError, Outage
+from moorage.simulation.edge import ADDRESS, Edge
+from moorage.simulation.stack import Stack
+from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.refs import TargetKind, TargetRef
+
+_AT_ONCE = 1000
+"""Reports that are handed in together."""
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that is to be changed, read and understood."""
+
+    items: Sequence[Manifest]
+    namespace: str
+    delete: Sequence[tuple[Kind, str, str]]
+    """Kind, namespace and name."""
+
+    taint: Sequence[tuple[Kind, str, TaintSpecs]]
+    condition: Sequence[tuple[TargetRef, str, ConditionStatus]]
+    outage: Sequence[Outage]
+    status: ConditionStatus
+    overwrite: bool
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        items: Sequence[Manifest],
+        delete: Sequence[str],
+        taint: Sequence[str],
+        condition: Sequence[str],
+        outage: Sequence[str],
+        status: str,
+        overwrite: bool,
+        namespace: str,
+    ) -> Request:
+        """Read the words of the command line.
+
+        Raises:
+            UsageError: one cannot be read, or nothing is asked for.
+            CliError: a taint cannot be read, in kubectl's words.
+        """
+        if not (items or delete or taint or condition or outage):
+            raise UsageError(
+                "nothing is changed: give -f FILE, --delete KIND/NAME, --taint KIND/NAME=SPEC, "
+                "--condition KIND/NAME=TYPE=STATUS or --outage WHERE"
+            )
+        try:
+            outages = [Outage.parse(text) for text in outage]
+        except ChangeError as error:
+            raise UsageError(f"--outage: {error}") from None
+        word = _status("--outage-status", status)
+        if word is ConditionStatus.TRUE:
+            raise UsageError("--outage-status: invalid value 'True': must be Unknown or False")
+        return cls(
+            items=items,
+            namespace=namespace,
+            delete=[_object(text, namespace) for text in delete],
+            taint=_taints(taint),
+            condition=[_condition(text) for text in condition],
+            outage=outages,
+            status=word,
+            overwrite=overwrite,
+        )
+
+    def make(self, edge: Edge, stack: Stack) -> list[str]:
+        """Do it to a copy, and say what was done.
+
+        Raises:
+            CliError: the copy's gateway refuses some of it.
+        """
+        said: list[str] = []
+        with Client(ADDRESS, transport=edge.transport) as client:
+            for done in apply_all(client, self.items, self.namespace, workers=1):
+                if done.error:
+                    raise CliError(done.error.removeprefix("error: "))
+                kind = done.manifest.kind
+                name = done.manifest.name or str((done.object.get("metadata") or {}).get("name", ""))
+                said.append(f"{kind.called(name) if kind else name} {done.word}")
+            for kind, namespace, name in self.delete:
+                client.delete(kind, namespace, name)
+                said.append(f"{kind.called(name)} deleted")
+            for kind, name, specs in self.taint:
+                word = targets.change(
+                    client,
+                    kind,
+                    name,
+                    lambda found, kind=kind, specs=specs: decide(kind, found, specs, overwrite=self.overwrite),  # type: ignore[misc]  # mypy does not see the defaults' types
+                )
+                said.append(f"{targets.called(kind, name)} {word}")
+            self._report(client, stack, said)
+        return said
+
+    def _report(self, client: Client, stack: Stack, said: list[str]) -> None:
+        events: list[dict[str, Any]] = []
+        for target, name, status in self.condition:
+            events.append(changes.condition(stack, target, name, status))
+            said.append(f"{_called(target)} reported {name}={status.value}")
+        for one in self.outage:
+            try:
+                failed = one.targets(stack)
+            except ChangeError as error:
+                raise CliError(str(error)) from None
+            events += changes.outage(stack, failed, self.status)
+            names = ", ".join(_called(target) for target in failed[:_SHOWN])
+            more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+            said.append(f"outage of {one.text}: {names}{more} {self.status.value}")
+        for begin in range(0, len(events), _AT_ONCE):
+            outcome = client.report(events[begin : begin + _AT_ONCE])
+            for item in outcome.get("items") or []:
+                if item.get("status"):
+                    raise CliError(str(item["status"].get("message", "a report was refused")))
+
+
+def _object(text: str, namespace: str) -> tuple[Kind, str, str]:
+    word, *names = text.split("/")
+    if len(names) not in {1, 2} or not all((word, *names)):
+        raise UsageError(f"--delete: invalid value {text!r}: must be KIND/NAME or KIND/NAMESPACE/NAME, such as node/n1")
+    kind = kinds.find(word)
+    if kind.read_only:
+        raise CliError(f"{kind.plural} are what the services have decided: they cannot be deleted")
+    if len(names) == 1:
+        names = [namespace, *names]
+    elif not kind.namespaced:
+        raise UsageError(f"--delete: invalid value {text!r}: {kind.plural} have no namespace")
+    return kind, names[0] if kind.namespaced else "", names[1]
+
+
+def _taints(texts: Sequence[str]) -> list[tuple[Kind, str, TaintSpecs]]:
+    """By target, for all that is asked of one is one change, as in one `moorage taint`."""
+    words: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        target, equals, spec = text.partition("=")
+        kind, slash, name = target.partition("/")
+        if not (equals and slash and kind and name and spec):
+            raise UsageError(
+                f"--taint: invalid value {text!r}: must be KIND/NAME=SPEC, such as node/n1=key=value:NoExecute or "
+                "node/n1=key-"
+            )
+        words.setdefault((targets.target_kind(kind).kind, name), []).append(spec)
+    found = []
+    for (kind_name, name), specs in words.items():
+        try:
+            found.append((kinds.find(kind_name), name, parse_taints(specs, DIALECTS[kind_name])))
+        except TaintSpecError as error:
+            raise CliError(str(error)) from None
+    return found
+
+
+def _condition(text: str) -> tuple[TargetRef, str, ConditionStatus]:
+    target, _, rest = text.partition("=")
+    name, _, status = rest.rpartition("=")
+    kind, slash, called = target.partition("/")
+    if not (slash and kind and called and name and status):
+        raise UsageError(
+            f"--condition: invalid value {text!r}: must be KIND/NAME=TYPE=STATUS, such as node/n1=Ready=False"
+        )
+    try:
+        ref = TargetRef(kind=TargetKind(kinds.find(kind).kind), name=called)
+    except ValidationError as error:
+        raise UsageError(f"--condition: invalid value {text!r}: {error.errors()[0]['msg']}") from None
+    except ValueError:
+        raise UsageError(f"--condition: invalid value {text!r}: only nodes and clusters have conditions") from None
+    return ref, name, _status("--condition", status)
+
+
+def _status(option: str, text: str) -> ConditionStatus:
+    try:
+        return ConditionStatus(text.title())
+    except ValueError:
+        raise UsageError(f"{option}: invalid value {text!r}: must be True, False or Unknown") from None
+
+
+def _called(target: TargetRef) -> str:
+    return f"{target.kind.value.lower()}/{target.name}"

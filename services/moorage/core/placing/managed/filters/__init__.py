@@ -1,0 +1,1 @@
+"""The filters of managed clusters, one a module."""

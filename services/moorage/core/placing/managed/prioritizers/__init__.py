@@ -1,0 +1,1 @@
+"""The prioritizers of managed clusters, one a module."""

@@ -1,0 +1,102 @@
+"""ResourceAllocatableCPU and ResourceAllocatableMemory: the more a cluster may give, the better."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
+
+from moorage.core.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY
+from moorage.core.placing.managed.columns import Aspect, Column, Rows, Values
+from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.placing.managed.plugin import MAX_SCORE, ManagedPrioritizer, Request, Scored
+from moorage.core.placing.managed.terms import Coordinate, PlacementTerms
+from moorage.core.quantities import CPU, MEMORY, QuantityError, parse_quantity
+
+_RESOURCES: Final = {ALLOCATABLE_CPU: CPU, ALLOCATABLE_MEMORY: MEMORY}
+
+_DECIMAL: Final = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)([numkMGTPE]?|[eE][+-]?[0-9]+)")
+_EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_EXACT_DIGITS: Final = 18
+_NANO: Final = -9
+
+
+@lru_cache(maxsize=65_536, typed=True)
+def approximate(value: str | float) -> float:
+    """A quantity as the float that upstream makes of it, which may be a last bit off the nearest one.
+
+    A number of few decimal digits is these digits times a power of ten; any other is counted in billionths, rounded up.
+
+    Raises:
+        QuantityError: it is no quantity.
+    """
+    exact = parse_quantity(value)
+    found = _DECIMAL.fullmatch(value if isinstance(value, str) else repr(value))
+    if found:
+        sign, whole, part, suffix = found.groups()
+        exponent = _EXPONENTS[suffix] if suffix in _EXPONENTS else int(suffix[1:])
+        digits, scale = whole + part, exponent - len(part)
+        if len(digits) <= _EXACT_DIGITS and scale >= _NANO:
+            number = float(int(digits or "0")) * (10.0**scale if scale else 1.0)
+            return -number if sign == "-" else number
+    elif exact.denominator == 1 and abs(exact) < 2**50:
+        return float(exact)
+    billionths = math.ceil(abs(exact) * 10**9)
+    return math.copysign(float(billionths) * 10.0**_NANO, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatableColumn(Column):
+    """How much of a resource may be given out; not a number where the cluster does not say, capacity included."""
+
+    resource: str
+
+    aspects: ClassVar[Aspect] = Aspect.AMOUNTS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """Unsaid."""
+        return np.full(capacity, np.nan)
+
+    def answer(self, fleet: ManagedFleet, row: int) -> float:
+        """How much. What is no quantity counts as unsaid."""
+        facts = fleet.at(row)
+        said = facts.allocatable.get(self.resource)
+        if said is None or self.resource not in facts.capacity:
+            return math.nan
+        try:
+            return approximate(said)
+        except QuantityError:
+            return math.nan
+
+
+class ResourceAllocatable(ManagedPrioritizer):
+    """From -100 for the cluster that has the least of those that are scored, to 100 for the one that has the most."""
+
+    built_in: ClassVar[Mapping[str, int]] = {ALLOCATABLE_CPU: 0, ALLOCATABLE_MEMORY: 0}
+    static: ClassVar[bool] = True
+
+    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the plugin's signature
+        """Among the feasible clusters that say how much they have."""
+        amounts = fleet.column(AllocatableColumn(_RESOURCES[coordinate.built_in]))[rows]
+        given = ~np.isnan(amounts)
+        values = np.zeros(rows.size, dtype=np.int64)
+        have = amounts[given]
+        if have.size:
+            least, most = have.min(), have.max()
+            if most > least:
+                values[given] = np.trunc(((have - least) / (most - least) - 0.5) * 2.0 * 100.0)
+            else:
+                values[given] = MAX_SCORE
+        return Scored(values, given)
+
+    def columns(self, coordinate: Coordinate, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - as above
+        """One."""
+        return (AllocatableColumn(_RESOURCES[coordinate.built_in]),)
+
+
+PLUGIN = ResourceAllocatable()

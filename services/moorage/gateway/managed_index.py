@@ -1,0 +1,118 @@
+"""Which managed clusters are in which sets, where sets are bound, which add-ons a cluster has; kept as they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from moorage.core.managed_sets import ManagedSets, named_set
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.managed import ManagedClusterSet
+from moorage_schemas.taint import TargetTainted
+
+SET = "ManagedClusterSet"
+SET_BINDING = "ManagedClusterSetBinding"
+ADD_ON = "ManagedClusterAddOn"
+CLUSTER = TargetKind.MANAGED_CLUSTER.value
+
+Name = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+
+class ManagedIndex:
+    """Follows the records of managed clusters, their sets and bindings; each change tells what looks different now."""
+
+    def __init__(self) -> None:
+        self.sets = ManagedSets()
+        self._labels: dict[str, Mapping[str, str]] = {}
+        """The labels of each cluster, with those that the system keeps on it."""
+
+        self._naming: dict[str, set[str]] = {}
+        """The clusters that name a set, whether it exists or not."""
+
+        self._members: dict[str, set[str]] = {name: set() for name in self.sets.names}
+        self._bound: dict[str, set[str]] = {}
+        """The namespaces to which a set is bound, whether it exists or not."""
+
+        self._add_ons: dict[str, set[str]] = {}
+
+    def size(self, name: str) -> int:
+        """How many clusters a set has."""
+        return len(self._members.get(name, ()))
+
+    def resource(self, key: str, declared: ResourceDeclared | None, tainted: TargetTainted | None) -> set[Name]:
+        """A resource is declared, or deleted (None).
+
+        Args:
+            key: of its record.
+            declared: what it is now.
+            tainted: the taints of the target of that name, if it is one.
+        """
+        kind, _, rest = key.partition("/")
+        namespace, _, name = rest.partition("/")
+        if kind == CLUSTER:
+            return self.cluster(name, declared, tainted)
+        if kind == SET:
+            return self._set(name, declared)
+        if kind == SET_BINDING:
+            _keep(self._bound, name, namespace, there=declared is not None)
+        elif kind == ADD_ON:
+            _keep(self._add_ons, namespace, name, there=declared is not None)
+        return set()
+
+    def cluster(self, name: str, declared: ResourceDeclared | None, tainted: TargetTainted | None) -> set[Name]:
+        """A cluster, or what the system keeps on it, is another one now: the sets and add-ons that show it."""
+        before = self._labels.pop(name, None)
+        after = None if declared is None else merged_labels(declared, tainted)
+        if after is not None:
+            self._labels[name] = after
+        touched: set[Name] = {(ADD_ON, name, add_on) for add_on in self._add_ons.get(name, ())}
+        if before == after:
+            return touched
+        old, new = (frozenset[str]() if labels is None else self.sets.of(labels) for labels in (before, after))
+        for labels, there in ((before, False), (after, True)):
+            if labels is not None:
+                _keep(self._naming, named_set(labels), name, there=there)
+        for group in old - new:
+            self._members[group].discard(name)
+        for group in new - old:
+            self._members[group].add(name)
+        return touched | {(SET, "", group) for group in old ^ new}
+
+    def _set(self, name: str, declared: ResourceDeclared | None) -> set[Name]:
+        if declared is None:
+            changed = self.sets.remove(name)
+            if changed:
+                del self._members[name]
+        else:
+            try:
+                changed = self.sets.put(name, ManagedClusterSet.model_validate(declared.object).spec)
+            except ValidationError:  # it was checked when it was declared
+                changed = False
+            made = self.sets.get(name)
+            if changed and made is not None:
+                asked = self._naming.get(name, set()) if made.exclusive else self._labels
+                self._members[name] = {cluster for cluster in asked if made.has(self._labels[cluster])}
+        return {(SET_BINDING, namespace, name) for namespace in self._bound.get(name, ())} if changed else set()
+
+
+def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> Mapping[str, str]:
+    """The labels of a cluster: those that people declare and those that the system keeps on it."""
+    own: Mapping[str, Any] = declared.object["metadata"].get("labels") or {}
+    if tainted is None or not tainted.labels or tainted.target_uid not in {"", declared.uid}:
+        return own
+    return {**own, **tainted.labels}
+
+
+def _keep(sets: dict[str, set[str]], group: str, item: str, *, there: bool) -> None:
+    """Put an item into a set of sets, or take it out, and the set with its last one."""
+    if there:
+        sets.setdefault(group, set()).add(item)
+        return
+    found = sets.get(group, set())
+    found.discard(item)
+    if not found:
+        sets.pop(group, None)

@@ -1,0 +1,270 @@
+"""Placements that ask the same of clusters: what a change of one cluster means to them, worked out once for all.
+
+A class are the placements whose candidates are in the same sets and whose predicates, tolerations and prioritizers are
+equal. When a cluster changes, each class that rests on what changed is asked once whether it lets the cluster pass,
+and then only those of its placements are decided again that it can matter to:
+
+- one that has the cluster: when it may not keep it any more, or something that it rests on is another now (until when
+  it is tolerated, its scores, the group that it is in);
+- one that has it not: when it could have it now and could not before, or when its scores are others. That a cluster
+  which was not selected cannot be selected any more matters only where scores are relative to those of all that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import numpy as np
+
+from moorage.core.managed_sets import ManagedSet
+from moorage.core.placing.managed.columns import Column, Mask, Rows
+from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.placing.managed.instants import instant, microseconds
+from moorage.core.placing.managed.membership import SetColumn, members
+from moorage.core.placing.managed.plugin import MisconfiguredError, Plugins, Request, discovered
+from moorage.core.placing.managed.terms import PlacementTerms
+from moorage.core.placing.managed.usage import Usage
+from moorage_schemas.envelope import Meta
+
+PLUGINS: Final[Plugins] = discovered()
+RELATIVE: Final = "ResourceAllocatable"
+"""How the prioritizers are called whose scores are relative to those of all clusters that can be selected."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""An instant at which no toleration has ended yet."""
+
+_NO_ROWS: Final = np.zeros(0, dtype=np.intp)
+
+ClassKey = tuple[frozenset[ManagedSet], Hashable]
+"""The sets that candidates come from, and what else decides whether a cluster passes and how it scores."""
+
+
+class Partition(Protocol):
+    """A partition's state, as classes see it."""
+
+    def notice(self, member: Member, meta: Meta) -> None:
+        """Something has happened that can matter to one of its placements."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """What of a placement decides whether a change matters to it."""
+
+    key: str
+    namespace: str
+    terms: PlacementTerms
+    grouped: bool
+    """Whether a cluster's labels and claims decide which of its groups the cluster is in."""
+
+    partition: Partition
+    clusters: tuple[tuple[str, ...], ...] = ()
+    """What is selected: the clusters of each PlacementDecision, by name."""
+
+    selected: int = 0
+    wrong: bool = False
+    """Whether it was refused when it was decided: what it depends on then is not known."""
+
+    of: PlacementClass | None = None
+    place: int = -1
+    """Its place in the view's `Selections`."""
+
+    @property
+    def relative(self) -> bool:
+        """Whether it chooses by scores that are relative to those of all clusters that can be selected."""
+        return self.chooses and self.of is not None and self.of.relative
+
+    def ends(self, fleet: ManagedFleet, usage: Usage, rows: Rows, now: datetime) -> datetime | None:
+        """When the first time is over for which it tolerates one of some clusters; None when none is limited."""
+        request = Request(self.terms, rows, usage, usage_has_decided=True, now=now, now_us=microseconds(now))
+        ends = [one.again(request, fleet, rows) for one in PLUGINS.filters]
+        found = min((end for end in ends if end is not None), default=None)
+        return None if found is None else instant(found)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether scores decide what is selected."""
+        return bool(self.terms.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a class makes of one cluster now, for placements that have it not.
+
+    Tolerations that end count as if they had not ended yet: nobody says when they do.
+
+    Attributes:
+        candidate: whether it is in the sets, and there.
+        passes: whether it passes every filter.
+        ends: whether time alone ends that it passes.
+        wrong: whether a filter could not be applied.
+    """
+
+    candidate: bool = False
+    passes: bool = False
+    ends: bool = False
+    wrong: bool = False
+
+
+class PlacementClass:
+    """Placements whose candidates, filters and prioritizers are the same.
+
+    Args:
+        key: what they have in common.
+        terms: those of one of them.
+        fleet: the clusters.
+        usage: decisions on clusters; only carried along.
+    """
+
+    def __init__(
+        self,
+        key: ClassKey,
+        terms: PlacementTerms,
+        fleet: ManagedFleet,
+        usage: Usage,
+    ) -> None:
+        self.key = key
+        self.terms = terms
+        self.members: dict[str, Member] = {}
+        self.filter_columns = frozenset(column for one in PLUGINS.filters for column in one.columns(terms))
+        self.score_columns = _score_columns(terms)
+        self._sets = tuple(SetColumn(one) for one in key[0])
+        self.relative = any(coordinate.built_in.startswith(RELATIVE) for coordinate, _ in terms.weights)
+        self._fleet = fleet
+        self._usage = usage
+        self._in = members(fleet, key[0])
+        self._for_a_time: set[int] = set()
+        """Rows of clusters that pass until a tolerated time ends, if it has not ended yet."""
+
+        self._passes = self._pass_all()
+
+    @property
+    def columns(self) -> frozenset[Column]:
+        """What the class rests on."""
+        return self.filter_columns | self.score_columns | frozenset(self._sets)
+
+    def touched(self, row: int, columns: frozenset[Column], having: Mapping[str, Member]) -> Iterator[Member]:
+        """The placements to which a change of a cluster can matter.
+
+        Args:
+            row: the cluster's.
+            columns: those whose answer for it is another now.
+            having: the placements of any class that have it.
+        """
+        if row >= self._passes.size:
+            self._passes = _longer(self._passes, self._fleet.capacity)
+            self._in = _longer(self._in, self._fleet.capacity)
+        was_in, passed, for_a_time = bool(self._in[row]), bool(self._passes[row]), row in self._for_a_time
+        after = self._see(row)
+        self._in[row], self._passes[row] = after.candidate, after.passes and not after.ends
+        (self._for_a_time.add if after.passes and after.ends else self._for_a_time.discard)(row)
+        filtered = was_in != after.candidate or not self.filter_columns.isdisjoint(columns)
+        scored = not self.score_columns.isdisjoint(columns)
+        mine = having.values() if len(having) < len(self.members) else self.members.values()
+        for member in mine:
+            if member.of is self and member.key in having and (filtered or (scored and member.chooses)):
+                yield member
+        others = after.wrong or (after.passes and not passed)
+        lost = (passed or for_a_time) and not after.passes
+        choosers = (after.passes and scored) or (lost and self.relative)
+        # That there is nothing to choose from at all is told of those that have nothing.
+        turned = was_in != after.candidate and np.count_nonzero(self._in) == int(after.candidate)
+        if others or choosers or turned or self.wrong:
+            for member in self.members.values():
+                if member.key in having:
+                    continue
+                told = (others and member.terms.number != 0) or (choosers and member.chooses)
+                if told or member.wrong or (turned and not member.selected):
+                    yield member
+
+    @property
+    def wrong(self) -> bool:
+        """Whether some of its placements may have been refused."""
+        return bool(self.terms.errors)
+
+    def _pass_all(self) -> Mask:
+        """The clusters that pass for good; those that pass for a time are left out, for nobody tells when it ends."""
+        request = _request(self.terms, self._usage, _NO_ROWS)
+        mask = self._in.copy()
+        try:
+            for one in PLUGINS.filters:
+                if mask.any():
+                    mask = one.apply(request, self._fleet, mask)
+        except MisconfiguredError:
+            return np.zeros_like(self._in)
+        mask = mask.copy()
+        if self.terms.limited:
+            self._for_a_time = {row for row in np.flatnonzero(mask).tolist() if self._ends(request, row)}
+            mask[list(self._for_a_time)] = False
+        return mask
+
+    def _see(self, row: int) -> Seen:
+        """A placement that has the cluster may pass where one that has it not does not; it is decided again anyway."""
+        fleet = self._fleet
+        if not fleet.available[row] or not any(fleet.column(one)[row] for one in self._sets):
+            return Seen()
+        request = _request(self.terms, self._usage, _NO_ROWS)
+        shown = np.zeros(fleet.capacity, dtype=np.bool_)
+        shown[row] = True
+        try:
+            for one in PLUGINS.filters:
+                shown = one.apply(request, fleet, shown)
+                if not shown[row]:
+                    return Seen(candidate=True)
+        except MisconfiguredError:
+            return Seen(candidate=True, wrong=True)
+        return Seen(candidate=True, passes=True, ends=self.terms.limited and self._ends(request, row))
+
+    def _ends(self, request: Request, row: int) -> bool:
+        return any(one.until(request, self._fleet, row) is not None for one in PLUGINS.filters)
+
+
+@dataclass(slots=True)
+class ClassIndex:
+    """The classes that there are, and which of them rest on a column."""
+
+    classes: dict[ClassKey, PlacementClass] = field(default_factory=dict)
+    _on: dict[Column, dict[ClassKey, None]] = field(default_factory=dict)
+
+    def add(self, one: PlacementClass) -> None:
+        """There is a new class."""
+        self.classes[one.key] = one
+        for column in one.columns:
+            self._on.setdefault(column, {})[one.key] = None
+
+    def remove(self, one: PlacementClass) -> None:
+        """A class has no placements any more."""
+        del self.classes[one.key]
+        for column in one.columns:
+            resting = self._on[column]
+            del resting[one.key]
+            if not resting:
+                del self._on[column]
+
+    def resting_on(self, columns: frozenset[Column]) -> list[PlacementClass]:
+        """The classes that rest on any of the columns."""
+        found: dict[ClassKey, None] = {}
+        for column in columns:
+            found.update(self._on.get(column, {}))
+        return [self.classes[key] for key in found]
+
+
+def _score_columns(terms: PlacementTerms) -> frozenset[Column]:
+    found: set[Column] = set()
+    for coordinate, _ in terms.weights:
+        prioritizer = PLUGINS.find(coordinate, as_upstream=terms.as_upstream)
+        if prioritizer is not None:
+            found.update(prioritizer.columns(coordinate, terms))
+    return frozenset(found)
+
+
+def _request(terms: PlacementTerms, usage: Usage, decided: Rows) -> Request:
+    return Request(terms, decided, usage, usage_has_decided=False, now=_EPOCH, now_us=0)
+
+
+def _longer(mask: Mask, size: int) -> Mask:
+    longer = np.zeros(size, dtype=np.bool_)
+    longer[: mask.size] = mask
+    return longer

@@ -1,0 +1,113 @@
+"""Ends what an earlier owner's transaction has left open because the broker lost its markers.
+
+A producer's start promises that no earlier transaction of its id is open. Kafka 4.3.1 breaks that promise when a
+partition has no leader at the moment in which the transaction coordinator ends a transaction: it takes the partition
+for deleted, skips its marker, and calls the transaction complete. A single broker that hangs for longer than its
+session with the controller is enough. The records stay open on the partition: nobody reads past them, and a later
+commit of the same producer would make them visible. (docs/decisions/0013)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+from aiokafka import TopicPartition
+
+from moorage.runtime import metrics
+from moorage.runtime.context import WorkerContext
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.producers import PartitionProducer
+from moorage_schemas.topics import DEAD_LETTERS, Topic
+
+log = structlog.get_logger(__name__)
+
+_SLOW = 0.5  # seconds of a transaction; one that works takes a tenth of that
+_LOOK_AGAIN: Final = 0.05  # seconds
+
+
+async def end_lost_transactions(
+    context: WorkerContext[Any],
+    partition: int,
+    producer: PartitionProducer,
+    committed: Mapping[Topic, int | None],
+) -> None:
+    """Look whether a transaction is open on the owner's changelog partitions, which it alone writes; end it if so.
+
+    It is aborted, even where the coordinator had decided to commit: not one marker of it is there, so nothing of it was
+    ever visible, and what it held is done again under the same ids. That only some markers of a commit were lost cannot
+    be told from this. One on outputs alone is not seen, for these have other writers.
+
+    A transaction of somebody else's that is open for long is taken for a lost one; sweeping then does no harm.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+        producer: the owner's, started and not in a transaction.
+        committed: the group's committed offset of each source.
+
+    Raises:
+        TimeoutError: it is still open; another start may end it.
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    states = [context.tp(topic, partition) for topic in context.service.changelogs]
+    hanging = await _still_open(context, states) if states else []
+    if not hanging:
+        return
+    metrics.LOST_MARKERS.labels(context.service.name).inc()
+    place = {"service": context.service.name, "partition": partition}
+    log.warning("partition.marker_lost", **place, open=_named(hanging))
+    outputs = {
+        context.tp(topic, number)
+        for topic in (*context.service.outputs, DEAD_LETTERS)
+        for number in range(context.partitions)
+    }
+    # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
+    offsets = {context.tp(topic, partition): offset or 0 for topic, offset in committed.items()}
+    await producer.sweep(sorted({*states, *outputs}), offsets)
+    hanging = await _still_open(context, states)
+    if hanging:
+        raise TimeoutError(f"a transaction whose markers the broker lost could not be ended: {_named(hanging)}")
+    log.info("partition.marker_made_up", **place)
+
+
+async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, seconds: float) -> None:
+    """Make sure that a commit which took long has its markers, for the broker may have hung meanwhile.
+
+    Without them what was committed would stay unseen until the next commit to the same partitions, whenever that is.
+    A start ends it as aborted, and it is done again. One that took no longer than usual is not looked at.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+        seconds: that the transaction took.
+
+    Raises:
+        StartAfresh: a transaction is still open on the owner's changelog partitions.
+        KafkaError: Kafka does not answer.
+    """
+    states = [context.tp(topic, partition) for topic in context.service.changelogs]
+    if seconds >= _SLOW and states and (hanging := await _still_open(context, states)):
+        raise StartAfresh(f"the broker has lost markers of what was committed: {_named(hanging)}")
+
+
+async def _still_open(context: WorkerContext[Any], partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those that hold a transaction below their present end which stays open for longer than one may.
+
+    `timers` has several writers, and what they have open by right is over by then.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + context.settings.transaction_timeout_ms / 1000
+    ends = await context.offsets.end(partitions)
+    while True:
+        stable = await context.offsets.stable(ends)
+        ends = {tp: end for tp, end in ends.items() if stable[tp] < end}
+        if not ends or loop.time() >= deadline:
+            return list(ends)
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _named(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [f"{tp.topic}/{tp.partition}" for tp in sorted(partitions)]

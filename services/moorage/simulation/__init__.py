@@ -1,0 +1,4 @@
+"""A copy of the live state, and the real services on it: what `explain` reads and `simulate` runs.
+
+Nothing here writes to Kafka: there is no producer, no group, and no offset is committed.
+"""

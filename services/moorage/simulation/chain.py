@@ -1,0 +1,229 @@
+"""The events behind a decision: from each record back to the one that caused it, as far as records are still there.
+
+Every record names its cause (`causationid`) and the first event of its chain (`correlationid`). Compacted topics keep
+the last record of a key, so a cause may be gone; then the chain says so, and goes on with the nearest earlier record
+of the same chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from moorage.simulation.snapshot import Kept
+from moorage_schemas.envelope import event_id
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.topics import (
+    BINDINGS,
+    BUDGETS,
+    CONDITION_REPORTS,
+    CONDITIONS,
+    EVICTION_ANSWERS,
+    EVICTION_ASKS,
+    EVICTION_SLOTS,
+    EVICTIONS,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    TIMER_FIRED,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    ZONE_GRANTS,
+    ZONE_MEMBERS,
+    ZONES,
+    Topic,
+)
+from moorage_schemas.zone import NoExecuteGranted
+
+_WAY: Final[tuple[tuple[Topic, ...], ...]] = (
+    (CONDITION_REPORTS, RESOURCES),
+    (CONDITIONS, WORKLOAD_CONDITIONS),
+    (ZONE_MEMBERS, ZONES),
+    (ZONE_GRANTS,),
+    (TAINTS,),
+    (EVICTION_ASKS, EVICTION_SLOTS, BUDGETS),
+    (EVICTION_ANSWERS,),
+    (TIMERS,),
+    (TIMER_FIRED,),
+    (EVICTIONS,),
+    (PLACEMENTS,),
+    (BINDINGS,),
+)
+_STAGE: Final[Mapping[str, int]] = {topic.short: stage for stage, topics in enumerate(_WAY) for topic in topics}
+"""How far an event is on its way from a report to a binding."""
+
+_LONGEST: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of a chain."""
+
+    record: Kept | None
+    """None when its record is not there, or when there never was one: a service's own clock."""
+
+    lost: str = ""
+    """The id of an event whose record is not there; empty for a clock."""
+
+    note: str = ""
+    """What is said of it beside the event itself."""
+
+    @property
+    def time(self) -> datetime | None:
+        """When it happened; None when nobody knows."""
+        if self.record is None:
+            return None
+        return self.record.meta.time or self.record.timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The events behind one record, the first one first; the last is the record itself."""
+
+    about: str
+    """What the chain is behind, in words."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every record of it is there."""
+        return not any(step.lost for step in self.steps)
+
+
+@dataclass(slots=True)
+class Trail:
+    """Records by their ids and by their chains."""
+
+    _by_id: dict[str, Kept] = field(default_factory=dict)
+    _of_chain: dict[str, list[Kept]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[Kept]) -> Trail:
+        """A trail of these records; one that comes twice counts once."""
+        trail = cls()
+        for record in records:
+            if record.meta.id not in trail._by_id:
+                trail._by_id[record.meta.id] = record
+                trail._of_chain.setdefault(record.meta.correlation, []).append(record)
+        return trail
+
+    def chain(self, about: str, last: Kept) -> Chain:
+        """The events behind a record."""
+        return Chain(about, tuple(reversed(list(self._back(last)))))
+
+    def chains(self, lasts: Iterable[tuple[str, Kept]]) -> Iterator[Chain]:
+        """The events behind several records; of one that is behind an earlier one of them already there is no chain."""
+        told: set[str] = set()
+        for about, last in lasts:
+            if last.meta.id not in told:
+                chain = self.chain(about, last)
+                told.update(step.record.meta.id for step in chain.steps if step.record is not None)
+                yield chain
+
+    def _back(self, last: Kept) -> Iterator[Step]:
+        record, seen = last, {last.meta.id}
+        note = ""
+        for _ in range(_LONGEST):
+            cause_id = record.meta.causation_id
+            yield Step(record, note=note)
+            note = ""
+            if not cause_id or cause_id == record.meta.id:
+                return
+            cause = self._cause(record, cause_id, seen)
+            if cause is None and _own_clock(record, cause_id):
+                yield Step(None, note="a time that the service waited for was over: its own clock led here")
+                return
+            if cause is None:
+                first = cause_id == record.meta.correlation
+                yield Step(None, cause_id, _first_is_lost(record) if first else _LOST)
+                cause = self._nearest(record, seen)
+                note = "the nearest earlier event of the same chain whose record is there"
+            if cause is None or cause.meta.id in seen:
+                return
+            seen.add(cause.meta.id)
+            record = cause
+
+    def _cause(self, record: Kept, cause_id: str, seen: set[str]) -> Kept | None:
+        found = self._by_id.get(cause_id)
+        if found is not None:
+            return found
+        chain = self._of_chain.get(record.meta.correlation, ())
+        match record.event:
+            case TimerFired() as fired:
+                # A timer that has fired names itself as its cause, not the record that set it.
+                return next((one for one in chain if _sets(one, fired)), None)
+            case NoExecuteGranted() as grant if cause_id == _remembered(grant):
+                # It had to wait for its turn, and names the node's membership as it was remembered.
+                mine = [one for one in chain if one.topic is ZONE_MEMBERS and one.key == grant.target.key]
+                before = [
+                    one for one in mine if one.timestamp <= record.timestamp and one.meta.causation_id not in seen
+                ]
+                return max(before, key=lambda one: (one.timestamp, one.offset), default=None)
+            case _:
+                return None
+
+    def _nearest(self, record: Kept, seen: set[str]) -> Kept | None:
+        """The event that is the furthest on the chain's way before a record; rather one about the same target."""
+        mine, stage = target_of(record), _stage(record)
+        found = [
+            one
+            for one in self._of_chain.get(record.meta.correlation, ())
+            if one.meta.id not in seen
+            and one.meta.causation_id not in seen  # it came after
+            and _stage(one) < stage
+            and target_of(one) in {"", mine or target_of(one)}
+        ]
+        first = self._by_id.get(record.meta.correlation)
+        if first is not None and first.meta.id not in seen:
+            found.append(first)
+        return max(found, key=lambda one: (target_of(one) == mine, _stage(one), one.timestamp), default=None)
+
+
+def _sets(record: Kept, fired: TimerFired) -> bool:
+    event = record.event
+    return isinstance(event, SetTimer) and (record.key, event.generation) == (fired.id, fired.generation)
+
+
+def _remembered(grant: NoExecuteGranted) -> str:
+    """The id by which a grant that had to wait names its cause."""
+    return event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation)
+
+
+def _own_clock(record: Kept, cause_id: str) -> bool:
+    """Whether placement decided because a time was over that it had written down: such a cause has no record."""
+    event = record.event
+    if not isinstance(event, WorkloadPlaced):
+        return False
+    return cause_id == event_id("moorage/placement", event.owner.key, event.decided_time.isoformat())
+
+
+_LOST: Final = (
+    "its record is not in the topics: a later record of the same key took its place, or a service's own clock led here"
+)
+
+
+def _first_is_lost(record: Kept) -> str:
+    kept = "" if record.topic is not CONDITIONS else ", for reports are kept for a while only"
+    return f"the first event; its record is not in the topics{kept}, or a service's own clock was the first cause"
+
+
+def target_of(record: Kept) -> str:
+    """The key of the target that a record is about; empty when it is about none."""
+    event: Any = record.event
+    target = getattr(event, "target", None)
+    if target is not None:
+        return str(target)
+    kind, _, rest = record.key.partition("/")
+    if record.topic in {TAINTS, CONDITIONS, ZONE_GRANTS, ZONE_MEMBERS}:
+        return record.key.partition("|")[0]
+    if record.topic is RESOURCES and kind in {"Node", "Cluster", "ManagedCluster"}:
+        return f"{kind}/{rest.partition('/')[2]}"
+    return ""
+
+
+def _stage(record: Kept) -> int:
+    return _STAGE.get(record.topic.short, len(_WAY))

@@ -1,0 +1,182 @@
+"""What probes would report of a change: single conditions, and outages of whole zones.
+
+Everything that people would declare goes through the gateway of the copy (`moorage.simulation.edge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from moorage.core.cluster_affinity import ClusterFacts
+from moorage.core.heartbeats import BY_HAND
+from moorage.core.managed_taints import AVAILABLE
+from moorage.core.zoning import READY, zone_of_target
+from moorage.gateway.errors import StatusError
+from moorage.gateway.selecting import selector
+from moorage.simulation.stack import Stack
+from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.envelope import Meta, event_id, to_structured
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.topics import CONDITIONS, RESOURCES, condition_key
+
+SOURCE: Final = f"{BY_HAND}simulate"
+"""Who reports in the copy: somebody by hand, so that no heartbeats are waited for."""
+
+_TICK: Final = timedelta(microseconds=1)
+_ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_CLUSTERS: Final = (TargetKind.CLUSTER.value, TargetKind.MANAGED_CLUSTER.value)
+
+Event = dict[str, Any]
+Test = Callable[[ResourceDeclared], bool]
+
+
+class ChangeError(ValueError):
+    """What is asked for cannot be read, or is about nothing that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """An outage of the targets that fit."""
+
+    text: str
+    fits: Test
+
+    @classmethod
+    def parse(cls, text: str) -> Outage:
+        """Read `zone=a`, `zone=eu/a`, `region=eu`, `node=n1`, `cluster=c1`, or any selector of labels.
+
+        Raises:
+            ChangeError: it is none of these.
+        """
+        word, equals, value = text.partition("=")
+        test = _TESTS.get(word.strip().lower())
+        if test is not None and equals and value and not value.startswith("="):
+            return cls(text, test(value.strip()))
+        if not text.strip():
+            raise ChangeError(f"invalid outage {text!r}: must name what fails, such as zone=eu/a, node=n1 or tier=web")
+        try:
+            chosen = selector(text, "")
+        except StatusError as error:
+            raise ChangeError(
+                f"invalid outage {text!r}: must be zone=…, region=…, node=…, cluster=… or a label selector: "
+                f"{error.message}"
+            ) from None
+        return cls(text, lambda declared: chosen(declared.object))
+
+    def targets(self, stack: Stack) -> list[TargetRef]:
+        """What fails, of what is declared.
+
+        Raises:
+            ChangeError: nothing does.
+        """
+        found = [
+            target
+            for key, declared in stack.table(RESOURCES).items()
+            if (target := target_of_resource(key)) is not None and self.fits(declared)
+        ]
+        if not found:
+            raise ChangeError(f"--outage {self.text}: no node or cluster fits")
+        return found
+
+
+def outage(stack: Stack, targets: Sequence[TargetRef], status: ConditionStatus) -> list[Event]:
+    """The reports that say that targets have failed, as CloudEvents.
+
+    With Unknown it is as when the grace period of everybody who reports on them has ended: whatever was known by
+    heartbeats is Unknown. With another status only their main condition says so.
+    """
+    conditions: Mapping[str, ConditionChanged] = stack.table(CONDITIONS)
+    by_target: dict[str, list[ConditionChanged]] = {}
+    for condition in conditions.values():
+        by_target.setdefault(condition.target.key, []).append(condition)
+    events = []
+    for target in targets:
+        types = {main_condition(target.kind)}
+        if status is ConditionStatus.UNKNOWN:
+            types |= {
+                held.type
+                for held in by_target.get(target.key, ())
+                if held.status is not ConditionStatus.UNKNOWN and not held.source.startswith(BY_HAND)
+            }
+        for name in sorted(types):
+            known = conditions.get(condition_key(target, name))
+            events.append(_event(target, name, status, known, now=stack.now, reason="Outage"))
+    return events
+
+
+def condition(stack: Stack, target: TargetRef, name: str, status: ConditionStatus) -> Event:
+    """The report of one condition, as a CloudEvent."""
+    known = stack.table(CONDITIONS).get(condition_key(target, name))
+    return _event(target, name, status, known, now=stack.now, reason="Simulated")
+
+
+def main_condition(kind: TargetKind) -> str:
+    """The condition that says whether a target can be used."""
+    return AVAILABLE if kind is TargetKind.MANAGED_CLUSTER else READY
+
+
+def _event(
+    target: TargetRef,
+    name: str,
+    status: ConditionStatus,
+    known: ConditionChanged | None,
+    *,
+    now: datetime,
+    reason: str,
+) -> Event:
+    # Another machine's clock may be ahead; the report must not be older than what is known.
+    seen = now if known is None else max(now, known.last_heartbeat_time + _TICK)
+    event = ConditionReported(target=target, type=name, status=status, reason=reason, observed_time=seen, source=SOURCE)
+    identity = event_id("simulate", target.key, name, status.value, seen)
+    meta = Meta(id=identity, source=SOURCE, type=event.event_type, time=now, subject=target.key)
+    return to_structured(meta, event)
+
+
+def _in_zone(value: str) -> Test:
+    return lambda declared: value in _zones(declared)
+
+
+def _in_region(value: str) -> Test:
+    return lambda declared: value in _regions(declared)
+
+
+def _named(*kinds: str) -> Callable[[str], Test]:
+    return lambda value: lambda declared: declared.kind in kinds and declared.name == value
+
+
+def _zones(declared: ResourceDeclared) -> set[str]:
+    """The zones that a target is in: `region/zone`, and without the region."""
+    found = {zone_of_target(declared)}
+    if declared.kind == TargetKind.CLUSTER.value:
+        found |= {
+            f"{ClusterFacts.of(declared.object).region}/{zone}" for zone in ClusterFacts.of(declared.object).zones
+        }
+    if declared.kind == TargetKind.MANAGED_CLUSTER.value:
+        zone, region = (_labels(declared).get(label, "") for label in _ZONE_LABELS)
+        found.add(f"{region}/{zone}")
+    return {name for zone in found if zone.strip("/") for name in (zone, zone.rpartition("/")[2]) if name}
+
+
+def _regions(declared: ResourceDeclared) -> set[str]:
+    found = {zone_of_target(declared).partition("/")[0]}
+    if declared.kind == TargetKind.MANAGED_CLUSTER.value:
+        found.add(_labels(declared).get(_ZONE_LABELS[1], ""))
+    return found - {""}
+
+
+def _labels(declared: ResourceDeclared) -> Mapping[str, str]:
+    found: Mapping[str, str] = (declared.object.get("metadata") or {}).get("labels") or {}
+    return found
+
+
+_TESTS: Final[Mapping[str, Callable[[str], Test]]] = {
+    "zone": _in_zone,
+    "region": _in_region,
+    "node": _named(TargetKind.NODE.value),
+    "cluster": _named(*_CLUSTERS),
+    "managedcluster": _named(TargetKind.MANAGED_CLUSTER.value),
+}

@@ -1,0 +1,166 @@
+"""The real gateway on a copy: what is asked of it is checked, admitted and written as it would be, into memory.
+
+It is called over HTTP that never leaves the process, so whoever changes something in the copy does it with the same
+requests, and gets the same answers, as with a gateway that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from moorage.gateway.app import Gateway, create_app
+from moorage.gateway.log import Place, Write
+from moorage.gateway.reports import Limits
+from moorage.gateway.store import Shown, Store
+from moorage.gateway.switches import Switches
+from moorage.gateway.tables import ObjectId
+from moorage.runtime.service import Input
+from moorage.runtime.settings import Settings
+from moorage.simulation.stack import Stack
+from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS
+
+ADDRESS = "http://localhost"
+"""Where the gateway of the copy seems to be."""
+
+_READ = frozenset(topic.short for topic in (RESOURCES, TAINTS, CONDITIONS, PLACEMENTS))
+"""What it must know to check and admit a change; the rest is for people to look at."""
+
+_ROUNDS = 10_000
+
+T = TypeVar("T")
+
+
+class _Clock:
+    """The copy's clock."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def now(self) -> datetime:
+        return self._stack.now
+
+    async def sleep_until(self, when: datetime) -> None:
+        """Nobody waits in the copy: its clock is moved from outside."""
+
+
+class _Store(Store):
+    """Builds an object when it is asked for: most of a large fleet never is."""
+
+    def begin(self) -> None:
+        self.history.floor = self.version
+        self.ready = True
+
+    def get(self, object_id: ObjectId) -> Shown | None:
+        document = self.views.build(object_id)
+        if document is None:
+            return None
+        metadata = {**document["metadata"], "resourceVersion": str(self.version)}
+        return Shown(self.version, {**document, "metadata": metadata})
+
+    def all(self, kind: str, namespace: str = "") -> list[Shown]:
+        known = {ObjectId.of(key) for key in (*self.tables.resources, *self.tables.placements)}
+        chosen = sorted(one for one in known if one.kind == kind and namespace in {"", one.namespace})
+        return [shown for object_id in chosen if (shown := self.get(object_id)) is not None]
+
+
+class _Log:
+    """Writes into the copy's topics; what is written is read back at once."""
+
+    obstacle = ""
+
+    def __init__(self, stack: Stack, store: Store) -> None:
+        self._stack = stack
+        self._store = store
+
+    async def commit(self, writes: Sequence[Write]) -> list[Place]:
+        return [self._write(write) for write in writes]
+
+    async def report(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            self._write(write)
+
+    def _write(self, write: Write) -> Place:
+        record = self._stack.write(write.topic, write.key, write.partition_key, write.event, write.meta)
+        if write.topic.short in _READ:
+            found = Input(write.topic, record.partition, record.offset, write.key, write.event, write.meta)
+            self._store.apply([found])
+        return Place(write.topic, record.partition, record.offset)
+
+
+class _Transport(httpx.BaseTransport):
+    """Carries requests to the copy's gateway; a client that is closed leaves that as it is."""
+
+    def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+        self._answer = answer
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._answer(request)
+
+
+class Edge:
+    """The gateway of a copy; a context manager.
+
+    Args:
+        stack: the copy; the gateway knows what is in its topics now.
+        settings: what is switched on, and what reports may be at most.
+    """
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        self._store = store = _Store()
+        for record in sorted(
+            (record for short in _READ for record in stack.topics.topic(short)), key=lambda record: record.seq
+        ):
+            found = record.decode()
+            if isinstance(found, Input):
+                store.apply([found])
+        store.begin()
+        limits = Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes)
+        gateway = Gateway(
+            store=store,
+            log=_Log(stack, store),
+            clock=_Clock(stack),
+            limits=limits,
+            switches=Switches.of(settings),
+            hosts=None,
+        )
+        self._app = create_app(gateway)
+        self._asgi = httpx.ASGITransport(app=self._app)
+        self._loop = asyncio.new_event_loop()
+        self._life = AsyncExitStack()
+        self._lock = threading.Lock()
+        self.transport: httpx.BaseTransport = _Transport(lambda request: self._wait(self._answer(request)))
+        """For any number of HTTP clients."""
+
+    def __enter__(self) -> Self:
+        self._wait(self._life.enter_async_context(self._app.router.lifespan_context(self._app)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wait(self._life.aclose())
+        self._loop.close()
+
+    def settle(self) -> None:
+        """Let the gateway finish what it does by itself: machine sets make and delete nodes."""
+        self._wait(self._settled())
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._asgi.handle_async_request(request)
+        content = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+    async def _settled(self) -> None:
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
+            if not self._store.tables.unsettled:
+                return
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        with self._lock:
+            return self._loop.run_until_complete(work)

@@ -1,0 +1,251 @@
+"""Why a claimed resource is on its Karmada clusters, or on none: the present state put to the rules that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from moorage.core.dialects.karmada import KARMADA
+from moorage.core.evicting import EvictAt, EvictNow, verdict
+from moorage.core.placing.clusters.claiming import Policy
+from moorage.core.placing.clusters.deciding import is_steady
+from moorage.core.placing.clusters.plugin import ClusterRequest
+from moorage.core.placing.clusters.verdicts import ClusterVerdicts
+from moorage.core.tolerating import judge_taints
+from moorage.core.verdicts import TargetVerdict
+from moorage.placement.clusters.desk import ClusterDesk, cluster_ref
+from moorage.placement.clusters.leaving import decide
+from moorage.placement.clusters.settling import draft_of, request_of
+from moorage.placement.clusters.state import RESOURCE_BINDING, UNSCHEDULABLE, ClusterWork, Resource
+from moorage.placement.clusters.terms import rules_of
+from moorage.runtime.settings import Settings
+from moorage.simulation.chain import Trail
+from moorage.simulation.explaining import (
+    Explanation,
+    Grounds,
+    NotFoundError,
+    Reckoned,
+    Target,
+    Until,
+    Wanted,
+    decision_on,
+    eviction_ends,
+    evictions_of,
+    ordinal,
+    ruled_out,
+)
+from moorage.simulation.explaining_pods import partition_with, placement_view, with_taints
+from moorage.simulation.snapshot import Kept, Snapshot
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.topics import PLACEMENTS
+
+
+def binding_of(snapshot: Snapshot, owner: str) -> str | None:
+    """The key of the ResourceBinding of a resource, by the resource's key; None when no decision on it is there."""
+    for key, event in snapshot.table(PLACEMENTS).items():
+        if key.startswith(f"{RESOURCE_BINDING}/") and isinstance(event, WorkloadPlaced) and event.owner.key == owner:
+            return key
+    return None
+
+
+def explain_binding(
+    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, settings: Settings, now: datetime
+) -> Explanation:
+    """Why a claimed resource is where it is.
+
+    Args:
+        grounds: the records.
+        namespace: of the ResourceBinding.
+        name: of the ResourceBinding.
+        wanted: which clusters are to be shown.
+        settings: of the services: whether taints evict from clusters, and how.
+        now: the instant for which it is explained.
+
+    Raises:
+        NotFoundError: there is no such binding, or no such cluster as the wanted one.
+    """
+    key = WorkloadRef(kind=RESOURCE_BINDING, namespace=namespace, name=name).key
+    found = decision_on(grounds.snapshot, key)
+    if found is None:
+        raise NotFoundError("resourcebindings.work.karmada.io", name)
+    return _Binding(grounds, found, wanted or Wanted(), settings, now).tell()
+
+
+class _Binding:
+    """One ResourceBinding, looked at once."""
+
+    def __init__(
+        self,
+        grounds: Grounds,
+        found: tuple[WorkloadPlaced, Kept],
+        wanted: Wanted,
+        settings: Settings,
+        now: datetime,
+    ) -> None:
+        self.grounds, self.wanted, self.now = grounds, wanted, now
+        self.placed, self.kept = found
+        self.owner = self.placed.owner.key
+        service, view = placement_view(grounds.snapshot, settings)
+        self.view = view.clusters
+        self.rules = rules_of(settings)
+        self.state = partition_with(service, view, grounds.snapshot, self.owner, [self.placed])
+        self.desk = ClusterDesk(service, self.state, now, self.rules)
+        cause = Meta(id="explain", source="explain", type="explain", time=now)
+        self.desk.begin(ClusterWork(self.owner, cause))
+        self.here = {one.target.name: one for one in self.placed.targets}
+
+    def tell(self) -> Explanation:
+        """All of it."""
+        told = Explanation(
+            workload=self.placed.workload.key,
+            kind_of_target="Cluster",
+            at=self.grounds.snapshot.taken,
+            owner=self.owner,
+            record=self.placed,
+            here=tuple(sorted(self.here)),
+            considered=len(self.view.fleet),
+        )
+        clusters = self.state.clusters
+        resource, policy = clusters.resources.get(self.owner), clusters.policy_for(self.owner)
+        if resource is None:
+            told.agrees, told.notes = False, (f"{self.owner} is not declared any more: its bindings are about to end",)
+        elif policy is None:
+            told.agrees, told.notes = (
+                False,
+                (f"no policy selects {self.owner} any more: its bindings are about to end",),
+            )
+        else:
+            self._judge(told, resource, policy)
+            told.until = tuple(self._ends(policy))
+        told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
+        return told
+
+    def _judge(self, told: Explanation, resource: Resource, policy: Policy) -> None:
+        draft = draft_of(self.desk, resource, policy, self.state.clusters.placed.get(self.owner))
+        if draft.demand.error:
+            told.notes = (f"{self.owner} cannot be read: {draft.demand.error}",)
+            return
+        request = request_of(draft, self.now if self.rules.evicts else None)
+        verdicts = ClusterVerdicts(self.view.decider, request)
+        told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
+        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        # Where one leaves a cluster, going back there is the last resort.
+        now = dict(decide(self.view.decider, request).targets or {})
+        stays = self._stays(request)
+        if stays:
+            now = {name: one.replicas for name, one in self.here.items()}
+        names = self.wanted.choose(verdicts, [*self.here, *now], "clusters.cluster.karmada.io")
+        told.targets = tuple(self._target(verdicts, name, request, now) for name in names)
+        told.left_out = len(self.view.fleet) - len(names)
+        told.notes = tuple(self._notes(policy, verdicts, stays=stays))
+        told.differences = tuple(self._differences(verdicts, policy, now))
+        told.agrees = now == {name: one.replicas for name, one in self.here.items()}
+
+    def _stays(self, request: ClusterRequest) -> bool:
+        """Whether an assignment that is whole is left alone when only the fleet changes."""
+        whole = sum(request.existing.values()) == request.replicas
+        settled = self.placed.reason != UNSCHEDULABLE and self.placed.template_hash == request.key
+        return is_steady(request) and whole and settled and all(name in self.view.fleet for name in self.here)
+
+    def _target(self, verdicts: ClusterVerdicts, name: str, request: ClusterRequest, now: dict[str, int]) -> Target:
+        found = verdicts.verdict(name)
+        judged = judge_taints(self.view.fleet[name].taints, request.tolerations, KARMADA, seen_at=self.now)
+        return Target(name, name in self.here, found, judged, self._outcome(verdicts, found, now), now.get(name))
+
+    def _outcome(self, verdicts: ClusterVerdicts, found: TargetVerdict, now: dict[str, int]) -> str:
+        name, here = found.target, found.target in self.here
+        share = verdicts.share(name)
+        if share is None:
+            return f"{'would be ' if here else ''}ruled out: {ruled_out(found)}"
+        place = f"{ordinal(found.rank or 0)} best, room for {share.room} more"
+        if name in now:
+            part = f" with {now[name]} replicas" if now[name] else ""
+            return f"{'here' if here else 'would go here'}{part}; {place}"
+        if verdicts.decision.targets is None:
+            return f"passes; {place}, and the whole cannot be placed: {verdicts.decision.message}"
+        why = "no replica falls to it" if share.chosen else "the spread constraints take others"
+        return f"{'leaves' if here else 'passes'}; {place}, and {why}"
+
+    def _notes(self, policy: Policy, verdicts: ClusterVerdicts, *, stays: bool) -> Iterator[str]:
+        yield f"{policy.key} places it"
+        if verdicts.decision.affinity_name:
+            yield f"what is said of clusters is of the group {verdicts.decision.affinity_name!r} of clusterAffinities"
+        if stays:
+            yield "its replicas are all assigned: they stay where they are until they are changed or have to leave"
+        if not self.rules.evicts:
+            yield (
+                "taints evict from no cluster: that needs the feature gate Failover and "
+                "enable-no-execute-taint-eviction (as they are set here)"
+            )
+
+    def _differences(self, verdicts: ClusterVerdicts, policy: Policy, now: dict[str, int]) -> Iterator[str]:
+        placed = self.placed
+        if placed.policy and placed.policy != policy.key:
+            yield f"{placed.policy} placed it then, {policy.key} does now"
+        elif placed.template_hash != policy.placement_key:
+            yield f"the placement of {policy.key} is another one now"
+        if placed.targets_considered != verdicts.considered:
+            yield f"{placed.targets_considered} clusters were considered then, {verdicts.considered} are there now"
+        then = {(one.filter, one.reason): one.count for one in placed.filters}
+        counts = {(one.filter, one.reason): one.count for one in verdicts.reasons}
+        for by, why in sorted(then.keys() | counts.keys()):
+            if then.get((by, why), 0) != counts.get((by, why), 0):
+                yield f'{by} ruled out {then.get((by, why), 0)} then and {counts.get((by, why), 0)} now: "{why}"'
+        for name in sorted(self.here.keys() | now.keys()):
+            before = self.here[name].replicas if name in self.here else None
+            if before != now.get(name):
+                yield f"cluster {name}: {_part(before)} on record, {_part(now.get(name))} if it were decided now"
+
+    def _ends(self, policy: Policy) -> Iterator[Until]:
+        placed = self.placed
+        generations = _generations(placed)
+        for leaving in placed.leaving:
+            yield Until(
+                f"leaves cluster {leaving.target.name} ({leaving.reason}, {leaving.purge_mode}) "
+                "when its replacement is healthy, at the latest at the end of its grace period",
+                leaving.until,
+            )
+        ended = set()
+        for event, _ in evictions_of(self.grounds.snapshot, placed.workload.key, generations):
+            end = eviction_ends(event)
+            if end is not None:
+                ended.add(event.target.name)
+                yield end
+        tolerations = tuple(policy.spec.placement.cluster_tolerations or ())
+        for name in sorted(self.here):
+            if name not in self.view.fleet or name in ended or not self.rules.evicts:
+                continue
+            said = verdict(self.view.fleet[name].taints, tolerations, seen_at=self.now, dialect=KARMADA)
+            where = cluster_ref(name).name
+            if isinstance(said, EvictAt):
+                yield Until(f"has to leave cluster {where}: {said.reason}", said.deadline)
+            elif isinstance(said, EvictNow):
+                yield Until(f"has to leave cluster {where} at once: {said.reason}", self.now)
+            else:
+                yield Until(f"stays on cluster {where} until something changes: {said.reason}")
+        if not self.here:
+            yield Until("is decided again when a cluster comes or changes, a taint goes, or there is more room")
+
+    def _behind(self) -> Iterator[tuple[str, Kept]]:
+        """The records whose chains are told."""
+        placed, snapshot = self.placed, self.grounds.snapshot
+        yield "the decision", self.kept
+        generations = _generations(placed)
+        for event, kept in evictions_of(snapshot, placed.workload.key, generations):
+            yield f"the eviction from cluster {event.target.name}", kept
+        for name in [self.wanted.one] if self.wanted.one else sorted(self.here):
+            tainted = with_taints(snapshot, cluster_ref(name).key)
+            if tainted is not None:
+                yield f"the taints of cluster {name}", tainted
+
+
+def _generations(placed: WorkloadPlaced) -> dict[str, int]:
+    """The generation of each present binding, by the cluster's key."""
+    found = {str(one.target): one.binding_generation for one in placed.leaving}
+    return found | {str(one.target): one.binding_generation for one in placed.targets}
+
+
+def _part(replicas: int | None) -> str:
+    return "nothing" if replicas is None else f"{replicas} replicas" if replicas else "the whole"

@@ -1,0 +1,204 @@
+"""Why an OCM placement has the managed clusters that it has: the present state put to the rules that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from moorage.core.dialects.ocm import BALANCE
+from moorage.core.placing.managed.terms import PlacementTerms
+from moorage.core.placing.managed.verdicts import Asking, ManagedVerdicts
+from moorage.placement.managed.state import DECISION_PREFIX, PLACEMENT, Asked
+from moorage.runtime.settings import Settings
+from moorage.simulation.chain import Trail
+from moorage.simulation.explaining import (
+    Explanation,
+    Grounds,
+    NotFoundError,
+    Reckoned,
+    Target,
+    Until,
+    Wanted,
+    decision_on,
+    ordinal,
+    ruled_out,
+)
+from moorage.simulation.explaining_pods import partition_with, placement_view, with_taints
+from moorage.simulation.snapshot import Kept, Snapshot
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.topics import RESOURCES
+
+PLACEMENTS_RESOURCE: Final = "placements.cluster.open-cluster-management.io"
+CLUSTERS_RESOURCE: Final = "managedclusters.cluster.open-cluster-management.io"
+
+_SHOWN: Final = 10
+"""Names and groups that are told in one line, at most."""
+
+
+def explain_placement(
+    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, settings: Settings, now: datetime
+) -> Explanation:
+    """Why an OCM placement has the clusters that it has.
+
+    Args:
+        grounds: the records.
+        namespace: of the placement.
+        name: of the placement.
+        wanted: which clusters are to be shown.
+        settings: of the services.
+        now: the instant for which it is explained.
+
+    Raises:
+        NotFoundError: there is no such placement, or no such cluster as the wanted one.
+    """
+    ref = WorkloadRef(kind=PLACEMENT, namespace=namespace, name=name)
+    return _Placement(grounds, ref, wanted or Wanted(), settings, now).tell()
+
+
+def decisions_of(snapshot: Snapshot, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, Kept]]:
+    """The PlacementDecisions of a placement with their records, by number."""
+    found: list[tuple[WorkloadPlaced, Kept]] = []
+    number = 1
+    while True:
+        key = f"{DECISION_PREFIX}{placement.namespace}/{placement.name}-decision-{number}"
+        known = decision_on(snapshot, key)
+        if known is None:
+            return found
+        found.append(known)
+        number += 1
+
+
+class _Placement:
+    """One placement, looked at once."""
+
+    def __init__(self, grounds: Grounds, ref: WorkloadRef, wanted: Wanted, settings: Settings, now: datetime) -> None:
+        snapshot = grounds.snapshot
+        self.grounds, self.ref, self.wanted, self.now = grounds, ref, wanted, now
+        found = decision_on(snapshot, ref.key)
+        declared = snapshot.last(RESOURCES, ref.key)
+        if found is None and (declared is None or declared.event is None):
+            raise NotFoundError(PLACEMENTS_RESOURCE, ref.name)
+        self.placed: WorkloadPlaced | None = found[0] if found is not None else None
+        self.kept: Kept | None = found[1] if found is not None else None
+        self.parts = decisions_of(snapshot, ref)
+        self.here = {name for event, _ in self.parts for name in event.clusters}
+        service, view = placement_view(snapshot, settings)
+        events = [event for event, _ in self.parts] + ([self.placed] if self.placed is not None else [])
+        self.state = partition_with(service, view, snapshot, ref.key, events)
+        self.view = view.managed
+
+    def tell(self) -> Explanation:
+        """All of it."""
+        told = Explanation(
+            workload=self.ref.key,
+            kind_of_target=TargetKind.MANAGED_CLUSTER.value,
+            at=self.grounds.snapshot.taken,
+            record=self.placed,
+            here=tuple(sorted(self.here)),
+            considered=len(self.view.fleet),
+        )
+        asked = self.state.managed.asked.get(self.ref.key)
+        if asked is None:
+            told.agrees = False
+            told.notes = (f"{self.ref.key} is not declared any more: its PlacementDecisions are about to end",)
+        elif asked.terms is None:
+            told.notes = (f"{self.ref.key} cannot be read: it keeps what it has",)
+        else:
+            self._judge(told, asked, asked.terms)
+        told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
+        return told
+
+    def _judge(self, told: Explanation, asked: Asked, terms: PlacementTerms) -> None:
+        view = self.view
+        sets = view.members.usable(self.ref.namespace, terms.sets)
+        scheduled = view.scheduler.schedule(
+            terms, candidates=view.candidates(sets), decided=sorted(self.here), usage=view.usage, now=self.now
+        )
+        asking = Asking(terms, sets, view.members.sets, frozenset(self.here), self.now)
+        verdicts = ManagedVerdicts(scheduled, view.fleet, asking)
+        told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
+        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
+        told.targets = tuple(self._target(verdicts, name, terms) for name in names)
+        told.left_out = len(view.fleet) - len(names)
+        told.notes = tuple(self._notes(asked, verdicts))
+        if not asked.paused:
+            told.agrees = self.placed is None or set(scheduled.decisions) == self.here
+            told.differences = tuple(self._differences(verdicts, terms))
+        told.until = tuple(self._ends(verdicts, names, paused=asked.paused))
+
+    def _target(self, verdicts: ManagedVerdicts, name: str, terms: PlacementTerms) -> Target:
+        found, here = verdicts.verdict(name), name in self.here
+        status = verdicts.scheduled.status
+        if not found.passed:
+            outcome = f"{'would be ' if here else ''}ruled out: {ruled_out(found)}"
+        elif status.is_error:
+            outcome = f"nothing is decided: {status.message}"
+        elif verdicts.chosen(name):
+            outcome = f"{'selected' if here else 'would be selected'}; {ordinal(found.rank or 0)} best"
+        else:
+            passes = "would not be selected any more" if here else "passes"
+            outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
+        return Target(name, here, found, verdicts.taints(name), outcome)
+
+    def _notes(self, asked: Asked, verdicts: ManagedVerdicts) -> Iterator[str]:
+        if asked.paused:
+            yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
+        if self.placed is None:
+            yield "no decision is written yet"
+        status = verdicts.scheduled.status
+        if status.message:
+            yield f"{status.code.value}: {f'{status.plugin}: ' if status.plugin else ''}{status.message}"
+        if verdicts.scheduled.unscheduled:
+            yield f"{verdicts.scheduled.unscheduled} clusters are missing to the number that is asked for"
+        groups = self.placed.decision_groups if self.placed is not None else ()
+        for group in groups[:_SHOWN] if len(groups) > 1 else ():
+            name = f" {group.name}" if group.name else ""
+            yield f"decision group {group.index}{name}: {group.clusters} clusters in {', '.join(group.decisions)}"
+
+    def _differences(self, verdicts: ManagedVerdicts, terms: PlacementTerms) -> Iterator[str]:
+        """What is different now from what the decision on record rests on."""
+        placed = self.placed
+        if placed is None:
+            return
+        if placed.targets_considered != verdicts.considered:
+            yield f"{placed.targets_considered} clusters were in its sets then, {verdicts.considered} are now"
+        then = {(one.filter, one.reason): one.count for one in placed.filters}
+        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
+        for by, why in sorted(then.keys() | now.keys()):
+            if then.get((by, why), 0) != now.get((by, why), 0):
+                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        chosen = set(verdicts.scheduled.decisions)
+        for more, names in (("would be selected now", chosen - self.here), ("not any more", self.here - chosen)):
+            if names:
+                some = sorted(names)
+                rest = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
+                yield f"{more}: {', '.join(some[:_SHOWN])}{rest}"
+        if chosen != self.here and any(coordinate.built_in == BALANCE for coordinate, _ in terms.weights):
+            yield f"{BALANCE} rests on the decisions of other placements; no placement is decided again for those alone"
+
+    def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
+        placed = self.placed
+        for name in shown:
+            if name in self.here and (end := verdicts.until(name)) is not None:
+                yield Until(f"has cluster {name} as long as its taints are tolerated", end)
+        if placed is not None and placed.decide_again is not None:
+            yield Until("is decided again, for a toleration or a score ends then", placed.decide_again)
+        elif not paused:
+            yield Until("is decided again when a cluster, a set, a score or its spec changes in a way that touches it")
+
+    def _behind(self) -> Iterator[tuple[str, Kept]]:
+        """The records whose chains are told."""
+        if self.kept is not None:
+            yield "the decision", self.kept
+        if not self.wanted.one:
+            return
+        for event, kept in self.parts:
+            if self.wanted.one in event.clusters:
+                yield f"{event.workload.name}, which has cluster {self.wanted.one}", kept
+        target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=self.wanted.one)
+        tainted = with_taints(self.grounds.snapshot, target.key)
+        if tainted is not None:
+            yield f"the taints of cluster {self.wanted.one}", tainted

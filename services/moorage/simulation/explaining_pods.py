@@ -1,0 +1,302 @@
+"""Why a pod is on its node, or on none: the present state put to the rules that decide, and what was decided then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from moorage.core.dialects.kubernetes import KUBERNETES
+from moorage.core.evicting import EvictAt, EvictNow, verdict
+from moorage.core.placing.expanding import POD, daemon_index
+from moorage.core.placing.shape import PodShape
+from moorage.core.placing.verdicts import NodeVerdicts
+from moorage.core.tolerating import judge_taints
+from moorage.core.verdicts import TargetVerdict
+from moorage.placement.pods import NODE_NAME_SET, Desk, node_ref
+from moorage.placement.service import PlacementService
+from moorage.placement.state import Owner, State, Work
+from moorage.placement.view import FleetView
+from moorage.runtime.settings import Settings
+from moorage.simulation.chain import Trail
+from moorage.simulation.explaining import (
+    Explanation,
+    Grounds,
+    NotFoundError,
+    Reckoned,
+    Target,
+    Until,
+    Wanted,
+    decision_on,
+    details_of,
+    eviction_ends,
+    evictions_of,
+    ordinal,
+    ruled_out,
+)
+from moorage.simulation.snapshot import Kept, Snapshot
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, binding_key
+
+
+def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementService, FleetView]:
+    """The whole as placement sees it, made from the topics as placement itself makes it."""
+    service = PlacementService(settings)
+    view = service.new_globals()
+    for topic in service.globals:
+        for kept in snapshot.records(topic):
+            if view.wants(topic, kept.key):
+                view.apply(kept.input)
+    return service, view
+
+
+def partition_with(
+    service: PlacementService, view: FleetView, snapshot: Snapshot, owner: str, placed: Iterable[WorkloadPlaced]
+) -> State:
+    """A partition of placement that knows one resource and what was decided on it."""
+    state = service.new_state(0)
+    service.use_globals(state, view)
+    declared = snapshot.last(RESOURCES, owner)
+    if declared is not None and declared.event is not None:
+        service.apply(state, RESOURCES, owner, declared.event)
+    for event in placed:
+        service.apply(state, PLACEMENTS, event.workload.key, event)
+    return state
+
+
+def explain_pod(
+    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, settings: Settings, now: datetime
+) -> Explanation:
+    """Why a pod is where it is.
+
+    Args:
+        grounds: the records.
+        namespace: of the pod.
+        name: of the pod.
+        wanted: which nodes are to be shown.
+        settings: of the services.
+        now: the instant for which it is explained.
+
+    Raises:
+        NotFoundError: there is no such pod, or no such node as the wanted one.
+    """
+    return _Pod(
+        grounds, WorkloadRef(kind=POD, namespace=namespace, name=name), wanted or Wanted(), settings, now
+    ).tell()
+
+
+class _Pod:
+    """One pod, looked at once."""
+
+    def __init__(self, grounds: Grounds, ref: WorkloadRef, wanted: Wanted, settings: Settings, now: datetime) -> None:
+        snapshot = grounds.snapshot
+        self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, now
+        found = decision_on(snapshot, ref.key)
+        self.placed: WorkloadPlaced | None = found[0] if found is not None else None
+        self.kept: Kept | None = found[1] if found is not None else None
+        declared = snapshot.last(RESOURCES, self.placed.owner.key if self.placed is not None else ref.key)
+        self.declared = (
+            declared.event if declared is not None and isinstance(declared.event, ResourceDeclared) else None
+        )
+        if self.placed is None and self.declared is None:
+            raise NotFoundError("pods", ref.name)
+        self.service, self.view = placement_view(snapshot, settings)
+        self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
+        placed = [self.placed] if self.placed is not None else []
+        self.state = partition_with(self.service, self.view, snapshot, self.owner_key, placed)
+        self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
+
+    def tell(self) -> Explanation:
+        """All of it."""
+        told = Explanation(
+            workload=self.key,
+            kind_of_target="Node",
+            at=self.grounds.snapshot.taken,
+            owner=self.owner_key if self.owner_key != self.key else "",
+            record=self.placed,
+            here=(self.node,) if self.node else (),
+            considered=len(self.view.fleet),
+        )
+        owner = self.state.owners.get(self.owner_key)
+        trouble = self._trouble(owner)
+        if trouble or owner is None:
+            told.agrees = trouble is None
+            told.notes = (trouble,) if trouble else ()
+        else:
+            self._judge(told, owner)
+        told.until = (*told.until, *self._ends(owner))
+        told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
+        return told
+
+    def _trouble(self, owner: Owner | None) -> str | None:
+        """Why the rules cannot be asked about this pod now."""
+        if owner is None:
+            return f"{self.owner_key} is not declared any more: its pods are about to end"
+        if owner.error:
+            return f"{self.owner_key} cannot be read: {owner.error}"
+        if self.state.clusters.claims(self.owner_key):
+            return f"a policy places {self.owner_key} on clusters, so it makes no pods on nodes"
+        if self.placed is not None and self.placed.owner_uid != owner.uid:
+            return f"{self.owner_key} was deleted and made again since this was decided"
+        return None
+
+    def _judge(self, told: Explanation, owner: Owner) -> None:
+        shape = owner.shape(self.view.rules, self.view.rules_version)
+        if self.node:
+            # What the pod itself takes of its node, and its part in how replicas are spread, do not count against it.
+            self.view.set_aside(self.state, binding_key(self.key, node_ref(self.node)))
+        desk = Desk(self.service, self.state, self.now)
+        desk.begin(Work(self.owner_key, "", Meta(id="explain", source="explain", type="explain", time=self.now)))
+        only = self._only(owner)
+        verdicts = NodeVerdicts(self.view.decider, desk.request(owner, shape), only=only)
+        told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
+        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")
+        told.targets = tuple(self._target(name, verdicts.verdict(name), shape, owner) for name in names)
+        told.left_out = len(self.view.fleet) - len(names)
+        told.notes = tuple(self._notes(owner, only))
+        told.differences = tuple(self._differences(verdicts, owner))
+        told.agrees = self._agrees(verdicts, owner)
+
+    def _only(self, owner: Owner) -> str | None:
+        """The one node that a DaemonSet's pod belongs on."""
+        if owner.controller is None or not owner.controller.daemon or self.placed is None:
+            return None
+        index = self.placed.index
+        return next((name for name in self.view.fleet.names() if daemon_index(name) == index), self.node)
+
+    def _target(self, name: str, found: TargetVerdict, shape: PodShape, owner: Owner) -> Target:
+        facts = self.view.fleet.facts(name)
+        judged = judge_taints(facts.taints if facts is not None else (), shape.tolerations, KUBERNETES)
+        here = name == self.node
+        if owner.node_name == name:
+            outcome = "spec.nodeName names it, so no filter is asked"
+        elif not found.passed:
+            outcome = f"{'would be ' if here else ''}ruled out: {ruled_out(found)}"
+        elif here:
+            best = "still the best" if found.rank == 1 else f"{ordinal(found.rank or 0)} best now, and it stays"
+            outcome = f"here; {best}"
+        else:
+            outcome = f"{ordinal(found.rank or 0)} best" if self.node or found.rank != 1 else "best: it would go here"
+        return Target(name, here, found, judged, outcome)
+
+    def _notes(self, owner: Owner, only: str | None) -> Iterator[str]:
+        if only is not None:
+            yield f"a DaemonSet's pod belongs on one node: {only}"
+        if owner.node_name:
+            yield f"spec.nodeName names {owner.node_name}: no filter was asked"
+        placed, controller = self.placed, owner.controller
+        if placed is None:
+            yield "no decision is written yet"
+        elif controller is not None and controller.rolls and placed.template_hash != controller.template_hash:
+            yield "the template has changed since: what is said of nodes is of the present one"
+        if placed is not None and placed.replaces:
+            yield f"it stands in for {placed.replaces}"
+        if placed is not None and placed.state is PlacementState.EVICTED:
+            yield "it was evicted, and a bare pod is not made again: nodes are told of as if it were"
+
+    def _agrees(self, verdicts: NodeVerdicts, owner: Owner) -> bool:
+        placed = self.placed
+        if placed is None or placed.state is PlacementState.EVICTED:
+            return True
+        if placed.reason == NODE_NAME_SET or owner.node_name:
+            return placed.target is not None and placed.target.name == owner.node_name
+        return (verdicts.ranked[0] if verdicts.ranked else "") == self.node
+
+    def _differences(self, verdicts: NodeVerdicts, owner: Owner) -> Iterator[str]:
+        """What is different now from what the decision on record rests on."""
+        placed = self.placed
+        if placed is None or placed.reason == NODE_NAME_SET or owner.node_name:
+            return
+        then = {(one.filter, one.reason): one.count for one in placed.filters}
+        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
+        if placed.targets_considered != verdicts.considered:
+            yield f"{placed.targets_considered} nodes were considered then, {verdicts.considered} are there now"
+        for by, why in sorted(then.keys() | now.keys()):
+            if then.get((by, why), 0) != now.get((by, why), 0):
+                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        if not self.node or self.node not in verdicts:
+            if self.node:
+                yield f"node {self.node} is not there any more"
+            elif verdicts.ranked and placed.state is PlacementState.PENDING:
+                yield f"node {verdicts.ranked[0]} fits by now"
+            return
+        yield from self._scored_otherwise(verdicts, placed)
+
+    def _scored_otherwise(self, verdicts: NodeVerdicts, placed: WorkloadPlaced) -> Iterator[str]:
+        mine = verdicts.verdict(self.node)
+        if not mine.passed:
+            why = f"{ruled_out(mine)} ({details_of(mine)})"
+            yield f"node {self.node} would be ruled out now, but a filter moves no pod that is placed: {why}"
+            return
+        scored = next((one for one in placed.scores if one.target == self.node), None)
+        if scored is not None and scored.total != mine.total:
+            parts = {one.prioritizer: one.points for one in mine.scores}
+            other = [
+                f"{by} {scored.scores.get(by, 0)} → {parts.get(by, 0)}"
+                for by in sorted(scored.scores.keys() | parts.keys())
+                if scored.scores.get(by, 0) != parts.get(by, 0)
+            ]
+            yield f"node {self.node} had a total of {scored.total} then and has {mine.total} now: {', '.join(other)}"
+        best = verdicts.ranked[0]
+        if best != self.node:
+            total = verdicts.verdict(best).total
+            yield (
+                f"node {best} would be chosen now (total {total}, {self.node} {mine.total}); "
+                "a pod that is placed is not moved for that"
+            )
+
+    def _ends(self, owner: Owner | None) -> Iterator[Until]:
+        placed = self.placed
+        if placed is None or placed.state is PlacementState.PENDING:
+            if owner is not None:
+                yield Until("is decided again when a node comes or changes, a taint goes, or a pod gives room back")
+            return
+        if not self.node:
+            return
+        target = node_ref(self.node).key
+        found = evictions_of(self.grounds.snapshot, self.key, {target: placed.binding_generation})
+        ends = [end for event, _ in found if (end := eviction_ends(event)) is not None]
+        yield from ends
+        tainted = self.view.nodes.tainted(self.node)
+        for held in tainted.held if tainted is not None else ():
+            wait = f"since {format_time(held.since)} and waits: {held.reason}"
+            yield Until(f"taint {held.key}:{held.effect} is wanted on node {self.node} {wait}")
+        facts = self.view.fleet.facts(self.node)
+        if facts is None or owner is None or owner.error:
+            return
+        tolerations = owner.shape(self.view.rules, self.view.rules_version).tolerations
+        said = verdict(facts.taints, tolerations, seen_at=self.now)
+        if isinstance(said, EvictAt):
+            if not ends:
+                yield Until(f"has to leave node {self.node}: {said.reason}", said.deadline)
+        elif isinstance(said, EvictNow):
+            if not ends:
+                yield Until(f"has to leave node {self.node} at once: {said.reason}", self.now)
+        else:
+            yield Until(f"stays on node {self.node} until something changes: {said.reason}")
+
+    def _behind(self) -> Iterator[tuple[str, Kept]]:
+        """The records whose chains are told."""
+        if self.kept is not None:
+            yield "the decision", self.kept
+        snapshot: Any = self.grounds.snapshot
+        if self.node and self.placed is not None:
+            generations = {node_ref(self.node).key: self.placed.binding_generation}
+            for event, kept in evictions_of(snapshot, self.key, generations):
+                yield f"the eviction from node {event.target.name}", kept
+        for name in dict.fromkeys(one for one in (self.wanted.one, self.node) if one):
+            tainted = with_taints(snapshot, node_ref(name).key)
+            if tainted is not None:
+                yield f"the taints of node {name}", tainted
+
+
+def with_taints(snapshot: Snapshot, target: str) -> Kept | None:
+    """The record of a target's taints, if it has some."""
+    kept = snapshot.last(TAINTS, target)
+    event: Any = kept.event if kept is not None else None
+    return kept if event is not None and event.taints else None

@@ -1,0 +1,376 @@
+"""A copy of what is in the topics at one moment, read without leaving a trace.
+
+Of each key the last record is kept, with its place and its attributes. Of topics that services work through, everything
+that some service has not worked through yet is kept, too, for it is still to be done in the copy. So memory grows with
+the number of keys and with what is waiting, not with the length of the log.
+
+The copy is as consistent as a restart finds things: committed offsets are read first, then the ends of all partitions
+(below which no transaction is open), then the records up to those ends. What was written in between is in the records
+and counts as not worked through, unless the state itself says that it rests on it (`moorage-sources`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from moorage.runtime import codec, kafka
+from moorage.runtime.service import Input, Malformed, RawRecord, Service
+from moorage.runtime.settings import Settings
+from moorage.runtime.tables.restore import source_name
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta
+from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup, Topic
+
+COMPACTED: tuple[Topic, ...] = tuple(topic for topic in TOPICS if topic.cleanup is Cleanup.COMPACT)
+"""The topics that hold state."""
+
+CONNECT_SECONDS = 15.0
+"""Seconds within which Kafka must answer the first time."""
+
+STALLED_SECONDS = 30.0
+"""Seconds after which a reading that does not get on is given up."""
+
+_POLL_MS = 200
+_AT_ONCE = 5000  # records
+_AGES_AGO = datetime.min.replace(tzinfo=UTC)
+
+Progress = Callable[[int, int], None]
+"""Told how many records were read, and how many positions there are in all."""
+
+
+class SnapshotError(Exception):
+    """The topics cannot be copied: there are none, or they do not fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One record of the copy."""
+
+    topic: Topic
+    partition: int
+    offset: int
+    key: str
+    event: Model | None
+    """None for a tombstone."""
+
+    meta: Meta
+    timestamp: datetime
+    """Kafka's, of the record."""
+
+    raw: RawRecord | None = None
+    """The record as it came, of topics that third parties write."""
+
+    @classmethod
+    def of(cls, found: Input, timestamp: datetime | None = None) -> Kept:
+        """A record that is decoded; its time is the event's, unless Kafka's is known."""
+        when = timestamp or found.meta.time or _AGES_AGO
+        return cls(found.topic, found.partition, found.offset, found.key, found.event, found.meta, when, found.raw)
+
+    @property
+    def input(self) -> Input:
+        """The record as a service sees it."""
+        return Input(self.topic, self.partition, self.offset, self.key, self.event, self.meta, self.raw)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The copy; nothing changes it."""
+
+    taken: datetime
+    """When the ends of the topics were known."""
+
+    partitions: int
+    ends: dict[tuple[str, int], int]
+    """The next offset of each partition, by the topic's short name."""
+
+    positions: dict[tuple[str, str, int], int]
+    """By service, topic's short name and partition: the next offset that the service has not worked through."""
+
+    unreadable: int = 0
+    """Records that are no events of ours and were left out."""
+
+    _kept: dict[str, list[Kept]] = field(default_factory=dict)
+    _last: dict[str, dict[str, Kept]] = field(default_factory=dict)
+    _by_id: dict[str, Kept] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        records: Iterable[Kept | Input],
+        *,
+        partitions: int = 3,
+        positions: Mapping[tuple[str, str, int], int] | None = None,
+        ends: Mapping[tuple[str, int], int] | None = None,
+        taken: datetime | None = None,
+        unreadable: int = 0,
+    ) -> Snapshot:
+        """A copy made of records.
+
+        Args:
+            records: in the order of their partitions' logs.
+            partitions: how many each topic has.
+            positions: what services have worked through; unless said, everything that is there.
+            ends: where partitions end, if further than their records.
+            taken: when; the latest record's time, unless said.
+            unreadable: how many records were left out.
+        """
+        kept: dict[str, list[Kept]] = {}
+        beyond = dict(ends or {})
+        for found in records:
+            record = Kept.of(found) if isinstance(found, Input) else found
+            kept.setdefault(record.topic.short, []).append(record)
+            place = (record.topic.short, record.partition)
+            beyond[place] = max(beyond.get(place, 0), record.offset + 1)
+        for some in kept.values():
+            some.sort(key=lambda one: (one.partition, one.offset))
+        if taken is None:
+            taken = max((one.timestamp for some in kept.values() for one in some), default=_AGES_AGO)
+        whole = cls(taken, partitions, beyond, dict(positions or {}), unreadable, kept)
+        for short, some in kept.items():
+            last = whole._last[short] = {}
+            for one in some:
+                before = last.get(one.key)
+                if before is None or before.partition == one.partition or before.timestamp <= one.timestamp:
+                    last[one.key] = one
+        return whole
+
+    @classmethod
+    async def load(
+        cls,
+        settings: Settings,
+        *,
+        services: Sequence[Service[Any] | type[Service[Any]]] = (),
+        topics: Iterable[Topic] | None = None,
+        whole: Iterable[Topic] = (),
+        progress: Progress | None = None,
+    ) -> Snapshot:
+        """Read the copy from Kafka.
+
+        Args:
+            settings: where Kafka is, and the topics' prefix.
+            services: whose positions are wanted, and with them what they have not worked through.
+            topics: which; all that hold state, and those that the services read, unless said.
+            whole: topics of which every record is kept.
+            progress: told how far it is.
+
+        Raises:
+            SnapshotError: a topic is not there.
+            KafkaError: Kafka does not answer, or an answer is an error.
+            TimeoutError: Kafka does not answer.
+            OSError: Kafka cannot be reached.
+        """
+        history = frozenset(topic.short for topic in whole)
+        chosen = list(dict.fromkeys([*(COMPACTED if topics is None else topics), *whole]))
+        if topics is None:
+            chosen = list(dict.fromkeys([*chosen, *_of_services(services)]))
+        return await _Loading(settings, services, chosen, history, progress).run()
+
+    def records(self, topic: Topic) -> list[Kept]:
+        """What is kept of a topic, by partition and offset."""
+        return self._kept.get(topic.short, [])
+
+    def all(self) -> Iterable[Kept]:
+        """Everything that is kept, topic by topic."""
+        for some in self._kept.values():
+            yield from some
+
+    def last(self, topic: Topic, key: str) -> Kept | None:
+        """The last record of a key; it may be a tombstone."""
+        return self._last.get(topic.short, {}).get(key)
+
+    def table(self, topic: Topic) -> dict[str, Any]:
+        """The last event of each key that is not deleted."""
+        return {key: one.event for key, one in self._last.get(topic.short, {}).items() if one.event is not None}
+
+    def find(self, event_id: str) -> Kept | None:
+        """The event of an id, if it is still there: of a key only the last record is."""
+        if self._by_id is None:
+            self._by_id = {one.meta.id: one for one in self.all()}
+        return self._by_id.get(event_id)
+
+    def position(self, service: str, topic: Topic, partition: int) -> int:
+        """The next offset of a source that a service has not worked through."""
+        whole = self.ends.get((topic.short, partition), 0)
+        return self.positions.get((service, topic.short, partition), whole)
+
+
+def _of_services(services: Iterable[Service[Any] | type[Service[Any]]]) -> Iterable[Topic]:
+    for one in services:
+        yield from (*one.sources, *one.changelogs, *one.follows, *one.globals)
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is read of one partition."""
+
+    topic: Topic
+    hold: int
+    """From here on every record is kept."""
+
+    last: dict[bytes | None, Any] = field(default_factory=dict)
+    rest: list[Any] = field(default_factory=list)
+
+    def take(self, record: Any) -> None:
+        if record.offset >= self.hold:
+            self.rest.append(record)
+        else:
+            self.last[record.key] = record
+
+
+class _Loading:
+    """One reading of the topics."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        services: Sequence[Service[Any] | type[Service[Any]]],
+        topics: Sequence[Topic],
+        whole: frozenset[str],
+        progress: Progress | None,
+    ) -> None:
+        self._settings = settings
+        self._services = services
+        self._topics = {topic.name(settings.topic_prefix): topic for topic in topics}
+        self._whole = whole
+        self._progress = progress or (lambda _read, _wanted: None)
+        self._positions: dict[tuple[str, str, int], int] = {}
+        self._states = {
+            topic.short: [(one.name, source_name(one.name)) for one in services if topic in one.changelogs]
+            for topic in topics
+        }
+
+    async def run(self) -> Snapshot:
+        consumer = kafka.table_consumer(self._settings, client_id="moorage-snapshot")
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await consumer.start()
+                partitions, committed = await self._ask()
+            tps = [TopicPartition(name, part) for name in self._topics for part in range(partitions)]
+            # Read-committed: the ends below which no transaction is open.
+            ends: dict[TopicPartition, int] = await consumer.end_offsets(tps)
+            taken = datetime.now(UTC)  # not before: nothing in the copy is from its future
+            begins: dict[TopicPartition, int] = await consumer.beginning_offsets(tps)
+            parts = {tp: _Part(self._topics[tp.topic], self._hold(tp, committed)) for tp in tps}
+            starts = {tp: self._start(tp, begins[tp], ends[tp], parts[tp].hold) for tp in tps}
+            await self._read(consumer, parts, starts, ends)
+        finally:
+            await consumer.stop()
+        return await self._made(parts, ends, partitions, taken)
+
+    async def _ask(self) -> tuple[int, dict[tuple[str, TopicPartition], int]]:
+        """How many partitions there are, and what the services' groups have committed."""
+        admin = kafka.admin_client(self._settings, client_id="moorage-snapshot")
+        try:
+            await admin.start()
+            described = await admin.describe_topics(list(self._topics))
+            found = {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
+            missing = sorted(name for name in self._topics if not found.get(name))
+            if missing:
+                raise SnapshotError(f"there is no topic {missing[0]}")
+            if len(set(found.values())) > 1:
+                raise SnapshotError(f"the topics have different numbers of partitions: {found}")
+            committed = {}
+            for one in self._services:
+                group = f"{self._settings.topic_prefix}.{one.name}"
+                for tp, place in (await admin.list_consumer_group_offsets(group)).items():
+                    if place.offset >= 0:
+                        committed[one.name, tp] = int(place.offset)
+        finally:
+            await admin.close()
+        return next(iter(found.values())), committed
+
+    def _hold(self, tp: TopicPartition, committed: Mapping[tuple[str, TopicPartition], int]) -> int:
+        """From which offset on every record is kept: where the slowest service stands."""
+        topic = self._topics[tp.topic]
+        if topic.short in self._whole:
+            return 0
+        stand = [2**63]
+        for one in self._services:
+            if topic in one.sources:
+                offset = committed.get((one.name, tp), 0)
+                self._positions[one.name, topic.short, tp.partition] = offset
+                stand.append(offset)
+        return min(stand)
+
+    def _start(self, tp: TopicPartition, begin: int, end: int, hold: int) -> int:
+        """Where to begin to read: of a topic that no state is made of only what is waiting is of use."""
+        topic = self._topics[tp.topic]
+        restored = topic.cleanup is Cleanup.COMPACT or bool(self._states[topic.short])
+        return begin if restored else min(max(begin, hold), end)
+
+    async def _read(
+        self,
+        consumer: AIOKafkaConsumer,
+        parts: Mapping[TopicPartition, _Part],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        waiting = {tp for tp in parts if starts[tp] < ends[tp]}
+        wanted = sum(ends[tp] - starts[tp] for tp in waiting)
+        if not waiting:
+            return
+        consumer.assign(sorted(waiting))
+        for tp in waiting:
+            consumer.seek(tp, starts[tp])
+        clock = asyncio.get_running_loop().time
+        moved, read = clock(), 0
+        while waiting:
+            batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
+            for tp, records in batches.items():
+                part, end = parts[tp], ends[tp]
+                for record in records:
+                    if record.offset < end:
+                        self._note(part, record)
+                        part.take(record)
+            done = {tp for tp in waiting if await consumer.position(tp) >= ends[tp]}
+            if done:
+                consumer.pause(*done)
+                waiting -= done
+            before, read = read, wanted - sum([ends[tp] - await consumer.position(tp) for tp in waiting])
+            if read > before:
+                moved = clock()
+            elif clock() - moved > STALLED_SECONDS:
+                raise TimeoutError(f"nothing came for {STALLED_SECONDS:g} s, {wanted - read} positions before the end")
+            self._progress(read, wanted)
+
+    def _note(self, part: _Part, record: Any) -> None:
+        """Remember what a state record says it rests on: offsets may have been committed since, or be lost."""
+        for name, source in self._states[part.topic.short]:
+            for short, offset in (codec.state_positions(record.headers, source) or {}).items():
+                place = (name, short, record.partition)
+                if offset > self._positions.get(place, 0):
+                    self._positions[place] = offset
+
+    async def _made(
+        self,
+        parts: Mapping[TopicPartition, _Part],
+        ends: Mapping[TopicPartition, int],
+        partitions: int,
+        taken: datetime,
+    ) -> Snapshot:
+        kept: list[Kept] = []
+        unreadable = 0
+        for part in parts.values():
+            for record in (*part.last.values(), *part.rest):
+                found = codec.decode(part.topic, record, third_party=part.topic is CONDITION_REPORTS)
+                if isinstance(found, Malformed):
+                    unreadable += 1
+                else:
+                    kept.append(Kept.of(found, datetime.fromtimestamp(record.timestamp / 1000, UTC)))
+            part.last.clear()
+            part.rest.clear()
+            await asyncio.sleep(0)  # the command can be interrupted in between
+        return Snapshot.of(
+            kept,
+            partitions=partitions,
+            positions=self._positions,
+            ends={(self._topics[tp.topic].short, tp.partition): end for tp, end in ends.items()},
+            taken=taken,
+            unreadable=unreadable,
+        )

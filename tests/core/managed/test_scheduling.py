@@ -1,0 +1,288 @@
+"""Scheduling, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moorage.core.managed_sets import ManagedSet
+from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
+from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.placing.managed.plugin import Code, Status, discovered
+from moorage.core.placing.managed.prioritizers.resource_allocatable import approximate
+from moorage.core.placing.managed.scheduling import Scheduled, Scheduler
+from moorage.core.placing.managed.terms import PlacementTerms
+from moorage.core.placing.managed.usage import Usage
+from moorage_schemas.resources.managed import PlacementSpec
+from moorage_schemas.taint import Taint
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Spec = Mapping[str, Any]
+
+
+def fleet(*clusters: ClusterFacts) -> ManagedFleet:
+    made = ManagedFleet()
+    for one in clusters:
+        made.put(one)
+    return made
+
+
+def tainted(name: str, *taints: Taint) -> ClusterFacts:
+    return ClusterFacts(name, taints=taints)
+
+
+def taint(effect: str = "NoSelect", key: str = "k", since: datetime | None = NOW) -> Taint:
+    return Taint(key=key, effect=effect, time_added=since)
+
+
+def terms(spec: Spec, *, as_upstream: bool = False) -> PlacementTerms:
+    return PlacementTerms.of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
+
+
+def schedule(
+    made: ManagedFleet,
+    spec: Spec,
+    decided: Collection[str] = (),
+    *,
+    now: datetime = NOW,
+    as_upstream: bool = False,
+) -> Scheduled:
+    usage = Usage(made)
+    return Scheduler(made).schedule(
+        terms(spec, as_upstream=as_upstream), decided=decided, usage=usage, usage_has_decided=False, now=now
+    )
+
+
+def exactly(*configurations: Spec) -> Spec:
+    return {"prioritizerPolicy": {"mode": "Exact", "configurations": list(configurations)}}
+
+
+def built_in(name: str, weight: int = 1) -> Spec:
+    return {"scoreCoordinate": {"type": "BuiltIn", "builtIn": name}, "weight": weight}
+
+
+def add_on(weight: int = 1, score: str = "g") -> Spec:
+    return {
+        "scoreCoordinate": {"type": "AddOn", "addOn": {"resourceName": "demo", "scoreName": score}},
+        "weight": weight,
+    }
+
+
+def test_plugins_are_found() -> None:
+    found = discovered()
+    assert [one.name for one in found.filters] == ["Predicate", "TaintToleration"]
+    weights = {name: weight for one in found.prioritizers for name, weight in one.built_in.items()}
+    assert weights == {
+        "Balance": 1,
+        "Steady": 1,
+        "ResourceAllocatableCPU": 0,
+        "ResourceAllocatableMemory": 0,
+        "PreferNoSelect": 0,
+    }
+    assert sum(one.add_on for one in found.prioritizers) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "plugin", "message"),
+    [
+        ({"tolerations": [{"value": "x"}]}, "TaintToleration", "If the key is empty, operator must be Exists."),
+        (
+            {"tolerations": [{"key": "k", "operator": "Exists", "value": "x"}]},
+            "TaintToleration",
+            "If the operator is Exists, the value should be empty.",
+        ),
+        ({"prioritizerPolicy": {"mode": "exact"}}, "", "incorrect prioritizer policy mode: exact"),
+        ({"prioritizerPolicy": {"configurations": [{"weight": 1}]}}, "", "scoreCoordinate field is required"),
+        (exactly(built_in("Spread")), "", "incorrect builtin prioritizer: Spread"),
+        (exactly({"scoreCoordinate": {"type": "AddOn"}}), "", "addOn should not be empty"),
+        (
+            {"numberOfClusters": -1},
+            "",
+            "spec.numberOfClusters: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            {
+                "predicates": [
+                    {
+                        "requiredClusterSelector": {
+                            "labelSelector": {"matchExpressions": [{"key": "r", "operator": "Has"}]}
+                        }
+                    }
+                ]
+            },
+            "Predicate",
+            '"Has" is not a valid label selector operator',
+        ),
+    ],
+)
+def test_a_wrong_spec_is_misconfigured_and_decides_nothing(spec: Spec, plugin: str, message: str) -> None:
+    found = schedule(fleet(ClusterFacts("a")), spec)
+    assert found.status == Status(Code.MISCONFIGURED, plugin, message)
+    assert (found.decisions, found.unscheduled, found.best(), found.decide_again) == ((), 0, (), None)
+    assert found.verdict("a").rank is None
+
+
+def test_wrong_predicates_and_tolerations_show_only_when_a_cluster_meets_them() -> None:
+    assert schedule(fleet(), {"tolerations": [{"value": "x"}]}).status.code == Code.SUCCESS
+    assert [plugin for plugin, _ in terms({"tolerations": [{"value": "x"}]}).errors] == ["TaintToleration"]
+
+
+def test_a_weight_of_zero_hides_an_unknown_name() -> None:
+    assert schedule(fleet(ClusterFacts("a")), exactly(built_in("Spread", 0))).decisions == ("a",)
+
+
+def test_names_of_older_specs_and_an_empty_type_mean_built_in() -> None:
+    made = fleet(ClusterFacts("a"), ClusterFacts("b"))
+    for config in ({"name": "Steady", "weight": 1}, {"scoreCoordinate": {"builtIn": "Steady"}, "weight": 1}):
+        found = schedule(made, {"numberOfClusters": 1, **exactly(config)}, ["b"])
+        assert found.decisions == ("b",)
+        upstream = schedule(made, exactly(config), ["b"], as_upstream=True)
+        assert upstream.status.code == Code.MISCONFIGURED
+
+
+def test_prefer_no_select_counts_only_when_it_is_asked_for() -> None:
+    disliked = taint("PreferNoSelect")
+    made = fleet(tainted("a", disliked, taint("PreferNoSelect", "l")), tainted("b", disliked), ClusterFacts("c"))
+    assert schedule(made, {}).decisions == ("a", "b", "c")
+    asked = schedule(made, exactly(built_in("PreferNoSelect")))
+    assert [(one.target, one.total) for one in asked.best()] == [("c", 100), ("b", 0), ("a", -100)]
+    tolerating = {**exactly(built_in("PreferNoSelect")), "tolerations": [{"key": "k", "operator": "Exists"}]}
+    assert [one.total for one in schedule(made, tolerating).best()] == [100, 100, -100]
+    upstream = schedule(made, exactly(built_in("PreferNoSelect")), as_upstream=True)
+    assert upstream.status.message == "incorrect builtin prioritizer: PreferNoSelect"
+
+
+def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_new() -> None:
+    spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]}
+    made = fleet(tainted("a", taint()), tainted("b", taint("NoSelectIfNew")))
+    end = NOW + timedelta(seconds=30)
+    before = schedule(made, spec, now=end - timedelta(microseconds=1))
+    assert (before.decisions, before.decide_again) == (("a", "b"), end)
+    assert before.verdict("a").until == end
+    assert before.verdict("b").until is None
+    after = schedule(made, spec, ["a"], now=end)
+    assert (after.decisions, after.decide_again) == (("b",), None)
+    assert after.verdict("a").filters[1][1:] == (
+        False,
+        "cluster(s) had untolerated taint {k:NoSelect}, tolerated no longer",
+    )
+    assert schedule(made, spec, ["a"], now=end, as_upstream=True).decisions == ()
+
+
+def test_upstream_looks_again_only_at_what_was_decided() -> None:
+    spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]}
+    made = fleet(tainted("a", taint()))
+    assert schedule(made, spec, as_upstream=True).decide_again is None
+    assert schedule(made, spec, ["a"], as_upstream=True).decide_again == NOW + timedelta(seconds=30)
+
+
+def test_seconds_beyond_all_calendars_never_end() -> None:
+    spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 2**62}]}
+    found = schedule(fleet(tainted("a", taint())), spec)
+    assert (found.decisions, found.decide_again) == (("a",), None)
+
+
+def test_a_cluster_that_is_kept_for_being_decided() -> None:
+    made = fleet(tainted("a", taint("NoSelectIfNew")), tainted("b", taint("NoSelectIfNew")), ClusterFacts("c"))
+    scheduler, usage = Scheduler(made), Usage(made)
+    for decided, expected in (((), ("c",)), (("a",), ("a", "c")), (("b",), ("b", "c")), ((), ("c",))):
+        found = scheduler.schedule(terms({}), decided=decided, usage=usage, now=NOW, usage_has_decided=False)
+        assert found.decisions == expected
+
+
+def test_scores_that_have_expired_warn_and_are_looked_at_again() -> None:
+    made = fleet(*(ClusterFacts(name) for name in "cab"))
+    for name, minutes in (("a", 1), ("b", 0), ("c", -1)):
+        made.put_score(ScoreFacts(name, "demo", {"g": 50}, NOW + timedelta(minutes=minutes)))
+    spec = {"numberOfClusters": 3, **exactly(add_on())}
+    found = schedule(made, spec)
+    assert found.decisions == ("a", "b", "c")
+    assert found.status == Status(Code.WARNING, "AddOn/demo/g", "AddOnPlacementScores c/demo expired")
+    assert found.decide_again == NOW + timedelta(microseconds=1)
+    later = schedule(made, spec, now=NOW + timedelta(microseconds=1))
+    assert later.status.message == "AddOnPlacementScores b/demo c/demo expired"
+    assert later.decide_again == NOW + timedelta(minutes=1, microseconds=1)
+    # Where all that fit are wanted, no score changes what is selected.
+    assert schedule(made, exactly(add_on())).decide_again is None
+
+
+def test_the_same_score_twice_counts_twice() -> None:
+    made = fleet(ClusterFacts("a"), ClusterFacts("b"))
+    made.put_score(ScoreFacts("b", "demo", {"g": 7}))
+    found = schedule(made, exactly(add_on(1), add_on(2)))
+    assert found.best()[0].model_dump() == {"target": "b", "total": 21, "scores": {"AddOn/demo/g": 21}}
+
+
+def test_scores_too_large_for_one_number_are_in_order_all_the_same() -> None:
+    names = ["b", "a", "c"]
+    made = fleet(*(ClusterFacts(name) for name in names))
+    for name, value in zip(names, (2**31 - 1, 2**31 - 1, 2**31 - 2), strict=True):
+        made.put_score(ScoreFacts(name, "demo", {"g": value}))
+    for number, expected in ((None, ("a", "b", "c")), (2, ("a", "b")), (0, ())):
+        spec = {"numberOfClusters": number, **exactly(add_on(2**31 - 1))}
+        assert schedule(made, spec).decisions == expected
+
+
+def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
+    label = "cluster.open-cluster-management.io/clusterset"
+    made = fleet(ClusterFacts("a", {label: "x"}), ClusterFacts("b", {label: "y"}), ClusterFacts("c", deleting=True))
+    scheduler, usage = Scheduler(made), Usage(made)
+
+    def decided(candidates: Any) -> tuple[str, ...]:
+        return scheduler.schedule(terms({}), candidates=candidates, usage=usage, now=NOW).decisions
+
+    assert decided(None) == ("a", "b")
+    assert decided(frozenset({ManagedSet("x", exclusive=True)})) == ("a",)
+    assert decided(made.mask(["b", "c", "nobody"])) == ("b", "c")
+    with pytest.raises(ValueError, match="the mask of candidates is of 1 rows"):
+        decided(np.ones(1, dtype=np.bool_))
+
+
+def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them() -> None:
+    made = fleet(
+        *(ClusterFacts(f"x{i:02d}") for i in range(12)),
+        ClusterFacts("y1", {"r": "eu"}, taints=(taint(),)),
+        ClusterFacts("y2", {"r": "eu"}),
+    )
+    spec = {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"r": "eu"}}}}]}
+    found = schedule(made, {**spec, "numberOfClusters": 3})
+    predicate, taints = found.ruled_out()
+    assert (predicate.filter, predicate.count, predicate.targets) == (
+        "Predicate",
+        12,
+        tuple(f"x{i:02d}" for i in range(10)),
+    )
+    assert (taints.filter, taints.count, taints.targets) == ("TaintToleration", 1, ("y1",))
+    assert (found.considered, found.decisions, found.unscheduled) == (14, ("y2",), 2)
+    with pytest.raises(LookupError, match="there is no cluster nobody"):
+        found.verdict("nobody")
+
+
+def test_equal_specs_share_what_they_ask_and_others_do_not() -> None:
+    one, other = terms({"numberOfClusters": 1}), terms({"numberOfClusters": 2})
+    assert one.key == other.key
+    assert one.key != terms({"tolerations": [{"operator": "Exists"}]}).key
+    assert terms({"tolerations": [{"operator": "Exists"}]}).key is terms({"tolerations": [{"operator": "Exists"}]}).key
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("4", 4.0),
+        (4, 4.0),
+        ("500m", 0.5),
+        ("3500m", 3.5),
+        ("1e3", 1000.0),
+        ("-2k", -2000.0),
+        ("2Gi", float(2**31)),
+        ("3.5Gi", float(7 * 2**29)),
+        ("0.0000000001", 1e-9),
+        ("1234567890123456789", 1234567890123456789.0),
+    ],
+)
+def test_amounts_are_the_floats_that_upstream_makes_of_them(text: str | int, number: float) -> None:
+    assert approximate(text) == pytest.approx(number, rel=1e-15)

@@ -1,0 +1,51 @@
+"""Decisions counted by cluster, against counting them all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.core.placing.managed.facts import ClusterFacts
+from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.placing.managed.usage import Usage
+
+NAMES = [f"c{i}" for i in range(6)]
+steps = st.tuples(st.booleans(), st.lists(st.sampled_from(NAMES), max_size=4), st.sampled_from([1, 1, 40]))
+
+
+@given(st.lists(steps, max_size=12), st.lists(st.sampled_from(NAMES), unique=True))
+def test_counts_and_the_most_are_what_counting_all_gives(
+    changes: list[tuple[bool, list[str], int]], own: list[str]
+) -> None:
+    fleet = ManagedFleet()
+    fleet.put(ClusterFacts("c0"))
+    usage = Usage(fleet)
+    counts: Counter[str] = Counter()
+    for adds, names, often in changes:
+        many = names * often
+        if adds:
+            usage.add(many)
+            counts.update(many)
+        else:
+            usage.remove(many)
+            counts = Counter({name: max(0, counts[name] - many.count(name)) for name in NAMES})
+        assert [int(usage.counts[fleet.row(name)]) for name in NAMES] == [counts[name] for name in NAMES]
+        assert usage.most == max(counts.values(), default=0)
+        less = Counter({name: max(0, counts[name] - (name in own)) for name in NAMES})
+        without, most = usage.without(np.array([fleet.row(name) for name in own], dtype=np.intp))
+        assert [int(without[fleet.row(name)]) for name in NAMES] == [less[name] for name in NAMES]
+        assert most == max(less.values(), default=0)
+
+
+def test_a_fleet_that_grows_keeps_what_was_counted() -> None:
+    fleet = ManagedFleet()
+    usage = Usage(fleet)
+    usage.add(["gone"])
+    usage.add([f"c{i}" for i in range(500)])
+    usage.add(["c499"])
+    assert usage.most == 2
+    assert int(usage.counts[fleet.row("gone")]) == 1
+    assert usage.counts.size == fleet.capacity

@@ -1,0 +1,137 @@
+"""The taints of a managed cluster, by its availability, by people, and after what is known of it is lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from moorage.core.damping import Holds
+from moorage.core.managed_taints import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
+from moorage.core.tainting import TaintRules, decide_taints, next_taints, wanted_taints
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.resource import ResourceDeclared, TaintWish
+from moorage_schemas.taint import TargetTainted
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+Known = dict[str, ConditionChanged]
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def cluster(*wishes: TaintWish, uid: str = "u1", **spec: Any) -> ResourceDeclared:
+    metadata = {"name": "c1", "uid": uid}
+    return ResourceDeclared(
+        object={"kind": "ManagedCluster", "metadata": metadata, "spec": spec}, version=1, wishes=wishes
+    )
+
+
+def wish(generation: int, key: str, effect: str = "NoSelect", *, present: bool = True, time: float = 0) -> TaintWish:
+    return TaintWish(key=key, effect=effect, present=present, generation=generation, time=at(time), actor="ann")
+
+
+def is_(status: str | None, *, uid: str = "u1", since: float = 0) -> Known:
+    if status is None:
+        return {}
+    condition = ConditionChanged(
+        target=TargetRef(kind=TargetKind.MANAGED_CLUSTER, name="c1"),
+        target_uid=uid,
+        type=AVAILABLE,
+        status=ConditionStatus(status),
+        last_transition_time=at(since),
+        last_heartbeat_time=at(since),
+        generation=1,
+    )
+    return {AVAILABLE: condition}
+
+
+def listed(event: TargetTainted | None) -> list[tuple[str, str, float]]:
+    """Key, effect, and when it was added."""
+    assert event is not None
+    return [(t.key, t.effect, (t.time_added - T0).total_seconds()) for t in event.taints]
+
+
+BUILT_IN = {"True": [], "False": [UNAVAILABLE_KEY], "Unknown": [UNREACHABLE_KEY], None: [UNREACHABLE_KEY]}
+
+
+@pytest.mark.parametrize("status", [*BUILT_IN])
+def test_a_cluster_that_is_declared_has_the_taint_of_its_status_at_once(status: str | None) -> None:
+    event = next_taints(None, cluster(), is_(status), at(3))
+    expected = [(key, "NoSelect", 3) for key in BUILT_IN[status]]
+    assert (listed(event) if event is not None else []) == expected
+    assert [want.key for want in wanted_taints(cluster(), is_(status))] == BUILT_IN[status]
+    if event is not None:
+        word = "was never reported" if status is None else f"is {status}"
+        assert {t.reason for t in event.taints} == {f"condition {AVAILABLE} {word}"}
+
+
+@pytest.mark.parametrize("before", [*BUILT_IN])
+@pytest.mark.parametrize("after", ["True", "False", "Unknown"])
+def test_one_takes_the_other_s_place_in_one_update(before: str | None, after: str) -> None:
+    first = next_taints(None, cluster(wish(1, "mine")), is_(before), at(1))
+    second = next_taints(first, cluster(wish(1, "mine")), is_(after), at(2))
+    if BUILT_IN[before] == BUILT_IN[after]:
+        assert second is None, "it is there since the first of them"
+    else:
+        assert listed(second) == [("mine", "NoSelect", 0), *((key, "NoSelect", 2) for key in BUILT_IN[after])]
+
+
+@pytest.mark.parametrize("before", ["True", "False", "Unknown"])
+def test_what_was_lost_of_a_condition_changes_nothing(before: str) -> None:
+    first = next_taints(None, cluster(wish(1, "mine")), is_(before), at(1))
+    assert next_taints(first, cluster(wish(1, "mine")), {}, at(2)) is None
+
+
+def test_a_cluster_made_again_is_unreachable_until_it_is_reported_itself() -> None:
+    first = next_taints(None, cluster(wish(1, "mine")), is_("True"), at(1))
+    second = next_taints(first, cluster(uid="u2"), is_("True"), at(2))
+    assert listed(second) == [(UNREACHABLE_KEY, "NoSelect", 2)]
+    third = next_taints(second, cluster(uid="u2"), is_("True", uid="u2"), at(3))
+    assert listed(third) == []
+
+
+@pytest.mark.parametrize("status", ["Unknown", None])
+def test_a_person_cannot_take_a_built_in_taint_away(status: str | None) -> None:
+    first = next_taints(None, cluster(), is_(status), at(1))
+    second = next_taints(first, cluster(wish(1, UNREACHABLE_KEY, present=False)), is_(status), at(2))
+    assert listed(second) == listed(first)
+    assert second is not None
+    assert second.wishes_applied == 1
+    asked = next_taints(second, cluster(wish(2, UNREACHABLE_KEY)), is_(status), at(3))
+    assert listed(asked) == listed(first)
+    assert listed(next_taints(asked, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(4))) == listed(first)
+
+
+def test_each_effect_that_a_person_may_wish() -> None:
+    wishes = [wish(n, "gpu", effect, time=n) for n, effect in enumerate(("NoSelect", "PreferNoSelect"), start=1)]
+    wishes.append(wish(3, "gpu", "NoSelectIfNew", time=3))
+    event = next_taints(None, cluster(*wishes), is_("True"), at(9))
+    assert listed(event) == [("gpu", "NoSelect", 1), ("gpu", "PreferNoSelect", 2), ("gpu", "NoSelectIfNew", 3)]
+    fewer = cluster(wish(4, "gpu", "PreferNoSelect", present=False))
+    assert listed(next_taints(event, fewer, is_("True"), at(10))) == [
+        ("gpu", "NoSelect", 1),
+        ("gpu", "NoSelectIfNew", 3),
+    ]
+
+
+def test_a_condition_may_have_to_hold_first_but_a_declaration_need_not() -> None:
+    rules = TaintRules(holds=Holds(timedelta(seconds=10), timedelta(seconds=20)))
+    declared = decide_taints(None, cluster(), {}, at(0), rules=rules)
+    assert listed(declared.event) == [(UNREACHABLE_KEY, "NoSelect", 0)]
+    up = decide_taints(declared.event, cluster(), is_("True", since=5), at(5), rules=rules)
+    assert (up.event, up.due) == (None, at(25)), "it stays a while"
+    well = decide_taints(declared.event, cluster(), is_("True", since=5), at(25), rules=rules)
+    assert listed(well.event) == []
+    down = decide_taints(well.event, cluster(), is_("False", since=30), at(30), rules=rules)
+    assert listed(down.event) == []
+    assert down.event is not None
+    assert [(held.key, held.since) for held in down.event.held] == [(UNAVAILABLE_KEY, at(30))]
+    assert down.due == at(40)
+    gone = decide_taints(down.event, cluster(), is_("False", since=30), at(40), rules=rules)
+    assert listed(gone.event) == [(UNAVAILABLE_KEY, "NoSelect", 40)]
+    other = decide_taints(gone.event, cluster(), is_("Unknown", since=50), at(50), rules=rules)
+    assert listed(other.event) == [(UNREACHABLE_KEY, "NoSelect", 50)], "and one takes the other's place at once"

@@ -1,0 +1,225 @@
+"""Transactions that the broker calls complete although it wrote no marker for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from tests.brokers import Broker, EmbeddedBroker
+from tests.kafka.toys import (
+    COUNTED,
+    TABLE,
+    TALLIES,
+    Counted,
+    Counter,
+    Number,
+    Tally,
+    assert_exactly_once,
+    counted,
+    eventually,
+    make_toys,
+    read_all,
+    settings_for,
+    worker_for,
+    write_numbers,
+)
+
+from moorage.runtime import hanging, kafka, metrics
+from moorage.runtime.codec import Outgoing
+from moorage.runtime.settings import Settings
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, to_headers
+from moorage_schemas.topics import Topic, partition_of
+
+pytestmark = pytest.mark.kafka
+
+_PARTITIONS = 2
+_PLANTED = "planted"
+"""The key of all that is left open; no number has it."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def gullible_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
+    """A broker that takes records of a transaction whose coordinator knows nothing of their partition.
+
+    So a test can leave behind what a broker leaves that ends a transaction without its markers. The moment in which
+    that happens is too short to be hit each time.
+    """
+    own = EmbeddedBroker(tmp_path / "kafka", {"transaction.partition.verification.enable": "false"})
+    await own.start()
+    try:
+        yield own
+    finally:
+        await own.close()
+
+
+def place(settings: Settings, topic: Topic, partition: int) -> TopicPartition:
+    return TopicPartition(topic.name(settings.topic_prefix), partition)
+
+
+async def begun_behind_the_coordinators_back(
+    settings: Settings, transactional_id: str, places: Sequence[TopicPartition]
+) -> AIOKafkaProducer:
+    """A producer in a transaction on partitions of which the coordinator is told nothing."""
+    producer = kafka.transactional_producer(settings, transactional_id=transactional_id)
+    await producer.start()
+    await producer.begin_transaction()
+    producer._txn_manager._txn_partitions.update(places)
+    return producer
+
+
+async def leave_open(settings: Settings, partition: int, other: int) -> list[TopicPartition]:
+    """What the owner of a partition leaves when every marker of its transaction is lost: state, events and offsets."""
+    group = f"{settings.topic_prefix}.{Counter.name}"
+    events: list[tuple[Topic, int, Model]] = [
+        (TALLIES, partition, Tally(key=_PLANTED, count=100, total=100)),
+        (COUNTED, partition, Counted(key=_PLANTED, seq=100, n=0, total=100)),
+        (COUNTED, other, Counted(key=_PLANTED, seq=101, n=0, total=100)),
+    ]
+    places = [place(settings, topic, number) for topic, number, _ in events]
+    producer = await begun_behind_the_coordinators_back(settings, f"{group}.{partition}", places)
+    for (topic, number, event), tp in zip(events, places, strict=True):
+        headers = to_headers(Meta(id=f"{_PLANTED}-{topic.short}-{number}", source="test", type=topic.event_type))
+        value = event.model_dump_json().encode()
+        sent = await producer.send(tp.topic, value, key=_PLANTED.encode(), partition=tp.partition, headers=headers)
+        await sent
+    producer._txn_manager._txn_consumer_group = group
+    await producer.send_offsets_to_transaction({place(settings, TABLE, partition): 77}, group)
+    await producer.stop()
+    return places
+
+
+async def open_at(settings: Settings, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Those on which a transaction is open."""
+    found: list[dict[TopicPartition, int]] = []
+    for committed_only in (True, False):
+        consumer = kafka.table_consumer(settings, client_id="test", committed_only=committed_only)
+        async with consumer:
+            found.append(await consumer.end_offsets(list(places)))
+    stable, ends = found
+    return [tp for tp in places if stable[tp] < ends[tp]]
+
+
+async def committed_offset(settings: Settings, tp: TopicPartition) -> int | None:
+    group = f"{settings.topic_prefix}.{Counter.name}"
+    async with AIOKafkaConsumer(bootstrap_servers=settings.bootstrap_servers, group_id=group) as consumer:
+        found = await consumer.committed(tp)
+        return None if found is None else int(found)
+
+
+def of_planted(records: Sequence[Any]) -> list[Any]:
+    return [record for record in records if record.key in (_PLANTED.encode(), b"sweep")]
+
+
+def swept() -> float:
+    return float(metrics.LOST_MARKERS.labels(Counter.name)._value.get())
+
+
+def restarts(why: str) -> float:
+    return float(metrics.RESTARTS.labels(Counter.name, why)._value.get())
+
+
+async def all_counted(settings: Settings, wanted: int) -> None:
+    async def there() -> bool:
+        return sum(map(len, (await counted(settings)).values())) >= wanted
+
+    await eventually(there, message=f"{wanted} records were not processed")
+
+
+async def test_an_owner_ends_what_the_broker_left_open_as_aborted(gullible_broker: EmbeddedBroker) -> None:
+    settings = settings_for(
+        gullible_broker.bootstrap, "lost", partitions=_PARTITIONS, batch_max_records=10, transaction_timeout_ms=4000
+    )
+    await make_toys(settings)
+    work = [Number(key=f"k{i % 5}", n=i) for i in range(300)]
+    assert {partition_of(number.key, _PARTITIONS) for number in work} == {0, 1}, "each partition must get commits"
+    partition, other = 0, 1
+    await write_numbers(settings, work[:100])
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        await all_counted(settings, 100)
+    places = await leave_open(settings, partition, other)
+    assert await open_at(settings, places) == places, "nothing was left open, so the test shows nothing"
+    before = swept()
+
+    await write_numbers(settings, work[100:200])
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready(30)
+        assert swept() == before + 1, "one owner had something to end"
+        await all_counted(settings, 200)
+        await write_numbers(settings, work[200:])
+        await all_counted(settings, 300)
+    assert await open_at(settings, places) == []
+    assert_exactly_once(await counted(settings), work)
+    assert of_planted([*await read_all(settings, TALLIES), *await read_all(settings, COUNTED)]) == []
+    assert await committed_offset(settings, place(settings, TABLE, partition)) != 77
+    # Whoever comes next finds nothing to end, and the state that was meant.
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready(30)
+        assert _PLANTED not in worker.owners[partition]._state.tallies
+    assert swept() == before + 1
+
+
+async def test_an_owner_does_again_what_it_committed_without_markers(
+    gullible_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(gullible_broker.bootstrap, "alive", partitions=1, transaction_timeout_ms=4000)
+    await make_toys(settings)
+    work = [Number(key=f"k{i % 5}", n=i) for i in range(30)]
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, work[:10])
+        await all_counted(settings, 10)
+        producer = worker.owners[0]._producer
+        assert producer is not None
+        losing: list[TopicPartition] = []
+
+        async def committed_without_markers(records: Sequence[Outgoing], _: Mapping[TopicPartition, int]) -> None:
+            raw = producer._producer
+            assert raw is not None
+            losing.extend({TopicPartition(record.topic, record.partition) for record in records})
+            await raw.begin_transaction()
+            raw._txn_manager._txn_partitions.update(losing)
+            for delivered in await producer._send(raw, records):
+                await delivered
+            raw._txn_manager.committing_transaction()
+            raw._txn_manager.complete_transaction()  # before its sender could ask the coordinator
+
+        # What it takes for slow is all that tells it to look.
+        monkeypatch.setattr(hanging, "_SLOW", 0.0)
+        monkeypatch.setattr(producer, "write", committed_without_markers)
+        before = restarts("state"), swept()
+        await write_numbers(settings, work[10:])
+        await all_counted(settings, 30)
+        assert losing, "nothing was written without markers, so the test shows nothing"
+        assert (restarts("state"), swept()) == (before[0] + 1, before[1] + 1)
+    assert_exactly_once(await counted(settings), work)
+
+
+async def test_an_owner_that_cannot_end_it_starts_afresh_until_it_is_over(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=_PARTITIONS, transaction_timeout_ms=1000)
+    await make_toys(settings)
+    work = [Number(key=f"k{i % 5}", n=i) for i in range(50)]
+    await write_numbers(settings, work)
+    tp = place(settings, TALLIES, 0)
+    # The transaction of another producer, so the owner's markers do not end it.
+    patient = settings.model_copy(update={"transaction_timeout_ms": 60_000})
+    stranger = kafka.transactional_producer(patient, transactional_id=f"{settings.topic_prefix}.stranger")
+    await stranger.start()
+    await stranger.begin_transaction()
+    await stranger.send_and_wait(tp.topic, b"{}", key=_PLANTED.encode(), partition=tp.partition)
+    before = restarts("kafka")
+    async with worker_for(Counter(), settings) as worker:
+        await eventually(lambda: restarts("kafka") > before, message="it waits for ever")
+        assert not worker.ready
+        await stranger.abort_transaction()
+        await worker.wait_ready(30)
+        await all_counted(settings, 50)
+    await stranger.stop()
+    assert await open_at(settings, [tp]) == []
+    assert_exactly_once(await counted(settings), work)
+    assert of_planted(await read_all(settings, TALLIES)) == []

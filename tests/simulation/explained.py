@@ -1,0 +1,48 @@
+"""Explanations of what services have decided in memory, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from moorage.cli import explain_text
+from moorage.simulation.chain import Chain
+from moorage.simulation.explaining import Explanation, Target
+from moorage.simulation.snapshot import Kept, Snapshot
+from moorage_schemas.topics import TOPICS
+
+
+class Log(Protocol):
+    """Topics in memory."""
+
+    partitions: int
+    now: Any
+
+    def records(self, topic: Any) -> Iterable[Any]:
+        """The records of a topic."""
+
+
+def copy(flow: Log) -> Snapshot:
+    """A snapshot of everything that is in the topics, all of it, as of now."""
+    records = [Kept.of(record.decode()) for topic in TOPICS for record in flow.records(topic)]
+    return Snapshot.of(records, partitions=flow.partitions, taken=flow.now)
+
+
+def said(told: Explanation, *, closely: bool = False) -> str:
+    """The explanation as a person reads it."""
+    return "\n".join(explain_text.explanation(told, closely=closely))
+
+
+def of(told: Explanation, name: str) -> Target:
+    """What is said of one target."""
+    return next(one for one in told.targets if one.name == name)
+
+
+def topics(chain: Chain) -> list[str]:
+    """The topics of a chain's events, `lost` for one whose record is not there."""
+    return [step.record.topic.short if step.record is not None else "lost" for step in chain.steps]
+
+
+def chain(told: Explanation, about: str) -> Chain:
+    """The chain behind something."""
+    return next(one for one in told.chains if one.about == about)
