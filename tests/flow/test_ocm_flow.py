@@ -508,3 +508,38 @@ def test_where_scores_are_relative_it_matters_that_a_tolerated_cluster_is_lost()
     assert world.run().selected() == ["b"]
     world.taint("z", "worse")
     assert world.run().selected() == ["a"]
+
+
+def test_the_end_of_a_score_counts_only_while_the_cluster_can_be_selected() -> None:
+    world = OcmWorld("c1", "c2")
+    world.score("c1", 9)
+    world.score("c2", 5, until=format_time(START + timedelta(seconds=50)))
+    world.placement(numberOfClusters=1, prioritizerPolicy=by_score())
+    assert world.run().placed().decide_again is not None
+    world.taint("c2")
+    assert world.run().placed().decide_again is None
+
+
+def test_a_placement_of_no_clusters_is_wrong_like_any_other() -> None:
+    world = OcmWorld("c1")
+    wrong = [{"operator": "Equal", "value": "x"}]
+    world.placement(numberOfClusters=0, predicates=[labelled(here="yes")], tolerations=wrong)
+    assert world.run().placed().reason == "NoManagedClusterMatched"
+    world.cluster("c1", labels={"here": "yes"})
+    assert world.run().placed().reason == "Misconfigured"
+
+
+def test_a_cluster_that_only_those_may_have_who_have_it_counts_no_more_once_it_is_dropped() -> None:
+    world = OcmWorld("c1", "c2")
+    world.score("c1", 9, until=format_time(START + timedelta(seconds=90)))
+    world.score("c2", 1, until=format_time(START + timedelta(seconds=500)))
+    world.placement(numberOfClusters=1, prioritizerPolicy=by_score())
+    world.run()
+    world.taint("c1", effect="NoSelectIfNew")
+    assert world.run().selected() == ["c1"]
+    cause = world.score("c2", 50, until=format_time(START + timedelta(seconds=500)))
+    assert world.run().selected() == ["c2"]
+    assert world.placed().decide_again == START + timedelta(seconds=500, microseconds=1)
+    last = world.flow.records(PLACEMENTS)[-1]
+    assert last.meta.correlation_id == cause.meta.id
+    assert len({record.meta.id for record in world.flow.records(PLACEMENTS)}) == world.writes()

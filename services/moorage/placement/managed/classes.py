@@ -7,7 +7,8 @@ and then only those of its placements are decided again that it can matter to:
 - one that has the cluster: when it may not keep it any more, or something that it rests on is another now (until when
   it is tolerated, its scores, the group that it is in);
 - one that has it not: when it could have it now and could not before, or when its scores are others. That a cluster
-  which was not selected cannot be selected any more matters only where scores are relative to those of all that can.
+  which was not selected cannot be selected any more matters only where scores are relative to those of all that can,
+  or where it has a score that ends.
 """
 
 from __future__ import annotations
@@ -145,6 +146,10 @@ class PlacementClass:
         """What the class rests on."""
         return self.filter_columns | self.score_columns | frozenset(self._sets)
 
+    def takes(self, row: int) -> bool:
+        """Whether a cluster passes for a placement that has it not, as far as it is known."""
+        return row < self._passes.size and (bool(self._passes[row]) or row in self._for_a_time)
+
     def touched(self, row: int, columns: frozenset[Column], having: Mapping[str, Member]) -> Iterator[Member]:
         """The placements to which a change of a cluster can matter.
 
@@ -166,18 +171,24 @@ class PlacementClass:
         for member in mine:
             if member.of is self and member.key in having and (filtered or (scored and member.chooses)):
                 yield member
-        others = after.wrong or (after.passes and not passed)
+        others = after.passes and not passed
         lost = (passed or for_a_time) and not after.passes
-        choosers = (after.passes and scored) or (lost and self.relative)
+        choosers = (after.passes and scored) or (lost and (self.relative or self._score_ends(row)))
         # That there is nothing to choose from at all is told of those that have nothing.
         turned = was_in != after.candidate and np.count_nonzero(self._in) == int(after.candidate)
-        if others or choosers or turned or self.wrong:
+        if others or choosers or turned or after.wrong or self.wrong:
             for member in self.members.values():
                 if member.key in having:
                     continue
                 told = (others and member.terms.number != 0) or (choosers and member.chooses)
-                if told or member.wrong or (turned and not member.selected):
+                if told or after.wrong or member.wrong or (turned and not member.selected):
                     yield member
+
+    def _score_ends(self, row: int) -> bool:
+        """Whether the end of a score of a cluster may be when placements are to be decided again."""
+        name = self._fleet.name(row)
+        scores = (self._fleet.score(name, one.resource) for one, _ in self.terms.weights if not one.built_in_type)
+        return any(score is not None and score.valid_until is not None for score in scores)
 
     @property
     def wrong(self) -> bool:

@@ -54,21 +54,36 @@ class ManagedDesk:
         if known is not None:  # causes may come out of order; decisions do not go back in time
             self.at = max(self.at, known.decided_time)
 
+    def look_again(self) -> None:
+        """What was decided changes what it was decided by: the placement is to be decided on once more."""
+        cause = self._cause
+        told = event_id("moorage/placement", self._owner.key, "again", self._generation, cause.id)
+        meta = Meta(
+            id=told,
+            source="moorage/placement",
+            type=PLACEMENTS.event_type,
+            time=self.at,
+            correlation_id=cause.correlation,
+            causation_id=cause.id,
+            traceparent=cause.traceparent,
+        )
+        self.state.look_at(self._owner.key, meta)
+
     def end(self, uid: str) -> None:
         """A placement is no more: what it has is told to be over, then everything about it goes."""
         self._generation += 1
         self._parts(uid, self._generation, {})
         self._emit(self._owner, None)
 
-    def write(self, asked: Asked, known: Standing | None, outcome: Outcome) -> None:
-        """Write a decision, as far as it differs from what is there."""
+    def write(self, asked: Asked, known: Standing | None, outcome: Outcome) -> bool:
+        """Write a decision, as far as it differs from what is there. Returns whether clusters moved."""
         generation = self._generation + 1
         changed = self._parts(asked.uid, generation, outcome.layout.parts)
         condition = deciding(outcome.conditions)
         reason, message = (condition.reason, condition.message) if condition is not None else ("", "")
         after = (reason, message, outcome.selected, outcome.layout.groups, outcome.conditions, outcome.decide_again)
         if known is not None and not changed and known.spec_key == asked.spec_key and known.says == after:
-            return
+            return False
         event = WorkloadPlaced(
             workload=self._owner,
             uid=asked.uid,
@@ -89,6 +104,7 @@ class ManagedDesk:
             decide_again=outcome.decide_again,
         )
         self._emit(self._owner, event)
+        return changed
 
     def _parts(self, uid: str, generation: int, parts: Mapping[str, DecisionPart]) -> bool:
         """Write the PlacementDecisions that change. Returns whether any does."""

@@ -47,7 +47,22 @@ def settle(desk: ManagedDesk, work: ManagedWork) -> None:
     member = state.members.get(work.owner)
     if asked is None or asked.paused or member is None:
         return
-    desk.write(asked, known, _decide(desk, asked, member, known, check=work.check))
+    had = [name for part in member.clusters for name in part]
+    outcome = _decide(desk, asked, member, known, check=work.check)
+    if desk.write(asked, known, outcome) and had:
+        _look_again(desk, member, had, outcome.grounds)
+
+
+def _look_again(desk: ManagedDesk, member: Member, had: list[str], grounds: Scheduled) -> None:
+    """Decide once more when a cluster was dropped that only a placement which has it may have (NoSelectIfNew).
+
+    It stood among the clusters that could be selected, and does not any more, which can change the scores of others.
+    """
+    fleet = desk.view.fleet
+    dropped = fleet.rows_of(set(had).difference(name for part in member.clusters for name in part))
+    among = dropped[np.isin(dropped, grounds.rows)]
+    if member.of is not None and any(not member.of.takes(row) for row in among.tolist()):
+        desk.look_again()
 
 
 def _decide(desk: ManagedDesk, asked: Asked, member: Member, known: Standing | None, *, check: bool) -> Outcome:
