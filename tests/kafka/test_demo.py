@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from tests.kafka.cli_stack import ROOT, program
 
+from moorage.cli.commands.demo import _Demo
 from moorage.cli.demo_acts import Hold, Outage
 from moorage.cli.demo_claims import Chain, Claim, spread, whole_story
+from moorage.cli.demo_show import Show
 from moorage.cli.reading import Seen
 from moorage.core.dialects.kubernetes import NOT_READY
 from moorage_schemas.base import Model
@@ -208,6 +210,34 @@ def hold(*, resumed: bool) -> Hold:
 def held(by: str) -> Seen:
     event = eviction("p", T0, EvictionState.HELD).model_copy(update={"held_by": (by,) if by else ()})
     return seen(EVICTIONS, "x", event, T0)
+
+
+def test_evictions_are_paused_on_a_node_that_nothing_was_done_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    demo = _Demo(Path(), Show(), "", "", "")
+    pods = {name: [f"{name}-{i}" for i in range(count)] for name, count in (("lost", 3), ("chained", 2), ("left", 1))}
+    refs = {pod: WorkloadRef(kind="Pod", namespace="default", name=pod) for names in pods.values() for pod in names}
+    monkeypatch.setattr(demo, "_nodes", dict.fromkeys(pods, "eu/1"))
+    monkeypatch.setattr(
+        demo,
+        "_bindings",
+        {
+            pod: WorkloadBound(
+                workload=refs[pod],
+                uid=pod,
+                owner=refs[pod],
+                target=TargetRef(kind=TargetKind.NODE, name=name),
+                generation=1,
+                bound_time=T0,
+            )
+            for name, names in pods.items()
+            for pod in names
+        },
+    )
+    assert demo._busy().name == "lost"
+    monkeypatch.setattr(demo, "_outage", Outage("eu/1", frozenset({"Node/lost"}), T0))
+    assert demo._busy().name == "chained"
+    monkeypatch.setattr(demo, "_chains", [Chain("chained", "k", "is tainted", T0)])
+    assert demo._busy().name == "left"
 
 
 def test_a_hold_that_holds_and_lets_go() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,7 +12,7 @@ from moorage.core.dialects.kubernetes import NOT_READY
 from moorage.core.evicting import EvictNow, verdict
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.refs import TargetRef
+from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import Taint, TargetTainted
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneState
 
@@ -122,6 +123,14 @@ class Hold:
             if bound.target == node and isinstance(verdict([added], bound.tolerations), EvictNow)
         }
         return cls(node, pause, taint, now, frozenset(going))
+
+    @classmethod
+    def busiest(
+        cls, names: Collection[str], taint: Taint, now: datetime, bindings: dict[str, WorkloadBound]
+    ) -> TargetRef:
+        """Of these nodes the one that most workloads would have to leave at once."""
+        nodes = [TargetRef(kind=TargetKind.NODE, name=name) for name in sorted(names)]
+        return max(nodes, key=lambda node: len(cls.of(node, "", taint, now, bindings).bound))
 
     @property
     def holding(self) -> bool:

@@ -247,11 +247,11 @@ class _Demo:
 
     def _busy(self) -> TargetRef:
         """The node that most replicas would have to leave at once, of those that nothing was done to."""
-        known = {chain.node for chain in self._chains}
+        touched = {chain.node for chain in self._chains}
+        if self._outage is not None:
+            touched |= {TargetRef.parse(key).name for key in self._outage.nodes}
         (taint,) = parse_taints([_PAUSED_TAINT]).add
-        now = datetime.now(UTC)
-        nodes = [TargetRef(kind=TargetKind.NODE, name=name) for name in sorted(set(self._nodes) - known)]
-        return max(nodes, key=lambda node: len(Hold.of(node, "", taint, now, self._bindings).bound))
+        return Hold.busiest(set(self._nodes) - touched, taint, datetime.now(UTC), self._bindings)
 
     def _pick(self) -> tuple[str, str]:
         """The node that is not ready, which must carry a replica with a short deadline, and the one that is tainted."""
