@@ -125,7 +125,7 @@ def test_groups(made: DecisionStrategy, expected: list[tuple[str, tuple[str, ...
     terms = GroupTerms.of(made)
     assert terms.problem == ""
     assert cut(terms) == expected
-    assert terms.looks_at_clusters == bool(made.group_strategy.decision_groups)
+    assert bool(terms.aspects) == bool(made.group_strategy.decision_groups)
 
 
 def test_a_wrong_group_is_said_and_the_others_count() -> None:

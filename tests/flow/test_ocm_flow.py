@@ -543,3 +543,42 @@ def test_a_cluster_that_only_those_may_have_who_have_it_counts_no_more_once_it_i
     last = world.flow.records(PLACEMENTS)[-1]
     assert last.meta.correlation_id == cause.meta.id
     assert len({record.meta.id for record in world.flow.records(PLACEMENTS)}) == world.writes()
+
+
+def test_fewer_taints_are_better_relative_to_clusters_that_are_not_selected() -> None:
+    world = OcmWorld("c1", "c2", "c3")
+    for cluster, keys, score in (("c1", "a", 100), ("c2", "", 20), ("c3", "abcd", -100)):
+        world.score(cluster, score)
+        for key in keys:
+            world.taint(cluster, key, "PreferNoSelect")
+    both = [*weights(PreferNoSelect=1)["configurations"], *by_score()["configurations"]]
+    world.placement(numberOfClusters=1, prioritizerPolicy={"mode": "Exact", "configurations": both})
+    assert world.run().selected() == ["c1"]
+    world.taint("c3")
+    assert world.run().selected() == ["c2"], "now its one taint is the most that any cluster has"
+
+
+def test_groups_follow_what_their_expressions_see() -> None:
+    world = OcmWorld("c1", "c2")
+    selector = {"celSelector": {"celExpressions": ["managedCluster.metadata.annotations['tier'] == 'gold'"]}}
+    gold = {"groupName": "gold", "groupClusterSelector": selector}
+    world.placement(decisionStrategy={"groupStrategy": {"decisionGroups": [gold]}})
+    assert world.run().decisions() == {"p-decision-1": ("c1", "c2")}
+    world.cluster("c2", annotations={"tier": "gold"})
+    assert world.run().decisions() == {"p-decision-1": ("c2",), "p-decision-2": ("c1",)}
+
+
+def test_relative_scores_change_when_a_cluster_that_is_not_selected_is_tolerated_no_longer() -> None:
+    world = OcmWorld()
+    for cluster, cpu, score in (("c1", "1", 20), ("c2", "2", 0), ("c3", "9", -100)):
+        world.cluster(cluster, status={"allocatable": {"cpu": cpu}, "capacity": {"cpu": "10"}})
+        world.score(cluster, score)
+    both = [*weights(ResourceAllocatableCPU=1)["configurations"], *by_score(3)["configurations"]]
+    policy = {"mode": "Exact", "configurations": both}
+    world.placement(numberOfClusters=1, prioritizerPolicy=policy, tolerations=[tolerates(seconds=60)])
+    assert world.run().selected() == ["c1"], "-40; c2 has -75, c3 -200"
+    world.taint("c3")
+    assert world.run().selected() == ["c1"]
+    assert world.placed().decide_again == START + timedelta(seconds=60)
+    assert world.advance(60).selected() == ["c2"], "100 without c3"
+    assert world.placed().decide_again is None

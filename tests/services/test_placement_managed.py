@@ -14,6 +14,7 @@ from moorage.core.placing.managed.fleet import ManagedFleet
 from moorage.placement import PlacementService, service
 from moorage.placement.controllers import PORTION
 from moorage.placement.managed.selections import Selections
+from moorage.placement.managed.state import DISABLED_ANNOTATION
 from moorage.placement.service import AT_ONCE
 from moorage.placement.state import State
 from moorage.placement.view import FleetView
@@ -323,7 +324,10 @@ def test_a_stray_decision_of_nobody_ends() -> None:
     state = process.service.new_state(0)
     process.service.use_globals(state, process.view)
     process.service.apply(state, PLACEMENTS, part.key, part.event)
-    ended = process.service.wake(state, START)
+    assert process.service.wake(state, START) == []
+    assert process.service.reconcile(state, START + timedelta(seconds=30)) == [], "it may be yet to be read"
+    assert process.service.next_wake(state) == START + timedelta(seconds=60)
+    ended = process.service.wake(state, START + timedelta(seconds=60))
     assert [(emit.key, emit.event is None) for emit in ended] == [
         (part.key, False),
         (part.key, True),
@@ -331,3 +335,72 @@ def test_a_stray_decision_of_nobody_ends() -> None:
     ]
     assert ended[0].event.removed == ("c1",)  # type: ignore[union-attr]  # a decision
     assert ended[0].event.generation == 2  # type: ignore[union-attr]  # a decision
+
+
+def test_clusters_that_come_and_go_leave_nothing_behind() -> None:
+    process = Process("stays")
+    process.place("p")
+    process.place("q", predicates=labelled(color="red"), numberOfClusters=2)
+    state, fleet = process.states[0].managed, process.view.managed.fleet
+    process.cluster("kept")
+    process.all()
+    paused = declared("Placement", "p", {}, version=2, metadata={"annotations": {DISABLED_ANNOTATION: "true"}})
+    process.service.process(process.states[0], [Input(RESOURCES, 0, 0, paused.key, paused, meta(0))], START, fresh=True)
+    process.fold(RESOURCES, "ManagedCluster//kept", None)
+    for number in range(3000):
+        process.cluster(f"c{number}", color="red" if number % 2 else "blue")
+        process.all()
+        assert has(process, "q") == ([f"c{number}"] if number % 2 else [])
+        process.fold(RESOURCES, f"ManagedCluster//c{number}", None)
+        process.all()
+    assert fleet.capacity <= 512
+    assert fleet.left_behind <= 257
+    assert has(process, "p") == ["kept", "stays"], "it is disabled"
+    assert process.view.managed.usage.counts[fleet.row("kept")] == 1
+    process.cluster("kept")
+    process.place("p", version=3)
+    process.all()
+    assert has(process, "p") == ["kept", "stays"]
+    assert state.before("Placement/default/p")["p-decision-1"].clusters == ("kept", "stays")
+    assert fleet.names == ["kept", "stays"]
+
+
+def test_scores_of_clusters_that_never_come_leave_nothing_behind() -> None:
+    process = Process("c1")
+    fleet = process.view.managed.fleet
+    for number in range(1000):
+        key = f"AddOnPlacementScore/n{number}/load"
+        metadata = {"name": "load", "namespace": f"n{number}", "uid": "u"}
+        score = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "AddOnPlacementScore", "metadata": metadata}
+        process.fold(RESOURCES, key, ResourceDeclared(object={**score, "status": {}}, version=1))
+        process.fold(RESOURCES, key, None)
+    assert fleet.capacity <= 512
+
+
+def test_times_to_decide_again_are_kept_once() -> None:
+    process = Process("c1")
+    process.taint("c1", "bad")
+    tolerations = [{"key": "bad", "operator": "Exists", "tolerationSeconds": 3600}]
+    for number in range(1, 500):
+        process.place("p", version=number, tolerations=tolerations, numberOfClusters=number)
+    assert len(process.states[0].managed._ends) < 100
+    assert process.service.next_wake(process.states[0]) == START + timedelta(seconds=3600)
+
+
+def test_a_placement_that_was_changed_while_nobody_was_there_keeps_its_clusters() -> None:
+    process = Process("c1", "c2", "c3")
+    emits = [*process.place("a", numberOfClusters=2), *process.place("b", numberOfClusters=1)]
+    process.service.drop(process.states[0])
+    state = process.states[0] = process.service.new_state(0)
+    process.service.use_globals(state, process.view)
+    for emit in emits:  # both placements' records were compacted away, for there are newer ones
+        process.view.apply(Input(PLACEMENTS, 0, 99, emit.key, emit.event, meta(99)))
+        process.service.apply(state, PLACEMENTS, emit.key, emit.event)
+    assert process.wake() == []
+    assert process.wake(after=59) == []
+    event = declared("Placement", "a", {"numberOfClusters": 3}, version=2)
+    record = Input(RESOURCES, 0, 100, event.key, event, meta(100))
+    written = process.service.process(state, [record], START + timedelta(seconds=59), fresh=True)
+    assert [emit.event.added for emit in written if emit.event is not None] == [("c3",), ()]  # type: ignore[attr-defined]  # decisions
+    assert process.wake(after=118) == [], "there may be more of the old records"
+    assert {emit.partition_key for emit in process.wake(after=119)} == {"Placement/default/b"}

@@ -205,3 +205,17 @@ def test_a_heartbeat_of_the_cluster_works_nothing_out() -> None:
     SERVICE.process(state, BEGIN, at(1))
     assert SERVICE.process(state, [available("True", 2, 60)], at(60)) == []
     assert SERVICE.reconcile(state, at(61)) == []
+
+
+def test_a_condition_ends_no_taints_of_a_cluster_whose_record_is_yet_to_be_read() -> None:
+    before = written(SERVICE.process(SERVICE.new_state(0), BEGIN, at(9)))[-1]
+    state = SERVICE.new_state(0)  # while nobody was there the cluster was declared anew, and the old record compacted
+    for sign in [*BEGIN[1:5], available("True", 1, 0)]:
+        SERVICE.apply(state, sign.topic, sign.key, sign.event)
+    SERVICE.apply(state, TAINTS, CLUSTER, before)
+    assert SERVICE.process(state, [available("False", 2, 20)], at(30)) == []
+    (after,) = written(SERVICE.process(state, [declared("ManagedCluster", "c1", 15, version=2)], at(30)))
+    assert [taint.key for taint in after.taints] == ["cluster.open-cluster-management.io/unavailable"]
+    assert after.generation == before.generation + 1
+    gone = record(RESOURCES, "ManagedCluster//c1", None, id="gone", time=at(40))
+    assert [(emit.key, emit.event) for emit in SERVICE.process(state, [gone], at(40))] == [(CLUSTER, None)]

@@ -126,6 +126,8 @@ class PlacementService(Service[State]):
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
         for record in batch:
+            state.managed.read(record.meta.time, now)
+            state.strays.read(record.key, record.meta.time, now)
             self.apply(state, record.topic, record.key, record.event)
             if state.clusters.concerned(record.key):
                 state.clusters.work.append(ClusterWork(record.key, record.meta))
@@ -143,7 +145,7 @@ class PlacementService(Service[State]):
         """At once while there is something to do, else when a grace period, or a tolerated time, ends."""
         if state.due():
             return AT_ONCE
-        ends = (state.clusters.next_end(), state.managed.next_end())
+        ends = (state.clusters.next_end(), state.managed.next_end(), state.strays.next_end())
         return min((end for end in ends if end is not None), default=None)
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
@@ -154,8 +156,15 @@ class PlacementService(Service[State]):
         return self._settle(state, now)
 
     def _settle(self, state: State, now: datetime) -> list[Emit]:
+        if not state.begun:
+            state.strays.begin(
+                (state.held.keys() | state.clusters.placed.keys()) - state.clusters.resources.keys(), now
+            )
         _gather(state)
         state.clusters.gather(now)
+        for key in state.strays.over(now):
+            state.work.append(Work(key, "", None))
+            state.clusters.work.append(ClusterWork(key, None))
         state.managed.gather(now)
         emits = self._settle_clusters(state, now)
         emits += self._settle_managed(state, now, PORTION - len(emits))

@@ -118,6 +118,9 @@ class TaintManager(Service[State]):
             self.apply(state, record.topic, record.key, event)
             if target is None or beat or (sign is not None and changes_nothing(state, sign, time)):
                 continue
+            if record.topic is not RESOURCES and target not in state.resources:
+                # Its end is told in `resources`; after a restore its latest record there may be yet to be read.
+                continue
             reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
             gone = sign.gone(state) if sign is not None else ()
             emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)

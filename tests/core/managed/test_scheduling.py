@@ -282,6 +282,9 @@ def test_equal_specs_share_what_they_ask_and_others_do_not() -> None:
         ("3.5Gi", float(7 * 2**29)),
         ("0.0000000001", 1e-9),
         ("1234567890123456789", 1234567890123456789.0),
+        ("16Ei", float(2**63)),
+        ("-15Ei", -float(2**63)),
+        ("39e18", 39e18),
     ],
 )
 def test_amounts_are_the_floats_that_upstream_makes_of_them(text: str | int, number: float) -> None:

@@ -7,8 +7,8 @@ and then only those of its placements are decided again that it can matter to:
 - one that has the cluster: when it may not keep it any more, or something that it rests on is another now (until when
   it is tolerated, its scores, the group that it is in);
 - one that has it not: when it could have it now and could not before, or when its scores are others. That a cluster
-  which was not selected cannot be selected any more matters only where scores are relative to those of all that can,
-  or where it has a score that ends.
+  which was not selected cannot be selected any more, or will not be, matters only where scores are relative to those
+  of all that can; that it cannot also where it has a score that ends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from moorage.core.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE
 from moorage.core.managed_sets import ManagedSet
 from moorage.core.placing.managed.columns import Column, Mask, Rows
 from moorage.core.placing.managed.fleet import ManagedFleet
@@ -31,8 +32,8 @@ from moorage.core.placing.managed.usage import Usage
 from moorage_schemas.envelope import Meta
 
 PLUGINS: Final[Plugins] = discovered()
-RELATIVE: Final = "ResourceAllocatable"
-"""How the prioritizers are called whose scores are relative to those of all clusters that can be selected."""
+RELATIVE: Final = frozenset({ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE})
+"""The prioritizers whose scores are relative to those of all clusters that can be selected."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """An instant at which no toleration has ended yet."""
@@ -57,8 +58,8 @@ class Member:
     key: str
     namespace: str
     terms: PlacementTerms
-    grouped: bool
-    """Whether a cluster's labels and claims decide which of its groups the cluster is in."""
+    grouped: int
+    """What of a cluster decides which of its groups the cluster is in: the value of an `Aspect`."""
 
     partition: Partition
     clusters: tuple[tuple[str, ...], ...] = ()
@@ -132,7 +133,7 @@ class PlacementClass:
         self.filter_columns = frozenset(column for one in PLUGINS.filters for column in one.columns(terms))
         self.score_columns = _score_columns(terms)
         self._sets = tuple(SetColumn(one) for one in key[0])
-        self.relative = any(coordinate.built_in.startswith(RELATIVE) for coordinate, _ in terms.weights)
+        self.relative = any(coordinate.built_in in RELATIVE for coordinate, _ in terms.weights)
         self._fleet = fleet
         self._usage = usage
         self._in = members(fleet, key[0])
@@ -173,7 +174,10 @@ class PlacementClass:
                 yield member
         others = after.passes and not passed
         lost = (passed or for_a_time) and not after.passes
-        choosers = (after.passes and scored) or (lost and (self.relative or self._score_ends(row)))
+        limited = passed and after.passes and after.ends  # nobody tells when it will be lost
+        choosers = (
+            (after.passes and scored) or (lost and self._score_ends(row)) or (self.relative and (lost or limited))
+        )
         # That there is nothing to choose from at all is told of those that have nothing.
         turned = was_in != after.candidate and np.count_nonzero(self._in) == int(after.candidate)
         if others or choosers or turned or after.wrong or self.wrong:

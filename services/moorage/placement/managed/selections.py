@@ -7,6 +7,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
+from moorage.core.placing.managed.columns import Mask
 from moorage.core.placing.managed.fleet import ManagedFleet
 
 _FIRST: Final = 64
@@ -54,6 +55,14 @@ class Selections(Generic[T]):
         mask = np.zeros(8 * self._bits.shape[1], dtype=np.bool_)
         mask[rows] = True
         self._bits[place] = np.packbits(mask)
+
+    @property
+    def selected(self) -> Mask:
+        """The clusters that anyone has."""
+        bits = np.unpackbits(np.bitwise_or.reduce(self._bits, axis=0))
+        found = np.zeros(self._fleet.capacity, dtype=np.bool_)
+        found[: bits.size] = bits[: found.size]
+        return found
 
     def having(self, row: int) -> Iterator[T]:
         """Those that have the cluster of a row."""

@@ -41,7 +41,9 @@ SCORES: Final = "AddOnPlacementScore/"
 DECISIONS: Final = "PlacementDecision/"
 
 _DECLARED: Final = (CLUSTERS, SETS, BINDINGS, SCORES)
-_GROUPING: Final = Aspect.LABELS | Aspect.CLAIMS
+
+_LEFT_BEHIND: Final = 256
+"""So many clusters that are gone may be kept in mind in any case."""
 
 Clusters = tuple[str, ...]
 
@@ -71,6 +73,9 @@ class ManagedView:
         self._assumed: dict[str, tuple[object, Decided | None]] = {}
         self._index = ClassIndex()
         self._spaces: dict[str, dict[str, Member]] = {}
+        self._left_behind = 0
+        """Clusters that were gone and still decided on when it was last tidied up, twice."""
+
         self._selections: Selections[Member] = Selections(self.fleet)
 
     # From the log.
@@ -110,6 +115,7 @@ class ManagedView:
                 self._regroup([namespace], record.meta)
         elif event is None:
             self._changed(self.fleet.remove_score(namespace, name), record.meta)
+            self._tidy()
         else:
             self._changed(self.fleet.put_score(ScoreFacts.of(event.object)), record.meta)
 
@@ -119,10 +125,18 @@ class ManagedView:
             if known is not None:
                 del self._declared[name]
                 self._changed(self.fleet.remove(name), meta)
+                self._tidy()
         elif known is None or known.uid != event.uid or event.version >= known.version:
             facts = self._facts(name, event)
             self._declared[name] = event
             self._changed(self.fleet.put(facts), meta)
+
+    def _tidy(self) -> None:
+        """Let go of what is kept of clusters that are gone, once they are many, and of which no decision tells."""
+        fleet = self.fleet
+        if fleet.left_behind > max(self._left_behind, len(fleet), _LEFT_BEHIND):
+            fleet.forget((self.usage.counts > 0) | self._selections.selected)
+            self._left_behind = 2 * fleet.left_behind
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
         name = sys.intern(record.key.partition("/")[2])
@@ -164,10 +178,10 @@ class ManagedView:
         for one in index.classes.values() if leaves else index.resting_on(touched.columns):
             for member in one.touched(touched.row, touched.columns, having):
                 member.partition.notice(member, meta)
-        if touched.aspects & _GROUPING:
-            for member in having.values():
-                if member.grouped:
-                    member.partition.notice(member, meta)
+        aspects = touched.aspects.value
+        for member in having.values():
+            if aspects & member.grouped:
+                member.partition.notice(member, meta)
 
     def _regroup(self, namespaces: list[str], meta: Meta) -> None:
         """The sets of namespaces are others, or have other clusters: their placements are to be decided again."""

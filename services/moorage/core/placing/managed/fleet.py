@@ -1,7 +1,7 @@
 """The managed clusters of a fleet, as columns.
 
-Every cluster has a row for as long as the fleet lives: one that goes leaves its row behind, for its name may still
-stand in decisions. Answers to what placements ask are kept by column and updated by row when a cluster changes.
+A cluster that goes leaves its row behind, for its name may still stand in decisions; `forget` gives such rows to
+others. Answers to what placements ask are kept by column and updated by row when a cluster changes.
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ class ManagedFleet:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        """Rows that no name has."""
+
         self._facts: list[ClusterFacts | None] = []
         self._scores: dict[str, dict[str, ScoreFacts]] = {}
         self._live = np.zeros(_FIRST, dtype=np.bool_)
@@ -132,13 +135,35 @@ class ManagedFleet:
     def row(self, name: str) -> int:
         """The row of a name; one is given to a name that has none."""
         row = self._rows.get(name)
-        if row is None:
+        if row is None and self._free:
+            row = self._rows[name] = self._free.pop()
+            self._names[row] = name
+        elif row is None:
             row = self._rows[name] = len(self._names)
             self._names.append(name)
             self._facts.append(None)
             if row >= self.capacity:
                 self._grow(2 * self.capacity)
         return row
+
+    @property
+    def left_behind(self) -> int:
+        """How many names have a row and no cluster."""
+        return len(self._rows) - self._count
+
+    def forget(self, kept: Mask) -> None:
+        """Give up the rows of names that have no cluster; nobody may hold one of them.
+
+        Args:
+            kept: the rows that are not to be given up, for they still stand for their names somewhere.
+        """
+        self._ordered()  # it must not hear of the names later
+        for row in np.flatnonzero(~(self._present | kept)[: len(self._names)]).tolist():
+            if self._rows.get(self._names[row]) == row:
+                del self._rows[self._names[row]]
+                self._names[row] = ""
+                self._free.append(row)
+        self.version += 1
 
     def name(self, row: int) -> str:
         """The name of a row."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from moorage.core.label_terms import SelectorError
 from moorage.core.placing.managed.cel import ExpressionError
+from moorage.core.placing.managed.columns import NOTHING, Aspect
 from moorage.core.placing.managed.facts import ClusterFacts
 from moorage.core.placing.managed.terms import SelectorTerms
 from moorage_schemas.resources.managed import DecisionStrategy, GroupClusterSelector, RequiredClusterSelector
@@ -25,6 +26,9 @@ _PERCENT: Final = re.compile(
 """Numbers as Go's `ParseFloat` reads them, but for hexadecimal ones."""
 _LENGTH: Final = re.compile(r"(100|[1-9][0-9]?)%|[1-9][0-9]*")
 """What the API's schema allows as text."""
+
+_SHOWN: Final = Aspect.DOCUMENT | Aspect.LABELS | Aspect.TAINTS
+"""What an expression sees of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,10 @@ class GroupTerms:
         return cls(tuple(named), number, share, problem)
 
     @property
-    def looks_at_clusters(self) -> bool:
-        """Whether a change of a selected cluster, and not only of the selection, can change the groups."""
-        return bool(self.named)
+    def aspects(self) -> Aspect:
+        """Which changes of a selected cluster, and not only of the selection, can change the groups."""
+        found = Aspect.LABELS | Aspect.CLAIMS if self.named else NOTHING
+        return found | _SHOWN if any(one.selector.expressions for one in self.named) else found
 
     def length(self, selected: int) -> int:
         """How many clusters a group has at most, of so many that are selected."""

@@ -18,6 +18,9 @@ from moorage_schemas.placement import FilterResult, TargetScore
 SHOWN: Final = 10
 """Names and scores that a decision keeps, at most."""
 
+_BARE: Final = 50
+"""So many rows take as much as a shared result without any: some three kilobytes."""
+
 NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
 
@@ -116,8 +119,8 @@ class Shared:
 
     @property
     def size(self) -> int:
-        """How many rows it holds, with and without scores."""
-        return self.candidates.size // 8 + self.rows.size
+        """How many rows it holds, with and without scores; what it takes without any counts as some."""
+        return _BARE + self.candidates.size // 8 + self.rows.size
 
 
 class Scheduled:

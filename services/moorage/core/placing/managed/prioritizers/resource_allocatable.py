@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -24,6 +25,7 @@ _DECIMAL: Final = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)([numkMGTPE]?|[eE][+-
 _EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _EXACT_DIGITS: Final = 18
 _NANO: Final = -9
+_MOST: Final = 2**63 - 1
 
 
 @lru_cache(maxsize=65_536, typed=True)
@@ -31,6 +33,7 @@ def approximate(value: str | float) -> float:
     """A quantity as the float that upstream makes of it, which may be a last bit off the nearest one.
 
     A number of few decimal digits is these digits times a power of ten; any other is counted in billionths, rounded up.
+    One with a binary suffix is `_MOST` at most.
 
     Raises:
         QuantityError: it is no quantity.
@@ -46,7 +49,10 @@ def approximate(value: str | float) -> float:
             return -number if sign == "-" else number
     elif exact.denominator == 1 and abs(exact) < 2**50:
         return float(exact)
-    billionths = math.ceil(abs(exact) * 10**9)
+    size = abs(exact)
+    if isinstance(value, str) and value.endswith("i"):
+        size = min(size, Fraction(_MOST))
+    billionths = math.ceil(size * 10**9)
     return math.copysign(float(billionths) * 10.0**_NANO, exact)
 
 
