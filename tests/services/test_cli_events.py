@@ -14,6 +14,7 @@ from moorage_schemas.condition import ConditionReported, ConditionStatus, Worklo
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import HeldTaint, TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState
 
@@ -163,7 +164,11 @@ CASES: list[tuple[Model, str]] = [
         BudgetCounted(
             budget="EvictionBudget//slow", generation=1, allowed=1, in_progress=2, in_window=3, held=4, counted_time=NOW
         ),
-        "EvictionBudget//slow allows 1: 2 under way, 3 in the window, 4 held",
+        "EvictionBudget/slow allows 1: 2 under way, 3 in the window, 4 held",
+    ),
+    (
+        ResourceDeclared(object={"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}, version=2),
+        "Node/n1 declared, version 2",
     ),
 ]
 

@@ -160,7 +160,10 @@ def test_every_kind_has_columns_that_can_be_shown() -> None:
     [
         (("managedcluster", "c1"), ["Cluster sets:   s", "gpu:NoSelect", "region", "Selected by (1):", "shop", "web"]),
         (("managedcluster", "c2"), ["Missing set:    lost: no exclusive set of this name exists", "Selected by (0):"]),
-        (("mclset", "s"), ["Selector:       <label>", "Clusters (1):", "c1", "True", "Bound to:       shop"]),
+        (
+            ("mclset", "s"),
+            ["Selector:       ExclusiveClusterSetLabel", "Clusters (1):", "c1", "True", "Bound to:       shop"],
+        ),
         (("mclsetbinding", "s", "-n", "shop"), ["Bound:          True (ClusterSetBound)", "Placements:     web"]),
         (
             ("placement", "web", "-n", "shop"),

@@ -65,8 +65,11 @@ def asked(*words: str, code: int = 0, text: str | None = None) -> Any:
         (("--outage", "zone=a", "--outage-status", "True"), "must be Unknown or False"),
         (("--delete", "node"), "--delete: invalid value 'node': must be KIND/NAME or KIND/NAMESPACE/NAME"),
         (("--delete", "node/default/a1"), "nodes have no namespace"),
-        (("--outage", "zone=a", "--for", "soon"), "invalid duration 'soon'"),
-        (("--outage", "zone=a", "-o", "name"), "-o name: a simulation has no name"),
+        (("--outage", "zone=a", "--for", "soon"), "--for: invalid duration 'soon'"),
+        (("--outage", "zone=a", "--for", "-5m"), "--for: invalid duration '-5m'"),
+        (("--outage", "zone=a", "--for", "9e15h"), "--for: invalid duration '9e15h'"),
+        (("--outage", "zone=a", "--for", "99999999999h"), "must be at most 365000d"),
+        (("--condition", "node/a1=Re ady=False"), "--condition: invalid value 'node/a1=Re ady=False': type: "),
         (("--outage", "zone=a", "--node-eviction-rate=fast"), "--node-eviction-rate: invalid value 'fast'"),
     ],
 )
@@ -173,6 +176,18 @@ def test_the_tables() -> None:
     assert any("zone /a until 5s" in line for line in lines)
 
 
+def test_only_what_can_be_written_is_a_format() -> None:
+    code, out, err = said(invoke("simulate", "--outage", "zone=a", "-o", "name"))
+    assert (code, out) == (2, "")
+    assert "'table', 'wide', 'json', 'yaml'" in err
+
+
+def test_what_a_deleted_owner_takes_with_it_is_counted() -> None:
+    code, out, _ = said(invoke("simulate", "--delete", "deployment/web"))
+    assert code == 0
+    assert out.endswith("\n4 workloads are deleted.\n")
+
+
 def test_no_difference_is_said() -> None:
     code, out, _ = said(invoke("simulate", "--condition", "node/a1=DiskFull=False"))
     assert code == 0
@@ -188,7 +203,7 @@ def test_long_tables_are_cut_unless_every_row_is_wanted() -> None:
         "reason": "R",
     }
     counts = dict.fromkeys(
-        ("targets", "waiting", "leaving", "scheduled", "held", "spared", "moved", "placed", "nowhere"), 0
+        ("targets", "waiting", "leaving", "scheduled", "held", "spared", "moved", "placed", "nowhere", "deleted"), 0
     )
     whole = {
         "taken": "2026-01-01T00:00:00Z",

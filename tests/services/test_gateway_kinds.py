@@ -107,6 +107,19 @@ def declared(gateway: Fixture) -> ResourceDeclared:
         (BUDGETS_PATH, named(spec={"maxConcurrent": 1, "per": "Street"}), "spec.per", "Unsupported value"),
         (BUDGETS_PATH, named(spec={"maxInWindow": 1, "windowSeconds": 0}), "spec.windowSeconds", "Invalid value: 0"),
         (PAUSES, named(spec={"scope": {"zones": ["a"]}}), "spec.scope.zones[0]", "must be region/zone"),
+        (
+            BUDGETS_PATH,
+            named(spec={"maxInWindow": 1, "window": "20s"}),
+            "spec.window",
+            "unknown field; known fields: per",
+        ),
+        (
+            PAUSES,
+            named(spec={"scope": {"zone": ["a/b"]}}),
+            "spec.scope.zone",
+            "unknown field; known fields: namespaces",
+        ),
+        (PAUSES, {**named(spec={}), "scope": {"zones": ["a/b"]}}, "scope", "unknown field; known fields: apiVersion"),
         (SETS, named(spec={"replicas": -1}), "spec.replicas", "Invalid value: -1"),
     ],
 )

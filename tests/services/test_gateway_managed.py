@@ -595,3 +595,36 @@ async def test_a_decision_that_is_applied_must_be_the_systems_own() -> None:
         refused = await gateway.call(method, f"{DECISIONS}/web-decision-1", page("c1") if method != "DELETE" else None)
         assert (refused.status_code, "they can only be read" in refused.json()["message"]) == (405, True)
     assert len(gateway.declared) == since
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (PLACED, placement(numberOfCluster=3), "spec.numberOfCluster"),
+        (PLACED, placement(predicates=[{"requiredClusterSelector": {"labelSelektor": {}}}]), None),
+        (PLACED, {**placement(), "specs": {}}, "specs"),
+        (SETS, named("s", spec={"selector": {}}), "spec.selector"),
+    ],
+)
+async def test_unknown_fields_are_kept_and_told_of(path: str, body: Json, field: str | None) -> None:
+    gateway = Fixture()
+    answer = await gateway.call("POST", path, body)
+    assert answer.status_code == 201, answer.text
+    path = field or "spec.predicates[0].requiredClusterSelector.labelSelektor"
+    assert f'unknown field \\"{path}\\"' in answer.headers["warning"]
+    assert set(body) <= set(answer.json()) | {"spec"}
+
+
+async def test_fields_that_are_known_or_have_no_effect_are_not_called_unknown() -> None:
+    gateway = Fixture()
+    spec = placement(
+        clusterSets=["s"],
+        numberOfClusters=1,
+        spreadPolicy={"spreadConstraints": []},
+        tolerations=[{"key": "a", "operator": "Exists"}],
+        decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 1}},
+        prioritizerPolicy={"configurations": [{"scoreCoordinate": {"builtIn": "Steady"}, "weight": 1}]},
+    )
+    answer = await gateway.call("POST", PLACED, {**spec, "status": {"numberOfSelectedClusters": 0}})
+    assert answer.status_code == 201, answer.text
+    assert "unknown field" not in answer.headers["warning"]

@@ -196,6 +196,7 @@ def test_an_eviction_that_is_held_says_by_what() -> None:
     told = explained(world, name)
     (until,) = told.until
     assert until.held_by == ("EvictionPause/all",)
+    assert until.what.count("EvictionPause/all") == 1
     assert "held by EvictionPause/all" in said(told)
 
 
@@ -256,6 +257,8 @@ def test_a_taint_that_had_to_wait_for_its_zones_turn_is_traced_to_the_report() -
     world.flow.advance(1)
     waits = [one.what for name in ("n1", "n2") for one in explained(world, on(world, name)).until]
     assert sum("not-ready:NoExecute is wanted on node" in one for one in waits) == 1
+    assert not any("until something changes" in one for one in waits)
+    assert sum("at least until that taint is there" in one for one in waits) == 1
     world.flow.advance(59)
     for name in ("n1", "n2"):
         behind = chain(explained(world, on(world, name)), f"the eviction from node {name}")

@@ -9,6 +9,7 @@ from tests.flow.fleet import node
 from tests.simulation.copying import ProbedFleet, applied, ask, client, nothing, outage, tainted
 
 from moorage.simulation.edge import Edge
+from moorage.simulation.running import Change
 from moorage.simulation.stack import Stack
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState
@@ -94,6 +95,57 @@ def test_what_happens_anyway_is_not_blamed_on_the_change() -> None:
     assert {str(record.event.target) for record in found.without.written(EVICTIONS)} == {"Node/b1"}
     assert {str(record.event.target) for record in found.changed.written(EVICTIONS)} == {"Node/a1", "Node/b1"}
     assert said["without"]["evictions"] > 0
+
+
+def test_a_replica_that_stands_in_in_both_runs_is_told_with_the_one_it_stands_in_for() -> None:
+    """An eviction is under way already; the change moves only where the replica that follows goes."""
+    made = fleet()
+    made.fleet.taint("a1", "bad")
+    made.pass_time(10)
+    leaves = sorted(pod for pod, where in made.pods().items() if where == "a1")
+    anyway, _ = ask(made.copy(), made.settings, tainted("b3", "other", "NoSchedule"))
+    assert anyway["decisions"] == []
+    said, _ = ask(made.copy(), made.settings, tainted("a2", "full", "NoSchedule"))
+    for one in said["decisions"]:
+        assert one["replaces"] in leaves
+        assert (one["from"]["targets"], one["without"]["targets"]) == (["Node/a1"], ["Node/a2"])
+    assert said["decisions"]
+    assert (said["summary"]["moved"], said["summary"]["placed"]) == (len(said["decisions"]), 0)
+
+
+def test_another_value_of_a_taint_is_told_with_the_one_that_it_takes_the_place_of() -> None:
+    made = fleet()
+
+    def valued(value: str) -> Change:
+        def change(edge: Edge, _stack: Stack) -> list[str]:
+            taints = [{"key": "k", "value": value, "effect": "NoSchedule"}]
+            merge = {"content-type": "application/merge-patch+json"}
+            answer = client(edge).patch("/api/v1/nodes/a1", json={"spec": {"taints": taints}}, headers=merge)
+            assert answer.status_code == 200, answer.text
+            return ["a1 tainted"]
+
+        return change
+
+    made.fleet.taint("a1", "k", "NoSchedule", "old")
+    made.pass_time(10)
+    said, _ = ask(made.copy(), made.settings, valued("new"))
+    (row,) = said["targets"]
+    assert [one["taint"] for one in row["added"]] == ["k=new:NoSchedule"]
+    assert [one["taint"] for one in row["removed"]] == ["k=old:NoSchedule"]
+
+
+def test_the_taints_of_a_target_that_is_deleted_are_no_news() -> None:
+    made = fleet()
+    made.fleet.taint("a1", "full", "NoSchedule")
+    made.pass_time(10)
+
+    def delete(edge: Edge, _stack: Stack) -> list[str]:
+        assert client(edge).delete("/api/v1/nodes/a1").status_code == 200
+        return ["a1 deleted"]
+
+    said, _ = ask(made.copy(), made.settings, delete)
+    assert said["targets"] == []
+    assert said["summary"]["moved"] == len(said["decisions"]) > 0
 
 
 def test_what_has_nowhere_to_go_is_told_with_the_reason() -> None:

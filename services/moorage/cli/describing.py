@@ -17,7 +17,7 @@ _HIDDEN = "moorage.io/last-applied-configuration"
 
 def pair(name: str, value: Any) -> str:
     """`Name:           value`."""
-    return f"{name + ':':<16}{value if value not in (None, '') else NONE}"
+    return f"{name + ': ':<16}{value if value not in (None, '') else NONE}"
 
 
 def pairs(values: Mapping[str, Any] | None) -> list[str]:

@@ -9,17 +9,25 @@ from moorage.core.durations import seconds_of
 from moorage_schemas.times import parse_time
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_LONGEST = 1000 * _YEAR
 
 
-def parse_duration(text: str) -> timedelta:
+def parse_duration(text: str, option: str = "") -> timedelta:
     """`90s`, `5m`, `1h30m`, `250ms`, `2d`, or plain seconds.
 
+    Args:
+        text: what is to be read.
+        option: of the command line, which an error names.
+
     Raises:
-        UsageError: it is none of these.
+        UsageError: it is none of these, or longer than any time that can be told.
     """
+    where = f"{option}: " if option else ""
     seconds = seconds_of(text.strip(), bare=True)
     if seconds is None:
-        raise UsageError(f"invalid duration {text!r}: must be like 90s, 5m, 1h30m, 250ms or 2d")
+        raise UsageError(f"{where}invalid duration {text!r}: must be like 90s, 5m, 1h30m, 250ms or 2d")
+    if seconds > _LONGEST:
+        raise UsageError(f"{where}invalid duration {text!r}: must be at most {_LONGEST // _DAY}d")
     return timedelta(seconds=seconds)
 
 

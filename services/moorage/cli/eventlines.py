@@ -121,9 +121,9 @@ def words(key: str, event: Model | None) -> str:  # noqa: C901, PLR0911, PLR0912
             return f"{workload(event.workload)} off {target(event.target)} {said}"
         case BudgetCounted():
             counts = f"{event.in_progress} under way, {event.in_window} in the window, {event.held} held"
-            return f"{event.budget} allows {event.allowed}: {counts}"
+            return f"{event.budget.replace('//', '/')} allows {event.allowed}: {counts}"
         case ResourceDeclared():
-            return f"{event.key} declared, version {event.version}"
+            return f"{event.key.replace('//', '/')} declared, version {event.version}"
         case DeadLettered():
             what = f"{event.key or 'a record'} of {event.topic}"
             return f"{what} refused by {event.service}: {event.reason}: {event.message}"

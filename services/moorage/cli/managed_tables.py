@@ -55,11 +55,15 @@ def selector_text(selector: Any) -> str:
     return ",".join(parts) or "<all>"
 
 
+_BY_LABEL = "ExclusiveClusterSetLabel"
+"""How the type is called by which a label of a cluster names its one set."""
+
+
 def set_text(found: Object) -> str:
     """How a set finds its clusters."""
     selector = at(found, "spec", "clusterSelector") or {}
     return (
-        selector_text(selector.get("labelSelector")) if selector.get("selectorType") == "LabelSelector" else "<label>"
+        selector_text(selector.get("labelSelector")) if selector.get("selectorType") == "LabelSelector" else _BY_LABEL
     )
 
 

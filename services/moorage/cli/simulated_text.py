@@ -169,15 +169,23 @@ def _summary(found: Document) -> str:
     words = [
         (counts["targets"], "target changes its taints", "targets change their taints"),
         (counts["waiting"], "still waits for one", "still wait for one"),
-        (counts["leaving"], "workload leaves", "workloads leave"),
+    ]
+    workloads = [
+        (counts["leaving"], "leaves", "leave"),
         (counts["scheduled"], "leaves later", "leave later"),
         (counts["held"], "is still held", "are still held"),
         (counts["spared"], "is spared", "are spared"),
         (counts["moved"], "goes elsewhere", "go elsewhere"),
         (counts["placed"], "is placed that was not", "are placed that were not"),
         (counts["nowhere"], "has nowhere to go", "have nowhere to go"),
-        (counts["placements"], "placement selects otherwise", "placements select otherwise"),
+        (counts["deleted"], "is deleted", "are deleted"),
     ]
+    first = next((i for i, (count, _, _) in enumerate(workloads) if count), None)
+    if first is not None:
+        count, one, many = workloads[first]
+        workloads[first] = (count, f"workload {one}", f"workloads {many}")
+    placements = (counts["placements"], "placement selects otherwise", "placements select otherwise")
+    words += [*workloads, placements]
     said = [f"{count} {one if count == 1 else many}" for count, one, many in words if count]
     calm = "" if found["quiet"] else " After this time something is still on its way."
     if not said and not counts["decisions"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,17 +18,19 @@ from moorage.cli.kinds import Kind
 from moorage.cli.manifests import Manifest
 from moorage.core.dialects.table import DIALECTS
 from moorage.core.tainting_spec import TaintSpecError, TaintSpecs, parse_taints
+from moorage.gateway.errors import field_errors
 from moorage.simulation import changes
 from moorage.simulation.changes import ChangeError, Outage
 from moorage.simulation.edge import ADDRESS, Edge
 from moorage.simulation.stack import Stack
-from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 
 _AT_ONCE = 1000
 """Reports that are handed in together."""
 
 _SHOWN = 5
+_AGES_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,13 @@ def _condition(text: str) -> tuple[TargetRef, str, ConditionStatus]:
         raise UsageError(f"--condition: invalid value {text!r}: {error.errors()[0]['msg']}") from None
     except ValueError:
         raise UsageError(f"--condition: invalid value {text!r}: only nodes and clusters have conditions") from None
-    return ref, name, _status("--condition", status)
+    found = _status("--condition", status)
+    try:
+        ConditionReported(target=ref, type=name, status=found, observed_time=_AGES_AGO, source=changes.SOURCE)
+    except ValidationError as error:
+        (problem, *_) = field_errors(error)
+        raise UsageError(f"--condition: invalid value {text!r}: {problem}") from None
+    return ref, name, found
 
 
 def _status(option: str, text: str) -> ConditionStatus:

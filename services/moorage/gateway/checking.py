@@ -23,8 +23,9 @@ from moorage.core.validating_policies import validate_cluster, validate_cluster_
 from moorage.core.validating_roles import NAMED_BY_PATH, validate_path_name, validate_roles
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause
-from moorage.gateway.kinds import ServedKind
+from moorage.gateway.kinds import VIEW_GROUP, ServedKind
 from moorage.gateway.switches import Switches
+from moorage.gateway.unknown_fields import unknown_fields
 from moorage_schemas.resources.budgets import EvictionBudget, EvictionPause, PodDisruptionBudget
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -85,6 +86,8 @@ def check(resource: Resource, kind: ServedKind, switches: Switches) -> None:
         found = validate_path_name(metadata.name) + found
     if kind.kind == "Namespace" and not found:
         found += validate_name(metadata.name, dns_label=True)
+    if kind.group == VIEW_GROUP:
+        found += unknown_fields(resource)
     found += _by_kind(resource) + _by_policy(resource, switches) + validate_ocm(resource) + validate_roles(resource)
     if found:
         raise errors.invalid(kind.group, kind.kind, metadata.name, found)

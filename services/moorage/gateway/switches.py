@@ -9,6 +9,7 @@ from typing import Any, Self
 from moorage.core.addons import LABEL_PREFIX
 from moorage.core.documents import part
 from moorage.core.validating_ocm import misconfigured_tolerations
+from moorage.gateway.unknown_fields import told_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.pod import OpenToleration
@@ -68,6 +69,7 @@ def warnings(document: Mapping[str, Any], switches: Switches) -> Iterator[str]:
             )
     if kind in NOT_ENFORCED:
         yield f"a {kind} is kept and shown, but permissions are not enforced yet"
+    yield from told_of(document)
     if kind == "Placement":
         if spec.get("spreadPolicy"):
             yield "spec.spreadPolicy has no effect"

@@ -247,7 +247,9 @@ def eviction_ends(event: EvictionDecided) -> Until | None:
             return Until(f"has to leave {where}: {event.message or event.reason}", event.deadline)
         case EvictionState.HELD:
             waits = f"held by {', '.join(event.held_by)}" if event.held_by else "waits for the governor's answer"
-            return Until(f"was due to leave {where}, {waits}: {event.message}", event.deadline, event.held_by)
+            # The governor's words name who holds it, too.
+            told = event.message if event.message.startswith("held by ") else f"{waits}: {event.message}"
+            return Until(f"was due to leave {where}, {told.removesuffix(': ')}", event.deadline, event.held_by)
         case EvictionState.REQUESTED:
             return Until(f"is being evicted from {where}: {event.message or event.reason}", event.deadline)
         case _:

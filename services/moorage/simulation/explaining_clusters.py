@@ -169,7 +169,7 @@ class _Binding:
         return f"{'leaves' if here else 'passes'}; {place}, and {why}"
 
     def _notes(self, policy: Policy, verdicts: ClusterVerdicts, *, stays: bool) -> Iterator[str]:
-        yield f"{policy.key} places it"
+        yield f"{policy.key.replace('//', '/')} places it"
         if verdicts.decision.affinity_name:
             yield f"what is said of clusters is of the group {verdicts.decision.affinity_name!r} of clusterAffinities"
         if stays:

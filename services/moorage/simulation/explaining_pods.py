@@ -39,6 +39,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, binding_key
 
@@ -266,17 +267,31 @@ class _Pod:
         for held in tainted.held if tainted is not None else ():
             wait = f"since {format_time(held.since)} and waits: {held.reason}"
             yield Until(f"taint {held.key}:{held.effect} is wanted on node {self.node} {wait}")
+        evicts = tainted is not None and any(held.effect == TaintEffect.NO_EXECUTE for held in tainted.held)
+        if owner is not None and not owner.error:
+            yield from self._by_taints(owner, evicted=bool(ends), evicts=evicts)
+
+    def _by_taints(self, owner: Owner, *, evicted: bool, evicts: bool) -> Iterator[Until]:
+        """Until when the taints that are there let it stay.
+
+        Args:
+            owner: what it is made from.
+            evicted: whether an eviction is under way, which says it already.
+            evicts: whether a taint that evicts is wanted, and waits.
+        """
         facts = self.view.fleet.facts(self.node)
-        if facts is None or owner is None or owner.error:
+        if facts is None:
             return
         tolerations = owner.shape(self.view.rules, self.view.rules_version).tolerations
         said = verdict(facts.taints, tolerations, seen_at=self.now)
         if isinstance(said, EvictAt):
-            if not ends:
+            if not evicted:
                 yield Until(f"has to leave node {self.node}: {said.reason}", said.deadline)
         elif isinstance(said, EvictNow):
-            if not ends:
+            if not evicted:
                 yield Until(f"has to leave node {self.node} at once: {said.reason}", self.now)
+        elif evicts:
+            yield Until(f"stays on node {self.node} at least until that taint is there: {said.reason} now")
         else:
             yield Until(f"stays on node {self.node} until something changes: {said.reason}")
 

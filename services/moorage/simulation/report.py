@@ -94,6 +94,8 @@ def document(simulated: Simulated, changes: Iterable[str] = ()) -> Document:
     targets = tainted(simulated)
     placed = [one for one in decisions if one["to"] and one["to"]["state"] == PlacementState.PLACED.value]
     moved = [one for one in placed if one["from"] and one["from"]["targets"]]
+    leave = {one["workload"] for one in leaving}
+    deleted = [one for one in decisions if one["from"] and not one["to"] and one["workload"] not in leave]
     return {
         "apiVersion": "moorage.io/v1alpha1",
         "kind": "Simulation",
@@ -112,6 +114,7 @@ def document(simulated: Simulated, changes: Iterable[str] = ()) -> Document:
             "held": sum(one["state"] == "Held" for one in leaving),
             "spared": len(spared),
             "nowhere": len(nowhere),
+            "deleted": len(deleted),
             "placements": len(selected),
         },
         "without": _anyway(simulated.without),
@@ -152,7 +155,7 @@ def _decisions(simulated: Simulated) -> tuple[list[Document], list[Document]]:
             "owner": placed.owner.key if placed is not None else key,
             "from": Where.of(changed[origin].before).document(),
             "to": story.where.document(),
-            "without": without[origin].where.document(),
+            "without": (without[key] if without[key].last is not None else without[origin]).where.document(),
             "at": None if since is None else format_time(since),
             "reason": story.last.reason if story.last is not None else "Deleted",
             "message": story.last.message if story.last is not None else "",
@@ -169,12 +172,12 @@ def _decisions(simulated: Simulated) -> tuple[list[Document], list[Document]]:
 
 def _origins(differing: Iterable[str], changed: _Stories, without: _Stories) -> dict[str, str]:
     """Of each new workload the one whose place it has taken: as it says itself, or its owner's of the same index."""
-    gone: dict[tuple[str, int], str] = {}
+    gone: dict[tuple[str, str, int], str] = {}
     new = []
     for key in differing:
         if changed[key].last is None and (had := without[key].last or changed[key].before) is not None:
-            gone[had.owner.key, had.index] = key
-        elif without[key].last is None and changed[key].before is None:
+            gone[had.workload.kind, had.owner.key, had.index] = key
+        elif changed[key].before is None:
             new.append(key)
     replaces = {
         key: placed.replaces
@@ -188,8 +191,8 @@ def _origins(differing: Iterable[str], changed: _Stories, without: _Stories) -> 
         while (older := replaces.get(origin)) and older not in seen:
             origin = older
             seen.add(older)
-        if origin == key and (placed := changed[key].last) is not None:
-            origin = gone.get((placed.owner.key, placed.index), key)
+        if origin == key and without[key].last is None and (placed := changed[key].last) is not None:
+            origin = gone.get((placed.workload.kind, placed.owner.key, placed.index), key)
         if origin != key:
             found[key] = origin
     return found

@@ -25,10 +25,12 @@ def tainted(simulated: Simulated) -> list[Document]:
     waits = _waits(simulated)
     rows = []
     for key in sorted({*changed, *without}):
+        if key in changed and changed[key] is None:
+            continue  # the target itself is gone, which is no news of its taints
         mine = _by_identity(changed.get(key, before.get(key)))
         other = _by_identity(without.get(key, before.get(key)))
         added = [one for identity, one in mine.items() if not _same(one, other.get(identity))]
-        removed = [one for identity, one in other.items() if identity not in mine]
+        removed = [one for identity, one in other.items() if identity not in mine or mine[identity].value != one.value]
         waiting = waits.get(key, [])
         if added or removed or waiting:
             rows.append(

@@ -7,6 +7,7 @@ import gc
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Annotated, Any
 
 import structlog
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from moorage.cli import manifests, output, reading, simulated_text, simulating, where
 from moorage.cli.durations import human, parse_duration
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError
 from moorage.cli.flags import given
 from moorage.runtime.settings import Settings
 from moorage.simulation import report, running
@@ -25,6 +26,15 @@ from moorage.simulation.stack import RestlessError
 
 _GC_THRESHOLDS = (50_000, 20, 100)
 """A copy is hundreds of thousands of objects that live to the end, so the collector looks through them seldom."""
+
+
+class SimulateFormat(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def simulate(
@@ -66,8 +76,8 @@ def simulate(
         typer.Option("--for", help="How much time passes in the copy, such as 10m; it ends sooner when all is quiet."),
     ] = "1h",
     form: Annotated[
-        output.Format, typer.Option("-o", "--output", help="table, wide (every row), json or yaml.")
-    ] = output.Format.TABLE,
+        SimulateFormat, typer.Option("-o", "--output", help="table, wide (every row), json or yaml.")
+    ] = SimulateFormat.TABLE,
 ) -> None:
     """Tell what a change would do, on a copy; changes nothing.
 
@@ -76,11 +86,7 @@ def simulate(
 
     moorage simulate --taint node/n1=maintenance=yes:NoExecute; moorage simulate --outage zone=eu/a --for 30m
     """
-    if form is output.Format.NAME:
-        raise UsageError("-o name: a simulation has no name; must be table, wide, json or yaml")
-    span = parse_duration(horizon)
-    if span.total_seconds() < 0:
-        raise UsageError(f"--for: invalid value {horizon!r}: must not be negative")
+    span = parse_duration(horizon, "--for")
     refused: list[manifests.Refused] = []
     items: list[manifests.Manifest] = []
     if files:
@@ -117,10 +123,10 @@ def simulate(
         except RestlessError as error:
             raise CliError(f"the copy does not come to rest: {error}") from None
     whole = {**report.document(found), "settings": given(settings)}
-    if form in {output.Format.JSON, output.Format.YAML}:
-        output.write(output.document(whole, form))
+    if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
+        output.write(output.document(whole, output.Format(form.value)))
     else:
-        output.write(simulated_text.text(whole, every=form is output.Format.WIDE))
+        output.write(simulated_text.text(whole, every=form is SimulateFormat.WIDE))
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def watch(
     start: datetime | None = None
     if since:
         start = BEGINNING if since == "beginning" else parse_instant(since, now)
-    limit = parse_duration(timeout).total_seconds() if timeout else None
+    limit = parse_duration(timeout, "--timeout").total_seconds() if timeout else None
     bootstrap, prefix = where.kafka()
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
         seen = asyncio.run(_follow(bootstrap, prefix, chosen, start, count=count, limit=limit, form=form))
