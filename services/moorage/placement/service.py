@@ -126,7 +126,6 @@ class PlacementService(Service[State]):
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
         for record in batch:
-            state.managed.read(record.meta.time, now)
             state.strays.read(record.key, record.meta.time, now)
             self.apply(state, record.topic, record.key, record.event)
             if state.clusters.concerned(record.key):
@@ -152,19 +151,21 @@ class PlacementService(Service[State]):
         """Look at everything again; write what should be there and is not."""
         state.work.extend(Work(key, "", None, repair=True) for key in sorted(state.owners.keys() | state.held.keys()))
         state.clusters.repair()
-        state.managed.repair()
+        state.managed.repair(state.strays)
         return self._settle(state, now)
 
     def _settle(self, state: State, now: datetime) -> list[Emit]:
         if not state.begun:
-            state.strays.begin(
-                (state.held.keys() | state.clusters.placed.keys()) - state.clusters.resources.keys(), now
-            )
+            decided = (state.held.keys() | state.clusters.placed.keys()) - state.clusters.resources.keys()
+            state.strays.begin(decided | state.managed.unasked(), now)
         _gather(state)
         state.clusters.gather(now)
         for key in state.strays.over(now):
-            state.work.append(Work(key, "", None))
-            state.clusters.work.append(ClusterWork(key, None))
+            if key.startswith(PLACEMENT_PREFIX):
+                state.managed.look_at(key, None, check=True)
+            else:
+                state.work.append(Work(key, "", None))
+                state.clusters.work.append(ClusterWork(key, None))
         state.managed.gather(now)
         emits = self._settle_clusters(state, now)
         emits += self._settle_managed(state, now, PORTION - len(emits))

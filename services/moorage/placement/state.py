@@ -231,7 +231,7 @@ class State:
     """OCM placements."""
 
     strays: Strays = field(default_factory=Strays)
-    """Owners, and what policies have placed, of which nothing is known since the restore."""
+    """Owners, what policies have placed, and placements, of which nothing is known since the restore."""
 
     _owner_of: dict[str, str] = field(default_factory=dict)
 

@@ -49,5 +49,5 @@ class Strays:
         """When their time is over; None when there are none."""
         return self._end
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._keys

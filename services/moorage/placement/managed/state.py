@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import json
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from pydantic import ValidationError
@@ -30,13 +31,6 @@ MINE: Final = (PLACEMENT_PREFIX, DECISION_PREFIX)
 
 _SLACK: Final = 64
 """Times to decide again that may hold no longer beside those that do."""
-
-_PATIENCE: Final = timedelta(seconds=60)
-"""For so long after a restore, or after the last record that is older than it, decisions of no placement stay.
-
-A restored table lacks what was compacted away: of a placement that was changed while nobody was there, the record that
-was decided on is gone, and the next one is yet to be read. To take its clusters away meanwhile would be wrong.
-"""
 
 DISABLED_ANNOTATION: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
 """A placement on which this is `true` keeps its decisions as they are."""
@@ -162,12 +156,6 @@ class ManagedState:
     begun: bool = False
     """Whether everything was looked at since the restore."""
 
-    _since: datetime | None = None
-    """When everything was looked at first."""
-
-    _strays_end: datetime | None = None
-    """When decisions of no placement end; None when there are none, or when they end at once."""
-
     _waiting: dict[str, ManagedWork] = field(default_factory=dict)
     """What of `work` is still to be done, by placement; one that comes again on the list is decided once."""
 
@@ -264,16 +252,7 @@ class ManagedState:
         return not self.begun or bool(self.work)
 
     def next_end(self) -> datetime | None:
-        """When the next placement is to be decided again, or decisions of none end; None when there is nothing."""
-        ends = (self._next_end(), self._strays_end)
-        return min((end for end in ends if end is not None), default=None)
-
-    def read(self, time: datetime | None, now: datetime) -> None:
-        """A resource's record of that time has come: before all of the old ones have, nothing is known to be gone."""
-        if self._strays_end is not None and time is not None and self._since is not None and time <= self._since:
-            self._strays_end = now + _PATIENCE
-
-    def _next_end(self) -> datetime | None:
+        """When the next placement is to be decided again; None when none is."""
         ends = self._ends
         while ends and not self._holds(*ends[0]):
             heapq.heappop(ends)
@@ -286,30 +265,23 @@ class ManagedState:
     def gather(self, now: datetime) -> None:
         """Put what has become due on the list of work."""
         if not self.begun:
-            self.begun, self._since = True, now
+            self.begun = True
             for key in sorted(self.asked):
                 self.join(key)
                 self.look_at(key, None, check=True)
-            if self._strays():
-                self._strays_end = now + _PATIENCE
-        if self._strays_end is not None and self._strays_end <= now:
-            self._strays_end = None
-            for key in self._strays():
-                self.look_at(key, None, check=True)
-        while (end := self._next_end()) is not None and end <= now:
+        while (end := self.next_end()) is not None and end <= now:
             _, owner = heapq.heappop(self._ends)
             told = event_id("moorage/placement", owner, end.isoformat())
             self.look_at(owner, Meta(told, "moorage/placement", WorkloadPlaced.event_type, time=end))
 
-    def repair(self) -> None:
-        """Put everything on the list of work, to be put right where need be."""
-        strays = self._strays() if self._strays_end is None else []
-        for key in sorted([*self.asked, *strays]):
+    def repair(self, strays: Container[str]) -> None:
+        """Put everything but the strays on the list of work, to be put right where need be."""
+        for key in sorted([*self.asked, *(key for key in self.unasked() if key not in strays)]):
             self.look_at(key, None, check=True)
 
-    def _strays(self) -> list[str]:
+    def unasked(self) -> set[str]:
         """The placements that are not there, as far as is known, and of which there are decisions."""
-        return sorted((self.standing.keys() | self.parts.keys()) - self.asked.keys())
+        return (self.standing.keys() | self.parts.keys()) - self.asked.keys()
 
     # What the view is told.
 
