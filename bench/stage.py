@@ -111,7 +111,7 @@ async def ours(settings: Settings, records: int, round_: int) -> float:
     while True:
         await asyncio.sleep(0.002)
         done = sum(
-            owner._committed.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the moment of the commit is what is measured
+            owner._engine._committed.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the moment of the commit is what is measured
             for owner in worker.owners.values()
         )
         if done >= records:

@@ -8,11 +8,12 @@ without, records are taken in the order in which they were written.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from moorage.runtime.engine.batch import Decision
 from moorage.runtime.service import Emit, Service
 from moorage.simulation.memory import Record
 from moorage.simulation.stack import Owner, Stack
@@ -86,13 +87,13 @@ class Flow(Stack):
         return super().step(service, partition, limit=limit)
 
     def reconcile(self, service: str | None = None) -> list[Emit]:
-        """Let the reconcilers look at every partition; what they repair is written and returned."""
+        """Let the reconcilers look at every partition that has caught up; what they repair is written and returned."""
         repairs: list[Emit] = []
         for name, p in self._places():
-            if service in {None, name}:
-                owner = self._owner(name, p)
-                found = owner.service.reconcile(owner.state, self.now)
-                self._write(owner.service, p, found)
+            if service in {None, name} and self._owner(name, p).engine.caught_up:
+                owner, decision = self._owner(name, p), Decision(self.now)
+                owner.engine.reconcile(decision)
+                self._write(owner.service, p, (found := [emit for emit, _ in decision.emits]))
                 repairs += found
         return repairs
 
@@ -102,7 +103,7 @@ class Flow(Stack):
         """Throw a partition's state away; the next step restores it."""
         owner = self._owners.pop((service, partition), None)
         if owner is not None:
-            owner.service.drop(owner.state)
+            owner.engine.forget()
 
     def crash_process(self, service: str) -> None:
         """Throw away every partition of a service and its view of the whole."""
@@ -112,11 +113,11 @@ class Flow(Stack):
 
     def redeliver(self, service: str, topic: Topic, partition: int, count: int = 1) -> None:
         """Give a service the last records of a source that it has had already once more, without a restore."""
-        owner = self._owner(service, partition)
-        position = owner.positions[topic.short]
+        engine = self._owner(service, partition).engine
+        position = engine.positions[topic]
         had = [record for record in self.topics.partition(topic, partition) if record.offset < position]
-        if had:
-            owner.positions[topic.short] = had[-count:][0].offset
+        for record in had[-count:]:
+            engine.offer(topic, [record])
 
     # What it does otherwise than a stack.
 
@@ -132,22 +133,21 @@ class Flow(Stack):
         if owner.service.name not in self.behind:
             self._read_globals(owner.service.name)
 
-    def _take(self, owner: Owner, limit: int | None) -> list[Record]:
-        waiting = self._waiting(owner)
-        if self._rng is None or not waiting:
-            return super()._take(owner, limit)
+    def _order(self, owner: Owner, waiting: Mapping[str, list[Record]]) -> list[Record]:
+        if self._rng is None:
+            return super()._order(owner, waiting)
         # The log's order holds within a topic; between topics none does.
         queues = {topic.short: list(waiting.get(topic.short, ())) for topic in owner.service.sources}
         count = self._rng.randint(1, sum(map(len, queues.values())))
-        return [self._rng.choice([q for q in queues.values() if q]).pop(0) for _ in range(count)][:limit]
+        return [self._rng.choice([q for q in queues.values() if q]).pop(0) for _ in range(count)]
 
-    def _commit(self, owner: Owner, batch: Sequence[Record], emits: Sequence[Emit]) -> None:
+    def _commit(self, owner: Owner, decision: Decision) -> None:
         name, partition = owner.service.name, owner.partition
         crash = self._crash or self.crash_when(name, partition)
         if crash is Crash.BEFORE_COMMIT:
             self.crash(name, partition)
             return
-        super()._commit(owner, batch, emits)
+        super()._commit(owner, decision)
         if crash is Crash.AFTER_COMMIT:
             self.crash(name, partition)
 

@@ -160,7 +160,7 @@ async def test_an_owner_ends_what_the_broker_left_open_as_aborted(gullible_broke
     # Whoever comes next finds nothing to end, and the state that was meant.
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready(30)
-        assert _PLANTED not in worker.owners[partition]._state.tallies
+        assert _PLANTED not in worker.owners[partition]._engine.state.tallies
     assert swept() == before + 1
 
 

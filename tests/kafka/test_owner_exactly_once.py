@@ -90,7 +90,7 @@ async def test_the_source_offsets_in_state_records_win_over_lost_committed_ones(
         group = worker.group
 
         def table_was_read() -> bool:
-            return sum(len(owner._state.table) for owner in worker.owners.values()) == 7
+            return sum(len(owner._engine.state.table) for owner in worker.owners.values()) == 7
 
         await eventually(table_was_read)
         await write_numbers(settings, work)

@@ -117,7 +117,7 @@ async def test_a_wake_up_comes_at_its_time_by_the_clock_and_never_before(broker:
         await eventually(lambda: len(service.due) == 2, message="not read")
         await clock.move(99.999)
         # The owner has looked at the clock again, for it committed the offsets of a batch without output.
-        await eventually(lambda: worker.owners[0]._committed[NUMBERS] == 2, message="not committed")
+        await eventually(lambda: worker.owners[0]._engine._committed[NUMBERS] == 2, message="not committed")
         assert service.woken == []
         await clock.move(0.001)
         await all_counted(settings, 1)
@@ -266,11 +266,14 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
     await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(6000)], topic=TABLE)
     async with worker_for(Counter(), settings) as worker:
         await eventually(
-            lambda: sum(len(owner._state.table) for owner in worker.owners.values() if owner._has_state) == 6000,
+            lambda: (
+                sum(len(owner._engine.state.table) for owner in worker.owners.values() if owner._engine._has_state)
+                == 6000
+            ),
             message="the table was not read",
         )
         await eventually(
-            lambda: sum(owner._committed.get(TABLE, 0) for owner in worker.owners.values()) == 6000,
+            lambda: sum(owner._engine._committed.get(TABLE, 0) for owner in worker.owners.values()) == 6000,
             message="its offsets were not committed",
         )
     async with worker_for(Counter(), settings) as worker:
@@ -281,7 +284,7 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
             return worker.ready
 
         await eventually(ready, message="not restored")
-        assert sum(len(owner._state.table) for owner in worker.owners.values()) == 6000
+        assert sum(len(owner._engine.state.table) for owner in worker.owners.values()) == 6000
         assert {part["restored"] for part in worker.report()["partitions"].values()} == {1.0}
         assert all(0 <= fraction <= 1 for fraction in seen)
 

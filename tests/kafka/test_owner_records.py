@@ -35,7 +35,7 @@ from tests.kafka.toys import (
     write_raw,
 )
 
-from moorage.runtime.dead_letters import dead_letter
+from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
@@ -248,16 +248,16 @@ async def test_tombstones_reach_the_state_live_and_in_a_restore(broker: Broker, 
     await write_raw(settings, TABLE, b"k", None)
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        await eventually(lambda: worker.owners[0]._state.table == {"other": 7}, message="not deleted")
+        await eventually(lambda: worker.owners[0]._engine.state.table == {"other": 7}, message="not deleted")
         # Batches without output commit their offsets too, a little later.
         table = worker.owners[0]._tps[TABLE]
         await eventually(
-            lambda: worker.owners[0]._committed[TABLE] == 3, message="the table's offsets were not committed"
+            lambda: worker.owners[0]._engine._committed[TABLE] == 3, message="the table's offsets were not committed"
         )
         assert await worker.owners[0]._context.consumer.committed(table) == 3
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        assert worker.owners[0]._state.table == {"other": 7}
+        assert worker.owners[0]._engine.state.table == {"other": 7}
         await write_numbers(settings, [Number(key="k", n=1)])
         await all_counted(settings, 1)
     assert (await counted(settings))["k"][0].total == 1

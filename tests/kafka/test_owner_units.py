@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.kafka.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
 
 from moorage.runtime import codec
-from moorage.runtime.dead_letters import dead_letter
-from moorage.runtime.decide import Decision
-from moorage.runtime.encode import Encoder
+from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.dead_letters import dead_letter
+from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
 from moorage.runtime.watchdog import OUTAGE_FACTOR, Watchdog
 from moorage_schemas.dead_letter import DeadLettered

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from moorage.runtime.service import Input, RawRecord
+from moorage.runtime.service import Emit, Freshness, Input, RawRecord, Service
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import Topic
@@ -33,3 +35,26 @@ def record(
     value = None if event is None else event.model_dump_json().encode().ljust(size)
     raw = RawRecord(key=key.encode(), value=value, headers=(("ce_id", id.encode()),))
     return Input(topic, partition, 0, key, event, meta, raw)
+
+
+def decide(
+    service: Service[Any], state: Any, batch: Sequence[Input], now: datetime, *, lagging: Sequence[str] | None = ()
+) -> list[Emit]:
+    """Give a service a batch and wake it, as the engine does; whatever it needs is at its present end.
+
+    Args:
+        service: whose turn it is.
+        state: of its partition.
+        batch: the records.
+        now: the present.
+        lagging: of which keys upstream services have something to work through; None for all.
+    """
+    emits = service.process(state, batch, now) if batch else []
+    return emits + wake(service, state, now, lagging=lagging)
+
+
+def wake(service: Service[Any], state: Any, now: datetime, *, lagging: Sequence[str] | None = ()) -> list[Emit]:
+    """Wake a service, whatever it waits for."""
+    if service.needs(state, now) is not None:
+        service.refreshed(state, Freshness(now, lagging=None if lagging is None else frozenset(lagging)))
+    return service.wake(state, now)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.flow.fleet import node, pod, tolerate
-from tests.services.records import T0, at, record
+from tests.services.records import T0, at, decide, record, wake
 
 from moorage import eviction
 from moorage.core.evicting import Verdict, verdict
@@ -84,7 +84,7 @@ class Bench:
     def feed(self, topic: Topic, key: str, event: Model | None) -> list[str]:
         self.count += 1
         one = record(topic, key, event, id=f"e{self.count}", time=at(self.time))
-        self.emits = SERVICE.process(self.state, [one], at(self.time + 1000))
+        self.emits = decide(SERVICE, self.state, [one], at(self.time))
         assert all(emit.partition_key == "Node/n1" for emit in self.emits)
         return told(self.emits)
 
@@ -339,11 +339,10 @@ def test_the_reconciler_is_quiet_and_follows_a_deadline_whose_timer_was_lost() -
     bench = Bench()
     bench.bind(tolerate("k1", 3))
     bench.taints(K1)
-    assert SERVICE.reconcile(bench.state, at(2)) == []
-    assert SERVICE.reconcile(bench.state, at(12.9)) == [], "the timer has the first word"
-    repairs = SERVICE.reconcile(bench.state, at(13))
-    assert told(repairs) == ["Requested#2 TolerationExpired", "timers tombstone"]
-    assert SERVICE.reconcile(bench.state, at(14)) == []
+    assert reconciled(bench, 2) == []
+    assert reconciled(bench, 12.9) == [], "the timer has the first word"
+    assert reconciled(bench, 13) == ["Requested#2 TolerationExpired", "timers tombstone"]
+    assert reconciled(bench, 14) == []
 
 
 def test_a_timer_id_is_never_used_again() -> None:
@@ -355,3 +354,8 @@ def test_a_timer_id_is_never_used_again() -> None:
     bench.bind(tolerate("k1", 3), generation=2)
     second = [emit.key for emit in bench.emits if emit.topic is TIMERS]
     assert (first, second) == ([TIMER_ID], [f"evict|{WEB}|2"])
+
+
+def reconciled(bench: Bench, time: float) -> list[str]:
+    """What a round of the reconciler writes, and the wake that follows at once."""
+    return told(SERVICE.reconcile(bench.state, at(time)) + wake(SERVICE, bench.state, at(time)))

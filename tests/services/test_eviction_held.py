@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.flow.fleet import node, pod, tolerate
-from tests.services.records import T0, at, record
+from tests.services.records import T0, at, decide, record, wake
 
 from moorage import eviction
 from moorage.eviction.guards import GuardView
@@ -44,7 +44,14 @@ OPEN: dict[str, Any] = {"feature_gates": "Failover=true", "enable_no_execute_tai
 class Bench:
     """The service, fed one record at a time, beside a view of guards."""
 
-    def __init__(self, *, target: TargetRef | None = None, pause: dict[str, Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        target: TargetRef | None = None,
+        pause: dict[str, Any] | None = None,
+        budget: bool = False,
+        **options: Any,
+    ) -> None:
         self.service = eviction.service(Settings(**options))
         self.state: State = self.service.new_state(0)
         self.view = GuardView()
@@ -55,14 +62,39 @@ class Bench:
         self.count = 0
         self.time = 0.0
         self.written: list[Emit] = []
+        self.lagging: list[str] | None = []
         if pause is not None:
             self.guard("EvictionPause", "all", scope=pause)
+        if budget:
+            self.guard("EvictionBudget", "slow", maxConcurrent=1)
 
     def guard(self, kind: str, name: str, namespace: str = "", **spec: Any) -> None:
         obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
         key = resource_key(kind, namespace, name)
         assert self.view.wants(RESOURCES, key)
         self.view.apply(record(RESOURCES, key, ResourceDeclared(object=obj, version=1), time=at(self.time)))
+
+    def unguard(self, kind: str, name: str) -> None:
+        self.view.apply(record(RESOURCES, resource_key(kind, "", name), None, time=at(self.time)))
+
+    def wake(self, time: float) -> list[str]:
+        """Wake it, when it asks for that by then."""
+        self.time = time
+        due = self.service.next_wake(self.state)
+        if due is None or due > at(time):
+            return []
+        emits = wake(self.service, self.state, at(time), lagging=self.lagging)
+        self.written += emits
+        return told(emits)
+
+    def reconcile(self, time: float) -> list[str]:
+        """A round of the reconciler, and the wake that follows at once."""
+        self.time = time
+        emits = self.service.reconcile(self.state, at(time))
+        if self.state.pending:
+            emits += wake(self.service, self.state, at(time))
+        self.written += emits
+        return told(emits)
 
     def taints(self, *taints: tuple[str, float]) -> list[str]:
         self.generation += 1
@@ -120,7 +152,7 @@ class Bench:
     def feed(self, topic: Topic, key: str, event: Model | None) -> list[str]:
         self.count += 1
         one = record(topic, key, event, id=f"e{self.count}", time=at(self.time))
-        emits = self.service.process(self.state, [one], at(self.time + 1000))
+        emits = decide(self.service, self.state, [one], at(self.time), lagging=self.lagging)
         assert all(emit.partition_key == (FLEET if emit.topic is EVICTION_ASKS else self.target.key) for emit in emits)
         self.written += emits
         return told(emits)
@@ -202,6 +234,9 @@ def test_what_may_be_held_asks_and_is_held_until_the_answer(kind: str, namespace
     )
     bench.restart()
     bench.time = 5
+    if kind == "EvictionPause":
+        assert bench.answer(asked=1) == ["Held#2 by EvictionPause/g Held", "ask#2"], "here the pause is not over yet"
+        return
     assert bench.answer(asked=1, message="goes in spite of it") == ["Requested#2 UntoleratedTaint", "ask#2 requested"]
     assert bench.decided.message == "untolerated taint k1:NoExecute; goes in spite of it"
     assert bench.decided.decided_time == at(5)
@@ -211,7 +246,7 @@ def test_what_may_be_held_asks_and_is_held_until_the_answer(kind: str, namespace
 
 
 def test_an_answer_that_holds_is_told_once_each() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
     held = ["Held#2 by EvictionPause/all Held"]
@@ -225,7 +260,7 @@ def test_an_answer_that_holds_is_told_once_each() -> None:
 
 
 def test_a_deadline_that_passes_is_due_and_waits_from_then() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind(tolerate("k1", 3))
     assert bench.taints(K1) == ["Scheduled#1 TolerationEnds", "timer 3"]
     bench.time = 3.5
@@ -236,7 +271,7 @@ def test_a_deadline_that_passes_is_due_and_waits_from_then() -> None:
 
 
 def test_a_taint_that_goes_while_it_is_held_cancels_it() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
     assert bench.taints() == ["eviction-asks tombstone", "Cancelled#2 TaintRemoved"]
@@ -247,7 +282,7 @@ def test_a_taint_that_goes_while_it_is_held_cancels_it() -> None:
 
 
 def test_a_toleration_that_grows_makes_it_scheduled_again() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind(tolerate("k1", 3))
     bench.taints(K1)
     bench.time = 3
@@ -265,7 +300,7 @@ def test_a_toleration_that_grows_makes_it_scheduled_again() -> None:
 
 
 def test_an_untolerated_taint_that_joins_makes_a_scheduled_one_due() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind(tolerate("k1", 30))
     bench.taints(K1)
     bench.time = 4
@@ -276,7 +311,7 @@ def test_an_untolerated_taint_that_joins_makes_a_scheduled_one_due() -> None:
 
 
 def test_leave_to_go_is_looked_at_again() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
     target = bench.state.targets["Node/n1"]
@@ -286,7 +321,7 @@ def test_leave_to_go_is_looked_at_again() -> None:
 
 def test_a_pause_that_came_after_the_leave_to_go_holds() -> None:
     """Thousands may be let go at once, or while no eviction service runs; whoever pauses then means them, too."""
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
     leave = bench.time
@@ -297,14 +332,16 @@ def test_a_pause_that_came_after_the_leave_to_go_holds() -> None:
     assert bench.answer(asked=1) == ["Held#2 by EvictionPause/stop Held", "ask#2"]
     assert bench.asked.due_time == bench.decided.deadline
     bench.restart()
-    assert bench.answer(asked=1) == [], "that was for the ask before"
+    assert bench.answer(asked=1) == ["ask#2"], "that was for the ask before; after a restart it asks again"
     bench.time = now
     assert bench.answer("EvictionPause/stop", asked=2) == []
-    assert bench.answer(asked=2) == ["Requested#3 UntoleratedTaint", "ask#3 requested"], "the governor knew it"
+    assert bench.answer(asked=2) == ["Held#3 by EvictionPause/stop Held", "ask#3"], "the pause's end is yet to be read"
+    bench.unguard("EvictionPause", "stop")
+    assert bench.answer(asked=3) == ["Requested#4 UntoleratedTaint", "ask#4 requested"]
 
 
 def test_a_binding_that_ends_while_it_is_held_ends_the_task() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
     assert bench.unbind() == ["eviction-asks tombstone", "Cancelled#2 BindingEnded"]
@@ -315,24 +352,98 @@ def test_a_binding_that_ends_while_it_is_held_ends_the_task() -> None:
 
 
 def test_the_reconciler_asks_again_when_no_answer_comes() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
-    assert bench.service.reconcile(bench.state, at(9)) == []
-    again = bench.service.reconcile(bench.state, at(10))
-    assert [emit.event for emit in again] == [bench.asked]
-    assert bench.service.reconcile(bench.state, at(10)) == again
-    bench.answer("EvictionPause/all", asked=1)
-    assert bench.service.reconcile(bench.state, at(1000)) == []
+    assert bench.reconcile(9) == []
+    assert bench.reconcile(59) == [], "it was asked not long ago"
+    assert bench.reconcile(60) == ["ask#1"]
+    assert bench.reconcile(61) == []
+    bench.answer("EvictionBudget/slow", asked=1)
+    assert bench.reconcile(119) == []
+    assert bench.reconcile(120) == ["ask#1"], "leave to go may have been lost since"
+    bench.restart()
+    assert bench.reconcile(121) == ["ask#1"], "and after a restart at once"
+    assert bench.answer(asked=1) == ["Requested#3 UntoleratedTaint", "ask#3 requested"]
+
+
+def test_work_waits_while_the_taint_manager_lags_behind() -> None:
+    bench = Bench()
+    bench.bind(tolerate("k1", 3))
+    bench.taints(K1)
+    bench.time, bench.lagging = 3, ["Node/n2", "Node/n1"]
+    assert bench.fire(1, 3) == []
+    assert bench.wake(3.1) == [], "it is not looked at all the time"
+    assert bench.wake(4) == [], "for a moment nobody is told"
+    assert bench.wake(5.5) == ["Held#2 by UpstreamLag Held"]
+    assert bench.wake(9) == []
+    bench.lagging = ["Node/n2"]
+    assert bench.wake(10) == ["Requested#3 TolerationExpired", "timers tombstone"]
+    assert bench.decided.decided_time == at(10)
+
+
+def test_what_waits_for_the_taint_manager_is_taken_back_by_what_that_writes() -> None:
+    bench = Bench()
+    bench.bind()
+    bench.lagging = None
+    assert bench.taints(K1) == []
+    assert bench.wake(5) == ["Held#1 by UpstreamLag Held"]
+    bench.restart()
+    assert bench.wake(5) == []
+    bench.lagging = []
+    bench.time = 6
+    assert bench.taints() == ["Cancelled#2 TaintRemoved"]
+    assert bench.wake(20) == []
+
+
+def test_what_waits_for_the_taint_manager_asks_when_a_guard_concerns_it() -> None:
+    bench = Bench(budget=True)
+    bench.bind()
+    bench.lagging = None
+    assert bench.taints(K1) == []
+    assert bench.wake(5) == ["Held#1 by UpstreamLag Held"]
+    bench.lagging = []
+    assert bench.wake(6) == ["Held#2 Held", "ask#2"]
+    assert bench.answer(asked=2) == ["Requested#3 UntoleratedTaint", "ask#3 requested"]
+
+
+def test_the_governor_s_clock_does_not_make_what_is_due_wait_again() -> None:
+    """The timer's clock is ahead of the governor's: its answers seem to come before the deadline."""
+    bench = Bench(budget=True)
+    bench.bind(tolerate("k1", 30))
+    bench.taints(K1)
+    bench.time = 30
+    assert bench.fire(1, 30) == ["Held#2 Held", "timer off", "ask#2"]
+    bench.time = 25
+    assert bench.answer("EvictionBudget/slow", asked=2) == ["Held#3 by EvictionBudget/slow Held"]
+    assert bench.answer(asked=2) == ["Requested#4 TolerationExpired", "timers tombstone", "ask#4 requested"]
+
+
+def test_an_old_set_of_taints_that_comes_with_a_newer_one_evicts_nobody() -> None:
+    bench = Bench()
+    bench.bind(tolerate("k1", 10))
+    sets = [
+        TargetTainted(
+            target=bench.target,
+            generation=number,
+            taints=tuple(
+                TaintRecord(key=k, effect="NoExecute", time_added=at(s), origins=(TaintOrigin.EXPLICIT,))
+                for k, s in taints
+            ),
+        )
+        for number, taints in enumerate([[K1], []], start=1)
+    ]
+    batch = [record(TAINTS, bench.target.key, event, id=f"s{event.generation}", time=at(12)) for event in sets]
+    assert decide(bench.service, bench.state, batch, at(12)) == []
 
 
 def test_the_reconciler_leaves_a_held_one_whose_deadline_is_past_alone() -> None:
-    bench = Bench(pause={})
+    bench = Bench(budget=True)
     bench.bind(tolerate("k1", 3))
     bench.taints(K1)
     bench.time = 3
     bench.fire(1, 3)
-    assert bench.service.reconcile(bench.state, at(4)) == []
+    assert bench.reconcile(4) == []
 
 
 @pytest.mark.parametrize(

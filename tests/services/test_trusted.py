@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.schemas.strategies import instances
+from tests.services.records import decide
 
 from moorage.eviction.service import Eviction
 from moorage.runtime.service import Input
@@ -127,7 +128,7 @@ def test_what_eviction_writes_is_what_checks_would_make() -> None:
     for generation, taints in ((1, (taint,)), (2, ())):
         tainted = TargetTainted(target=target, generation=generation, taints=taints, report_time=NOW)
         meta = Meta(id=f"m{generation}", source="test", type=TAINTS.event_type, time=NOW)
-        emits = service.process(state, [Input(TAINTS, 0, generation, target.key, tainted, meta)], NOW)
+        emits = decide(service, state, [Input(TAINTS, 0, generation, target.key, tainted, meta)], NOW)
         events += [emit.event for emit in emits if emit.event is not None]
     states = [event.state for event in events if isinstance(event, EvictionDecided)]
     assert states.count(EvictionState.REQUESTED) == states.count(EvictionState.SCHEDULED) == 2

@@ -46,7 +46,7 @@ from moorage.core.reports import (
     judge,
     unknown_target,
 )
-from moorage.runtime.dead_letters import dead_letter
+from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model

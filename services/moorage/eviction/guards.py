@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
-from moorage.core.budgets import GUARD_PREFIXES, PAUSE
+from moorage.core.budgets import GUARD_PREFIXES
 from moorage.core.guards import Guards
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.resource import ResourceDeclared
@@ -20,8 +19,6 @@ class GuardView(GlobalView):
 
     def __init__(self) -> None:
         self.guards = Guards()
-        self.paused: dict[str, datetime] = {}
-        """When each pause was last declared, by its key."""
 
     def apply(self, record: Input) -> None:
         """Take in a guard, or its end.
@@ -30,9 +27,6 @@ class GuardView(GlobalView):
             ValueError: it is wrong; then it guards nothing.
         """
         event = record.event if isinstance(record.event, ResourceDeclared) else None
-        self.paused.pop(record.key, None)
-        if event is not None and record.key.startswith(f"{PAUSE}/") and record.meta.time is not None:
-            self.paused[record.key] = record.meta.time
         self.guards.put(record.key, event.object if event is not None else None)
 
     def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - it reads one topic only

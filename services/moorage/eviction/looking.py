@@ -108,10 +108,12 @@ class Look:
             requested=requested,
         )
         self._put_ask(eviction_key(workload, self.target, binding.generation), event)
+        self.state.asked[self.target, workload] = self.time
 
     def unask(self, workload: str) -> None:
         """The governor need not think of this task any more."""
         task = self.state.targets[self.target].tasks.get(workload)
+        self.state.asked.pop((self.target, workload), None)
         if task is not None and task.asked:
             self._put_ask(eviction_key(workload, self.target, task.generation), None)
 

@@ -12,20 +12,26 @@ Emits:
     eviction is requested, tombstoned when the task needs it no more.
 
 What nothing may hold is requested as soon as it is due, and nobody is asked. What may be held is Held, and asks. The
-answer lets it go or says what holds it; whatever the answer, the present taints and tolerations are looked at again
-before anything is requested, and so are pauses that came after the answer. Work leaves a Karmada cluster only with the
-feature gate Failover and `enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it,
-too.
+answer lets it go or says what holds it. Work leaves a Karmada cluster only with the feature gate Failover and
+`enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
+
+A record may make an eviction come due, but none is requested because of a record: it becomes pending, and when all that
+is committed now has been read (taints, bindings, pauses) the present is looked at. So what a backlog once said evicts
+nobody. Nor does a set of taints that the taint-manager is about to take back: while something about the target is
+committed that it has not worked through, the eviction waits, and after a moment is Held for `UpstreamLag`.
 
 A deadline is worked out when the taints or the tolerations change, never otherwise. The time of a decision is that of
-its cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes.
+its cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes; one
+that had to wait has the time at which it was looked at again. Only this service's own clock, and times that a record
+carries, are compared with a deadline; the governor's clock never is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
 from moorage.core.budgets import Subject
@@ -38,13 +44,14 @@ from moorage.eviction.state import (
     NODES_ONLY,
     OWNER,
     Binding,
+    Pending,
     State,
     Target,
     Task,
     newer_binding,
     newer_taints,
 )
-from moorage.runtime.service import Emit, GlobalView, Input, Service
+from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
@@ -52,10 +59,12 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import target_of_resource
 from moorage_schemas.taint import Taint, TargetTainted
 from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
     BINDINGS,
+    CONDITIONS,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTIONS,
@@ -70,7 +79,35 @@ from moorage_schemas.topics import (
 _GRACE: Final = timedelta(seconds=10)
 """The reconciler leaves a deadline that has just passed to the timer, and a question to the governor."""
 
+_ASK_AGAIN: Final = timedelta(seconds=60)
+"""After which a held eviction asks again: answers may be lost, and their topic does not keep them for ever."""
+
+_PORTION: Final = 1000
+"""Events that are written for pending evictions in one go, about; the rest waits for the next one."""
+
+_LOOK_AGAIN: Final = timedelta(milliseconds=200)
+"""Between two looks at whether the taint-manager has caught up."""
+
+_UPSTREAM_LAG: Final = "UpstreamLag"
+"""What holds an eviction while the taint-manager has something about its target to work through."""
+
+_LAG_UNTOLD: Final = timedelta(seconds=2)
+"""For so long that is not told: the taint-manager commits what it had nothing to say about within a second."""
+
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
+
+
+def _concerns(topic: Topic, key: str) -> str | None:
+    """The target that a record which the taint-manager reads is about."""
+    if topic is CONDITIONS:
+        return key.partition("|")[0]
+    target = target_of_resource(key)
+    return None if target is None else target.key
+
+
+_UPSTREAM: Final = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, _concerns)
+_NEEDS: Final = Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), (_UPSTREAM,))
+_AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Eviction(Service[State]):
@@ -101,7 +138,7 @@ class Eviction(Service[State]):
     def use_globals(self, state: State, view: GlobalView) -> None:
         """Give a partition the view of what may hold evictions back."""
         if isinstance(view, GuardView):
-            state.guards, state.paused = view.guards, view.paused
+            state.guards = view.guards
 
     def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
@@ -115,7 +152,7 @@ class Eviction(Service[State]):
         *,
         fresh: bool = False,  # noqa: ARG002 - it follows nothing
     ) -> list[Emit]:
-        """Fold each record in, and decide anew on what it concerns."""
+        """Fold each record in, and look at what it concerns; what has come due is pending until `wake`."""
         emits: list[Emit] = []
         for record in batch:
             if record.topic is TAINTS:
@@ -124,13 +161,43 @@ class Eviction(Service[State]):
                 emits += self._binding(state, record, now)
             elif isinstance(record.event, TimerFired):
                 if record.event.owner == OWNER:
-                    emits += self._fired(state, record, record.event)
+                    self._fired(state, record, record.event)
             elif isinstance(record.event, EvictionAnswered):
                 emits += self._answered(state, record, record.event, now)
         return emits
 
+    def needs(self, state: State, now: datetime) -> Needs | None:
+        """The present taints, bindings and pauses, and whether the taint-manager has anything to take back."""
+        state.look_again(now)
+        return _NEEDS if state.pending or not state.begun else None
+
+    def refreshed(self, state: State, found: Freshness) -> None:
+        """All of it is read."""
+        state.found = found
+
+    def wake(self, state: State, now: datetime) -> list[Emit]:
+        """Decide on what is pending, in portions; after a restart look at everything first."""
+        emits: list[Emit] = []
+        if not state.begun:
+            state.begun = True
+            emits += self._look_at_all(state, now)
+        found, state.found = state.found, None
+        if found is None:
+            return emits
+        verdicts: dict[tuple[str, int], Verdict] = {}
+        while state.pending and len(emits) < _PORTION:
+            self._settle(state, next(iter(state.pending)), found, emits, verdicts)
+        return emits
+
+    def next_wake(self, state: State) -> datetime | None:
+        """At once while something is pending; later, when all of it waits for the taint-manager."""
+        return _AT_ONCE if state.pending else state.look_at
+
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
         """Decide anew on everything; what differs, or was never followed by its timer, is repaired."""
+        return self._look_at_all(state, now)
+
+    def _look_at_all(self, state: State, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
         for key, target in sorted(state.targets.items()):
             if not target.taints and not target.tasks:
@@ -147,7 +214,7 @@ class Eviction(Service[State]):
                     subject=key,
                 )
                 look = Look(state, key, cause, now, due=now - _GRACE, emits=emits, verdicts=verdicts)
-                self._decide(state, look, target, workload)
+                self._look(state, look, target, workload)
         return emits
 
     def _taints(self, state: State, record: Input, now: datetime) -> list[Emit]:
@@ -168,7 +235,7 @@ class Eviction(Service[State]):
             reported=event.report_time if event is not None else None,
         )
         for workload in sorted(target.bindings):
-            self._decide(state, look, target, workload)
+            self._look(state, look, target, workload)
         return look.emits
 
     def _binding(self, state: State, record: Input, now: datetime) -> list[Emit]:
@@ -184,88 +251,64 @@ class Eviction(Service[State]):
             self._end(look, workload, task)
         self.apply(state, BINDINGS, record.key, event)
         if event is not None:
-            self._decide(state, look, state.targets[key], workload)
+            self._look(state, look, state.targets[key], workload)
+        else:
+            state.settle((key, workload))
         return look.emits
 
-    def _fired(self, state: State, record: Input, event: TimerFired) -> list[Emit]:
+    def _fired(self, state: State, record: Input, event: TimerFired) -> None:
         if state.timers.get(event.id) != (event.generation, event.deadline):
-            return []  # it was moved, cancelled, or is over
-        key, workload = event.target.key, event.subject
-        target = state.targets.get(key)
-        if target is None or workload not in target.bindings:
-            return []
-        look = Look(state, key, record.meta, event.fired_time)
-        self._decide(state, look, target, workload)
-        return look.emits
+            return  # it was moved, cancelled, or is over
+        target = state.targets.get(event.target.key)
+        if target is not None and event.subject in target.bindings:
+            state.put((event.target.key, event.subject), Pending(record.meta, event.fired_time))
 
     def _answered(self, state: State, record: Input, event: EvictionAnswered, now: datetime) -> list[Emit]:
-        """The governor has answered: look again before anything is requested."""
+        """The governor has answered: what it lets go is looked at again before it is requested."""
         key, workload = event.target.key, event.workload.key
         target = state.targets.get(key)
         task = target.tasks.get(workload) if target is not None else None
         if target is None or task is None or workload not in target.bindings:
             return []
         mine = (task.generation, task.asked) == (event.generation, event.asked)
-        if task.state is not EvictionState.HELD or not mine or (not event.granted and event.held_by == task.held_by):
-            return []  # it was cancelled, went, asked anew, or knows that
-        look = Look(state, key, record.meta, record.meta.time or now)
-        if event.granted and (held_by := self._paused_since(state, target, event)):
-            look.write(
-                workload,
-                EvictionState.HELD,
-                taints=task.taints,
-                deadline=task.deadline,
-                reason="Held",
-                message=f"held by {', '.join(held_by)}, which came after the leave to go; asks again",
-                held_by=held_by,
-                asked=task.revision + 1,
-            )
-            look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1)
-        elif event.granted:
-            look.answer = event
-            self._decide(state, look, target, workload)
-        else:
-            look.write(
-                workload,
-                EvictionState.HELD,
-                taints=task.taints,
-                deadline=task.deadline,
-                reason="Held",
-                message=event.message or f"held by {', '.join(event.held_by)}",
-                held_by=event.held_by,
-                asked=task.asked,
-            )
+        if task.state is not EvictionState.HELD or not mine:
+            return []  # it was cancelled, went, or asked anew
+        time = record.meta.time or now
+        if event.granted:
+            state.put((key, workload), Pending(record.meta, time, answer=event))
+            return []
+        if event.held_by == task.held_by:
+            return []
+        look = Look(state, key, record.meta, time)
+        self._hold(
+            look, workload, held_by=event.held_by, message=event.message or f"held by {', '.join(event.held_by)}"
+        )
         return look.emits
 
-    @staticmethod
-    def _paused_since(state: State, target: Target, answer: EvictionAnswered) -> tuple[str, ...]:
-        """The pauses that hold an eviction and that the governor cannot have known when it let it go, by name."""
-        if not state.guards.pauses:
-            return ()
-        workload = answer.workload.key
-        binding = target.bindings[workload]
-        subject = Subject(workload, binding.owner or workload, answer.target.key, target.zone, binding.traits.labels)
-        return tuple(
-            pause.name
-            for pause in state.guards.pauses_of(subject)
-            if (since := state.paused.get(pause.key)) is not None and since > answer.answered_time
-        )
-
-    def _decide(self, state: State, look: Look, target: Target, workload: str) -> None:
+    def _look(self, state: State, look: Look, target: Target, workload: str) -> None:
+        """Schedule, or take back, what the state that was just folded in says; what has come due is pending."""
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
             return
+        found = look.judge(target, binding.tolerations)
+        place = (look.target, workload)
+        if _is_due(found, task, look.due or look.time):
+            waits = task is not None and task.state is EvictionState.HELD and task.asked
+            if not waits or (look.due is not None and state.asked.get(place, _AT_ONCE) <= look.time - _ASK_AGAIN):
+                state.put(place, Pending(look.cause, look.time, reported=look.reported))
+            return
+        if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
+            return  # it has only just come due, and its timer says so
+        state.settle(place)
+        self._not_due(state, look, workload, found)
+
+    def _not_due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+        target = state.targets[look.target]
+        task = target.tasks.get(workload)
         scheduled = task is not None and task.state is EvictionState.SCHEDULED
         held = task is not None and task.state is EvictionState.HELD
-        found = look.judge(target, binding.tolerations)
         match found:
-            case EvictNow():
-                reason = "TolerationExpired" if found.tolerated else "UntoleratedTaint"
-                self._due(state, look, workload, due=look.time, taints=found.taints, why=(reason, found.reason))
-            case EvictAt() if found.deadline <= ((None if held else look.due) or look.time):
-                why = ("TolerationExpired", found.reason)
-                self._due(state, look, workload, due=found.deadline, taints=(found.taint,), why=why)
             case EvictAt():
                 if not (
                     task is not None
@@ -278,66 +321,156 @@ class Eviction(Service[State]):
                 reason = "Tolerated" if found.tolerated else "TaintRemoved"
                 look.unask(workload)
                 look.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
-                look.move_timer(workload, binding.generation, None)
-            case Keep():
+                look.move_timer(workload, target.bindings[workload].generation, None)
+            case _:
                 pass
 
-    def _due(
+    def _settle(
         self,
         state: State,
+        place: tuple[str, str],
+        fresh: Freshness,
+        emits: list[Emit],
+        verdicts: dict[tuple[str, int], Verdict],
+    ) -> None:
+        """Decide on a pending eviction, by all that is committed now."""
+        key, workload = place
+        pending = state.pending.pop(place)
+        target = state.targets.get(key)
+        binding = target.bindings.get(workload) if target is not None else None
+        if target is None or binding is None:
+            return
+        task = target.tasks.get(workload)
+        if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
+            return
+        look = Look(
+            state,
+            key,
+            pending.cause,
+            fresh.now if pending.waited else pending.time,
+            reported=pending.reported,
+            answer=pending.answer,
+            emits=emits,
+        )
+        found = verdicts.get((key, id(binding.tolerations)))
+        if found is None:
+            found = verdicts[key, id(binding.tolerations)] = look.judge(target, binding.tolerations)
+        if not _is_due(found, task, max(look.time, fresh.now)):
+            self._not_due(state, look, workload, found)
+        elif fresh.lags(key):
+            since = pending.waited or fresh.now
+            state.wait(place, replace(pending, waited=since), fresh.now + _LOOK_AGAIN)
+            if fresh.now - since >= _LAG_UNTOLD:
+                self._hold_for_taints(look, workload, found)
+        else:
+            self._due(state, look, workload, found)
+
+    def _hold_for_taints(self, look: Look, workload: str, found: Verdict) -> None:
+        """The taints may be about to change: tell what it waits for, unless it is held anyway."""
+        task = look.state.targets[look.target].tasks.get(workload)
+        if task is None or task.state is not EvictionState.HELD:
+            self._hold(
+                look,
+                workload,
+                taints=_taints_of(found),
+                due=_due_time(found, look.time),
+                held_by=(_UPSTREAM_LAG,),
+                message="the taint-manager has not worked through what is committed about the target",
+            )
+
+    def _due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+        """It has come due: ask when something may hold it, else it goes."""
+        target = state.targets[look.target]
+        task, binding = target.tasks.get(workload), target.bindings[workload]
+        held = task is not None and task.state is EvictionState.HELD
+        if task is not None and held and task.asked:
+            paused = self._paused(state, look.target, target, workload)
+            if look.answer is None:
+                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
+            elif paused:
+                message = f"held by {', '.join(paused)}, which came after the leave to go; asks again"
+                self._hold(look, workload, held_by=paused, message=message, asked=task.revision + 1)
+                look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1)
+            else:
+                self._request(state, look, workload, found)
+        elif self._may_wait(state, look.target, target, workload, binding):
+            due = task.deadline if task is not None and held and task.deadline else _due_time(found, look.time)
+            revision = (task.revision if task is not None else 0) + 1
+            self._hold(
+                look,
+                workload,
+                taints=_taints_of(found),
+                due=due,
+                message=f"{found.reason}; asks whether anything holds it",
+                asked=revision,
+            )
+            look.move_timer(workload, binding.generation, None)
+            look.ask(workload, due=due, revision=revision)
+        else:
+            self._request(state, look, workload, found)
+
+    @staticmethod
+    def _hold(
         look: Look,
         workload: str,
         *,
-        due: datetime,
-        taints: tuple[Taint, ...],
-        why: tuple[str, str],
+        message: str,
+        held_by: tuple[str, ...] = (),
+        taints: tuple[Taint, ...] | None = None,
+        due: datetime | None = None,
+        asked: int | None = None,
     ) -> None:
-        """It has come due: ask when something may hold it, else it goes."""
-        target = state.targets[look.target]
-        task = target.tasks.get(workload)
-        if task is not None and task.state is EvictionState.HELD:
-            if look.answer is not None:
-                self._request(state, look, workload, taints=taints, why=why)
-            elif look.due is not None and not task.held_by and (task.deadline or look.due) <= look.due:
-                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
-        elif (state.guards or self._clusters_wait) and self._may_wait(
-            state, look.target, target, workload, target.bindings[workload]
-        ):
-            revision = (task.revision if task is not None else 0) + 1
-            look.write(
-                workload,
-                EvictionState.HELD,
-                taints=taints,
-                deadline=due,
-                reason="Held",
-                message=f"{why[1]}; asks whether anything holds it",
-                asked=revision,
-            )
-            generation = target.bindings[workload].generation
-            look.move_timer(workload, generation, None)
-            look.ask(workload, due=due, revision=revision)
-        else:
-            self._request(state, look, workload, taints=taints, why=why)
+        """Write that it is held; what is not said stays as it was."""
+        task = look.state.targets[look.target].tasks.get(workload)
+        look.write(
+            workload,
+            EvictionState.HELD,
+            taints=taints if taints is not None else task.taints if task is not None else (),
+            deadline=due if due is not None or task is None else task.deadline,
+            reason="Held",
+            message=message,
+            held_by=held_by,
+            asked=asked if asked is not None else task.asked if task is not None else 0,
+        )
+
+    @staticmethod
+    def _paused(state: State, key: str, target: Target, workload: str) -> tuple[str, ...]:
+        """The pauses that hold an eviction now, by name.
+
+        The governor lets nothing go that it knows to be paused. So when it has, either it had not read the pause yet,
+        or the pause is over and this process has not read that: it asks again, and no clock is asked.
+        """
+        if not state.guards.pauses:
+            return ()
+        binding = target.bindings[workload]
+        subject = Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
+        return tuple(pause.name for pause in state.guards.pauses_of(subject))
 
     def _may_wait(self, state: State, key: str, target: Target, workload: str, binding: Binding) -> bool:
         """Whether something may hold this eviction, so that the governor has to be asked."""
         if self._clusters_wait and key.startswith(_CLUSTERS):
             return True
-        if not state.guards:
+        if not state.guards:  # what nothing may hold costs nothing
             return False
         return state.guards.concern(
             Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
         )
 
-    def _request(
-        self, state: State, look: Look, workload: str, *, taints: tuple[Taint, ...], why: tuple[str, str]
-    ) -> None:
-        reason, message = why
+    def _request(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+        tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
+        message = found.reason
         task = state.targets[look.target].tasks.get(workload)
         asked = task.asked if task is not None else 0
         if look.answer is not None and look.answer.message:
             message = f"{message}; {look.answer.message}"
-        look.write(workload, EvictionState.REQUESTED, taints=taints, reason=reason, message=message, asked=asked)
+        look.write(
+            workload,
+            EvictionState.REQUESTED,
+            taints=_taints_of(found),
+            reason="TolerationExpired" if tolerated else "UntoleratedTaint",
+            message=message,
+            asked=asked,
+        )
         look.drop_timer(workload)
         if asked and task is not None:
             look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1, requested=True)
@@ -357,6 +490,7 @@ class Eviction(Service[State]):
 
     def _end(self, look: Look, workload: str, task: Task) -> None:
         """The binding is gone: so is the task."""
+        look.state.settle((look.target, workload))
         look.drop_timer(workload)
         look.unask(workload)
         if task.state is EvictionState.CANCELLED:
@@ -366,6 +500,33 @@ class Eviction(Service[State]):
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
+
+
+def _is_due(found: Verdict, task: Task | None, time: datetime) -> bool:
+    """Whether an eviction has come due; one that is held has, unless its deadline was moved on since."""
+    match found:
+        case EvictNow():
+            return True
+        case EvictAt():
+            held_at = task.deadline if task is not None and task.state is EvictionState.HELD else None
+            return found.deadline <= (time if held_at is None else max(time, held_at))
+        case Keep():
+            return False
+
+
+def _taints_of(found: Verdict) -> tuple[Taint, ...]:
+    match found:
+        case EvictNow():
+            return found.taints
+        case EvictAt():
+            return (found.taint,)
+        case Keep():
+            return ()
+
+
+def _due_time(found: Verdict, time: datetime) -> datetime:
+    """When it came due."""
+    return found.deadline if isinstance(found, EvictAt) else time
 
 
 def service(settings: Settings) -> Eviction:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
 from moorage.core.dialects.kubernetes import KUBERNETES, EffectRules
 from moorage.core.guards import Guards
+from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
+from moorage_schemas.budget import EvictionAnswered
+from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
@@ -79,6 +82,22 @@ class Task:
     """The revision of its ask; 0 when it has none."""
 
 
+@dataclass(slots=True, frozen=True)
+class Pending:
+    """An eviction that has come due, and has not been decided on."""
+
+    cause: Meta
+    time: datetime
+    """Of the cause."""
+
+    reported: datetime | None = None
+    answer: EvictionAnswered | None = None
+    """The governor's leave to go."""
+
+    waited: datetime | None = None
+    """Since when it waits for the taint-manager."""
+
+
 @dataclass(slots=True)
 class Target:
     """A target, its taints that evict, and what is bound to it."""
@@ -123,8 +142,50 @@ class State:
     guards: Guards = field(default_factory=Guards)
     """What may hold an eviction back: the process's one view of it."""
 
-    paused: Mapping[str, datetime] = field(default_factory=dict)
-    """When each of the pauses was last declared, by its key."""
+    pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
+    """What has come due and is to be decided on by the present state; by target and workload key."""
+
+    asked: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    """When the governor was last asked, since the restore; by target and workload key."""
+
+    begun: bool = False
+    """Whether everything was looked at since the restore."""
+
+    found: Freshness | None = None
+    """What was found when the present was read, for the `wake` that follows."""
+
+    waiting: dict[tuple[str, str], Pending] = field(default_factory=dict)
+    """What is pending and waits for the taint-manager; none of it is in `pending`."""
+
+    look_at: datetime | None = None
+    """When to look at what waits."""
+
+    def put(self, place: tuple[str, str], pending: Pending) -> None:
+        """Something has come due. What came due before keeps its cause, unless there is an answer now."""
+        known = self.pending.get(place) or self.waiting.get(place)
+        if known is None:
+            self.pending[place] = pending
+        elif pending.answer is not None:
+            self.settle(place)
+            self.pending[place] = replace(pending, waited=known.waited)
+
+    def settle(self, place: tuple[str, str]) -> None:
+        """It is not pending any more."""
+        if self.pending.pop(place, None) is None:
+            self.waiting.pop(place, None)
+
+    def wait(self, place: tuple[str, str], pending: Pending, until: datetime) -> None:
+        """Look at it again later."""
+        self.waiting[place] = pending
+        if self.look_at is None:
+            self.look_at = until
+
+    def look_again(self, now: datetime) -> None:
+        """Have what has waited for long enough looked at."""
+        if self.look_at is not None and self.look_at <= now:
+            self.pending.update(self.waiting)
+            self.waiting.clear()
+            self.look_at = None
 
     def fold(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer; of other topics nothing is remembered."""

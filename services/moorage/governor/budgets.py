@@ -73,6 +73,11 @@ class BudgetBook:
         self._now = datetime.min.replace(tzinfo=UTC)
         self._left = 0
 
+    @property
+    def asked(self) -> bool:
+        """Whether anybody asks."""
+        return bool(self._asks)
+
     # From the topics.
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from moorage.governor.budgets import BudgetBook
 from moorage.governor.view import GovernorView
 from moorage.governor.writing import Write
 from moorage.governor.zones import ZoneBook
-from moorage.runtime.service import Emit, GlobalView, Input, Service
+from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
@@ -46,6 +46,8 @@ from moorage_schemas.topics import (
 )
 
 _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
+_NEEDS = Needs(globals=frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
 
@@ -57,6 +59,8 @@ class State:
     zones: ZoneBook
     budgets: BudgetBook
     view: GovernorView = field(default_factory=GovernorView)
+    unsettled: bool = False
+    """Whether something was folded in since the whole was looked at."""
 
 
 class Governor(Service[State]):
@@ -97,23 +101,30 @@ class Governor(Service[State]):
         self,
         state: State,
         batch: Sequence[Input],
-        now: datetime,
+        now: datetime,  # noqa: ARG002 - what comes due is for `wake`
         *,
         fresh: bool = False,  # noqa: ARG002 - it follows nothing
     ) -> list[Emit]:
-        """Fold all of the batch in, then decide on the whole of it."""
+        """Fold all of the batch in; `wake`, which follows at once, decides on the whole."""
         for record in batch:
             book = state.zones if record.topic.short in _OF_ZONES else state.budgets
             book.note(record)
             self.apply(state, record.topic, record.key, record.event)
-        return self._settle(state, now)
+        state.unsettled = True
+        return []
+
+    def needs(self, state: State, now: datetime) -> Needs | None:  # noqa: ARG002 - whenever it is
+        """All that budgets look at, while anybody asks: what is let go cannot be called back."""
+        return _NEEDS if state.budgets.asked else None
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
-        """Give what has come due with time, or with a change of the view."""
+        """Give what has come due with a record, with time, or with a change of the view."""
         return self._settle(state, now)
 
     def next_wake(self, state: State) -> datetime | None:
-        """When the next token, or the end of a wait, changes something."""
+        """At once after a record; when the next token, or the end of a wait, changes something."""
+        if state.unsettled:
+            return _AT_ONCE
         return min(
             (due for due in (state.zones.next_wake(), state.budgets.next_wake()) if due is not None), default=None
         )
@@ -125,6 +136,7 @@ class Governor(Service[State]):
 
     def _settle(self, state: State, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
+        state.unsettled = False
         write = self._writer(state, emits)
         state.zones.settle(now, write, state.view.nodes)
         state.budgets.settle(state.view, now, write)

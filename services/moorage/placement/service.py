@@ -125,6 +125,15 @@ class PlacementService(Service[State]):
         """
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
+        self._take(state, batch, now)
+        return self._settle(state, now)
+
+    def catch_up(self, state: State, batch: Sequence[Input], now: datetime) -> list[Emit]:
+        """Fold in what was waiting; everything is looked at when the partition is woken first."""
+        self._take(state, batch, now)
+        return []
+
+    def _take(self, state: State, batch: Sequence[Input], now: datetime) -> None:
         for record in batch:
             state.strays.read(record.key, record.meta.time, now)
             self.apply(state, record.topic, record.key, record.event)
@@ -134,7 +143,6 @@ class PlacementService(Service[State]):
                 state.work.append(Work(record.key, "", record.meta))
             elif record.key.startswith(PLACEMENT_PREFIX):
                 state.managed.look_at(record.key, record.meta)
-        return self._settle(state, now)
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Do what a change of the view made due."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -39,8 +39,8 @@ class WorkerContext(Generic[S]):
     caught_up: asyncio.Event
     """Set when the global view has been read to its end once."""
 
-    freshen: Callable[[], Awaitable[None]]
-    """Reads those global topics to their ends of which the service asks that."""
+    freshen: Callable[[Collection[Topic]], Awaitable[None]]
+    """Reads global topics to their present ends."""
 
     starting: asyncio.Semaphore
     """Bounds how many producers start at once."""

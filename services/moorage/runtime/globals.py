@@ -89,7 +89,7 @@ class GlobalReader:
         await self._reader.stop()
 
     async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> None:
-        """Read some of the topics up to their present ends.
+        """Read some of the topics up to what is committed now.
 
         Raises:
             StartAfresh: the view is no longer read.
@@ -97,7 +97,7 @@ class GlobalReader:
         names = {topic.name(self._settings.topic_prefix) for topic in topics}
         tails = {tail.tp: tail for tail, _ in self._tails if tail.tp.topic in names}
         if tails:
-            for tp, end in (await offsets.end(tails)).items():
+            for tp, end in (await offsets.stable(tails)).items():
                 await self._reader.reached(tails[tp], end)
 
     async def _catch_up(self) -> None:

@@ -68,6 +68,13 @@ class Offsets:
                 self._committed_only = consumer
         return dict(await self._committed_only.end_offsets(list(partitions)))
 
+    async def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offsets of another group; without those partitions of which it has none."""
+        async with self._lock:
+            admin = await self._asking_admin()
+        found = await admin.list_consumer_group_offsets(group, partitions=list(partitions))
+        return {tp: entry.offset for tp, entry in found.items() if entry.offset >= 0}
+
     async def is_member(self, group: str, client_id: str, partition: TopicPartition) -> bool:
         """Whether the group's coordinator says that the member of this client holds the partition now."""
         async with self._lock:
@@ -79,12 +86,9 @@ class Offsets:
 
     async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
         """What each client of a stable group holds; empty while the group rebalances."""
-        if self._admin is None:
-            admin = kafka.admin_client(self._settings, client_id=f"{self._name}-members")
-            await admin.start()
-            self._admin = admin
+        admin = await self._asking_admin()
         held: dict[str, set[tuple[str, int]]] = {}
-        for response in await self._admin.describe_consumer_groups([group]):
+        for response in await admin.describe_consumer_groups([group]):
             for code, _, state, _, _, members, *_ in response.groups:
                 if code:
                     raise for_code(code)(group)
@@ -94,6 +98,13 @@ class Offsets:
                     decoded = ConsumerProtocol.ASSIGNMENT.decode(assignment)
                     held[client] = {(tp.topic, tp.partition) for tp in decoded.partitions()}
         return held
+
+    async def _asking_admin(self) -> AIOKafkaAdminClient:
+        if self._admin is None:
+            admin = kafka.admin_client(self._settings, client_id=f"{self._name}-members")
+            await admin.start()
+            self._admin = admin
+        return self._admin
 
     def _asking(self) -> AIOKafkaConsumer:
         if self._consumer is None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -23,25 +21,29 @@ from aiokafka.errors import IllegalStateError, InvalidProducerEpoch, KafkaError,
 
 from moorage.runtime import metrics
 from moorage.runtime.alarm import Alarm
-from moorage.runtime.codec import Outgoing
 from moorage.runtime.context import WorkerContext
-from moorage.runtime.decide import Decider, Decision
-from moorage.runtime.encode import Encoder
+from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.encode import Encoder
+from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
+from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.hanging import end_lost_transactions, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer
+from moorage.runtime.service import Freshness, Needs
 from moorage.runtime.tables.restore import Progress, Restorer
+from moorage.runtime.upstream import upstream_lag
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
-_LAZY_COMMIT = 1.0  # seconds that offsets may wait: of batches without output, or carried by a state record
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two questions to the coordinator
-_WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
-_WAKE_HOLD_MAX = timedelta(seconds=60)
+_LOOK_AGAIN = 0.005  # seconds between two looks at how far the consumer has come
+_STALE = 1.0  # seconds after which nothing irrevocable is begun that rests on what was read then
+_STALE_COMMIT = 5.0  # seconds that a transaction with something irrevocable may take
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
 
@@ -56,16 +58,6 @@ class Phase(StrEnum):
     WAITING = "Waiting"
     """Not the owner any more, or Kafka does not answer."""
     STOPPED = "Stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class _Transaction:
-    """What is written in one transaction."""
-
-    decision: Decision
-    records: list[Outgoing]
-    offsets: dict[TopicPartition, int]
-    positions: dict[Topic, int]
 
 
 class PartitionOwner(Generic[S]):
@@ -84,36 +76,32 @@ class PartitionOwner(Generic[S]):
         self._context = context
         self._service = context.service
         self._tps = {topic: context.tp(topic, partition) for topic in self._service.sources}
-        self._decider = Decider(
+        settings = context.settings
+        self._engine = PartitionEngine(
             self._service,
             partition,
-            partitions=context.partitions,
-            report_max_bytes=context.settings.report_max_bytes,
-            catch_up=self._catch_up,
-            turns=context.turns,
+            rules=EngineRules(
+                partitions=context.partitions,
+                report_max_bytes=settings.report_max_bytes,
+                batch_max_records=settings.batch_max_records,
+                reconcile_interval=timedelta(seconds=settings.reconcile_interval),
+            ),
+            form=KafkaFormat(),
         )
-        self._encoder = Encoder(self._service, prefix=context.settings.topic_prefix, partitions=context.partitions)
-        self._queue: deque[tuple[Topic, Any]] = deque()
+        self._encoder = Encoder(self._service, prefix=settings.topic_prefix, partitions=context.partitions)
         self._throttled = False
         self._event = asyncio.Event()
         self._quiet = asyncio.Event()
         self._parking = False
-        self._poked = False
         self._returned = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._producer: PartitionProducer | None = None
         self._restorer: Restorer[S] | None = None
-        self._positions: dict[Topic, int] = {}
-        self._committed: dict[Topic, int] = {}
-        self._dirty_since: float | None = None
-        self._lazy: asyncio.TimerHandle | None = None
         self._alarm = Alarm(context.clock, self._event.set)
-        self._reconcile_at: datetime | None = None
-        self._hold_until: datetime | None = None
-        self._hold = _WAKE_HOLD
+        self._letting_in: tuple[TopicPartition, ...] = ()
+        self._refreshed_at = 0.0
         self._failures = 0
-        self._has_state = False
-        self._state: S
 
     # What the worker calls.
 
@@ -125,15 +113,15 @@ class PartitionOwner(Generic[S]):
         """Take consumed records; those that come before the owner runs, or again, are left out."""
         if self.phase is not Phase.RUNNING or self._parking:
             return
-        self._queue.extend([(topic, record) for record in records])
+        self._engine.offer(topic, records)
         self._event.set()
-        if not self._throttled and len(self._queue) > _HIGH * self._context.settings.batch_max_records:
+        if not self._throttled and self._engine.waiting > _HIGH * self._context.settings.batch_max_records:
             self._throttled = True
             self._pause()
 
     def poke(self) -> None:
         """The global view has changed: let the service look."""
-        self._poked = True
+        self._engine.poked = True
         self._event.set()
 
     async def park(self) -> None:
@@ -165,7 +153,7 @@ class PartitionOwner(Generic[S]):
     def moves(self) -> int:
         """Changes with each step of progress, a restore's too; for the watchdog."""
         restorer = self._restorer
-        moves = self._moves + self._decider.steps
+        moves = self._moves + self._engine.steps
         if restorer is None or restorer.progress.finished:
             return moves
         return moves + sum(tail.position for tail, _ in restorer.progress.tails)
@@ -178,21 +166,23 @@ class PartitionOwner(Generic[S]):
     @property
     def waiting(self) -> int:
         """Records that were fetched and are not processed."""
-        return len(self._queue)
+        return self._engine.waiting
 
     def fetched(self, topic: Topic) -> int | None:
         """The next offset that is wanted of a source, without what waits; None before the owner runs."""
-        if self.phase is not Phase.RUNNING:
-            return self._positions.get(topic)
-        for queued, record in reversed(self._queue):
-            if queued is topic:
-                return int(record.offset) + 1
-        return self._positions.get(topic)
+        return self._engine.fetched(topic)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether it has read what was waiting when it began, and decides."""
+        return self.phase is Phase.RUNNING and self._engine.caught_up
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""
-        return self.phase in (Phase.PARKED, Phase.STOPPED) or (self.phase is Phase.RUNNING and not self._queue)
+        if self.phase is Phase.RUNNING:
+            return self._engine.caught_up and not self._engine.waiting
+        return self.phase in (Phase.PARKED, Phase.STOPPED)
 
     # The life.
 
@@ -260,51 +250,39 @@ class PartitionOwner(Generic[S]):
         committed = await context.committed(self._tps)
         await end_lost_transactions(context, self.partition, producer, committed)
         self.phase = Phase.RESTORING
-        self._state = service.new_state(self.partition)
-        self._has_state = True
         await context.globals_ready()
-        if context.view is not None:
-            service.use_globals(self._state, context.view)
         restorer = Restorer(
-            service=service,
-            state=self._state,
+            engine=self._engine,
             partition=self.partition,
             prefix=context.settings.topic_prefix,
             reader=context.reader,
             offsets=context.offsets,
-            on_followed=self._followed,
+            on_followed=self._event.set,
         )
         self._restorer = restorer
-        positions = await restorer.run(committed)
-        self._positions = dict(positions)
-        self._committed = dict(positions)
+        await restorer.run(committed, context.view)
         self._failures = 0
         self._moves += 1
-        self._poked = True
-        if self._reconcile_at is None:
-            # Spread over the interval, so that the partitions do not all reconcile at once.
-            share = (self.partition % context.partitions + 1) / context.partitions
-            self._reconcile_at = context.clock.now() + timedelta(
-                seconds=context.settings.reconcile_interval * (0.5 + share / 2)
-            )
+        self._engine.begin_reconciling(context.clock.now())
         self._let_in()
         log.info(
             "partition.running",
             service=service.name,
             partition=self.partition,
-            positions={topic.short: offset for topic, offset in positions.items()},
+            positions={topic.short: offset for topic, offset in self._engine.positions.items()},
         )
 
     def _let_in(self) -> None:
         """Seek to where the state stands and take records from there."""
-        self._queue.clear()
+        self._engine.clear()
         self._throttled = False
+        self._letting_in = ()
         if not self._parking:
             consumer = self._context.consumer
             try:
                 for topic, tp in self._tps.items():
-                    consumer.seek(tp, self._positions[topic])
-                consumer.resume(*self._tps.values())
+                    consumer.seek(tp, self._engine.positions[topic])
+                self._resume()
             except IllegalStateError:
                 # A rebalance is taking it away at this moment; the worker will say.
                 self._parking = True
@@ -312,38 +290,43 @@ class PartitionOwner(Generic[S]):
         self.phase = Phase.RUNNING
         self._event.set()
 
-    async def _work(self) -> None:  # noqa: C901 - the order of the steps is what matters, so they stand together
+    def _resume(self) -> None:
+        """Let in the sources that are wanted now.
+
+        Raises:
+            IllegalStateError: the partition is not the consumer's any more.
+        """
+        self._letting_in = tuple(self._tps[topic] for topic in self._engine.wanted)
+        if self._letting_in:
+            self._context.consumer.resume(*self._letting_in)
+
+    async def _work(self) -> None:
         """Batch after batch, each in a transaction; the next is decided while the one before is written."""
-        writing: asyncio.Task[None] | None = None
         try:
             while True:
                 await self._event.wait()
-                if writing is not None and not self._parking:
-                    await self._collect(writing)
+                if self._writing is not None and not self._parking:
+                    await self._collect(self._writing)
                 self._event.clear()
                 if self._parking:
-                    if writing is not None:
-                        await writing
-                        writing = None
+                    await self._written()
                     await self._stay_parked()
                     continue
+                if not self._engine.caught_up:
+                    await self._note_passed(self._engine.wanted)
                 decision = await self._decide()
-                if writing is not None:
-                    await writing
-                    writing = None
-                if decision is not None and (coming := self._prepare(decision)) is not None:
-                    writing = asyncio.create_task(self._write(coming))
-                    writing.add_done_callback(lambda _: self._event.set())
-                if decision is not None and decision.afresh:
+                await self._written()
+                if (coming := self._engine.prepare(decision)) is not None:
+                    self._writing = asyncio.create_task(self._write(coming))
+                    self._writing.add_done_callback(lambda _: self._event.set())
+                if decision.afresh:
                     raise StartAfresh(decision.afresh)  # noqa: TRY301 - the handler waits for the write
-                self._arm()
-                if self._queue:
-                    self._event.set()
+                self._after(decision)
         except StartAfresh:
-            if writing is not None:
-                await writing  # it rests on a sound state
+            await self._written()  # it rests on a sound state
             raise
         finally:
+            writing, self._writing = self._writing, None
             if writing is not None and not writing.done():
                 writing.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -351,180 +334,173 @@ class PartitionOwner(Generic[S]):
 
     async def _collect(self, writing: asyncio.Task[None]) -> None:
         """While a transaction is under way, let records gather to a full batch."""
-        if not writing.done() and len(self._queue) < self._context.settings.batch_max_records:
+        if not writing.done() and self._engine.waiting < self._context.settings.batch_max_records:
             await asyncio.wait((writing,), timeout=self._context.settings.batch_linger_ms / 1000)
 
-    async def _decide(self) -> Decision | None:
-        """Take what waits and what has come due; None when there is nothing to write."""
-        service, now = self._service, self._context.clock.now()
-        records = self._take()
-        decision = await self._decider.decide(self._state, records, now) if records else Decision(now)
-        self._queue.extendleft(reversed(decision.left))
-        if not decision.afresh:
-            self._mind_the_clock(now)
-            self._wake(decision)
-            if self._reconcile_at is not None and now >= self._reconcile_at:
-                self._reconcile_at = now + timedelta(seconds=self._context.settings.reconcile_interval)
-                repairs = service.reconcile(self._state, now)
-                if repairs:
-                    metrics.REPAIRS.labels(service.name).inc(len(repairs))
-                    log.warning(
-                        "reconciler.repairs", service=service.name, partition=self.partition, events=len(repairs)
-                    )
-                self._decider.add(decision, repairs)
-        self._positions.update(decision.positions)
+    async def _written(self) -> None:
+        """Wait for the transaction that is under way.
+
+        Raises:
+            KafkaError: it failed; its outcome is unknown.
+        """
+        writing = self._writing
+        if writing is not None:
+            await asyncio.shield(writing)
+            self._writing = None
+
+    async def _decide(self) -> Decision:
+        """Run the engine's steps, and do what it asks for."""
+        steps = self._engine.decide(self._context.clock.now())
+        answer: Freshness | None = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                decision: Decision = end.value
+                return decision
+            answer = await self._answer(request)
+
+    async def _answer(self, request: Request) -> Freshness | None:
+        match request:
+            case Turn():
+                async with self._context.turns:
+                    await asyncio.sleep(0)
+            case Written():
+                await self._written()
+            case CatchUp():
+                await self._catch_up()
+            case Refresh(needs):
+                return await self._refresh(needs)
+            case _:
+                raise RuntimeError(f"the engine asks for what it may not ask while it decides: {request!r}")
+        return None
+
+    def _after(self, decision: Decision) -> None:
+        """See to what comes next."""
+        service = self._service
         if decision.positions:
             self._moves += 1
             metrics.RECORDS.labels(service.name).inc(decision.records)
             metrics.BATCH_RECORDS.labels(service.name).observe(decision.records)
-        due = self._lazy_due()
-        return decision if decision.emits or decision.afresh or due else None
-
-    def _mind_the_clock(self, now: datetime) -> None:
-        """When the clock was set back, wait no longer than was meant."""
-        interval = timedelta(seconds=self._context.settings.reconcile_interval)
-        if self._reconcile_at is not None:
-            self._reconcile_at = min(self._reconcile_at, now + interval)
-        if self._hold_until is not None:
-            self._hold_until = min(self._hold_until, now + _WAKE_HOLD_MAX)
-
-    def _wake(self, decision: Decision) -> None:
-        now, service = decision.now, self._service
-        due = service.next_wake(self._state)
-        if not self._poked and (due is None or due > now):
-            return
-        if self._hold_until is not None and now < self._hold_until:
-            return
-        self._poked = False
-        try:
-            self._decider.add(decision, service.wake(self._state, now))
-        except Exception as error:
-            # Records must go on being processed, so the next attempt waits.
-            self._hold_until = now + self._hold
-            self._hold = min(self._hold * 2, _WAKE_HOLD_MAX)
-            log.exception("wake.failed", service=service.name, partition=self.partition)
-            raise StartAfresh(f"the service failed when it was woken: {error!r}") from error
-        self._hold_until, self._hold = None, _WAKE_HOLD
-
-    def _take(self) -> list[tuple[Topic, Any]]:
-        limit = self._context.settings.batch_max_records
-        queue = self._queue
-        if len(queue) <= limit:
-            taken = list(queue)
-            queue.clear()
-        else:
-            taken = [queue.popleft() for _ in range(limit)]
-        if self._throttled and len(queue) < _LOW * limit:
+        if self._throttled and self._engine.waiting < _LOW * self._context.settings.batch_max_records:
             self._throttled = False
+            self._letting_in = ()
+        if not self._throttled and len(self._letting_in) < len(self._engine.wanted):
             with contextlib.suppress(IllegalStateError):
-                self._context.consumer.resume(*self._tps.values())
-        return taken
+                self._resume()
+        self._alarm.set(self._engine.next_due())
+        if self._engine.restless:
+            self._event.set()
+        elif not self._engine.caught_up:
+            # Past a transaction's markers there are no records, only a position.
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._event.set)
 
-    def _prepare(self, decision: Decision) -> _Transaction | None:
-        """What a decision's transaction holds, fixed before the next batch is decided; None when it would be empty."""
-        positions = dict(self._positions)
-        offsets = {
-            self._tps[topic]: offset for topic, offset in positions.items() if self._committed.get(topic) != offset
-        }
-        if not offsets and not decision.emits:
-            return None
-        if self._carried(decision) and not self._overdue():
-            offsets = {}
-        short = {topic.short: offset for topic, offset in positions.items()}
-        return _Transaction(decision, self._encoder.records(decision, short), offsets, positions)
+    # What the engine asks for.
 
-    def _carried(self, decision: Decision) -> bool:
-        """Whether a state record of the decision carries the positions, so that the offsets can follow later.
-
-        A restore goes on from the later of the two. A tombstone does not count, for compaction removes it in the end.
-        (docs/decisions/0007: it saves two of the round trips of each transaction.)
-        """
-        return any(emit.event is not None and emit.topic in self._service.changelogs for emit, _ in decision.emits)
-
-    async def _write(self, transaction: _Transaction) -> None:
-        producer = self._producer
-        if producer is None:
-            raise StartAfresh("the producer is gone")
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            await producer.write(transaction.records, transaction.offsets)
-        except BaseException:
-            metrics.ABORTED.labels(self._service.name).inc()
-            raise
-        await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
-        if transaction.offsets:
-            self._committed = transaction.positions
-            self._dirty_since = None
-        self._moves += 1
-        metrics.COMMITTED.labels(self._service.name).inc()
-        metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
-        self._encoder.count(transaction.decision)
-
-    # Rebalances.
-
-    async def _stay_parked(self) -> None:
-        """Commit what is open, then wait until the partition comes back, and make sure that nobody had it meanwhile."""
-        if (rest := self._prepare(Decision(self._context.clock.now()))) is not None:
-            await self._write(rest)
-        self.phase = Phase.PARKED
-        self._queue.clear()
-        self._quiet.set()
-        await self._returned.wait()
-        if self._producer is not None:
-            # Any owner in between has fenced this producer, so an offset commit fails if there was one.
-            await self._producer.write([], {tp: self._positions[topic] for topic, tp in self._tps.items()})
-        self._poked = True
-        self._let_in()
-
-    # Time.
-
-    def _lazy_due(self) -> bool:
-        """Whether offsets without output have waited long enough; starts the wait when they have just begun to."""
-        if all(self._committed.get(topic) == offset for topic, offset in self._positions.items()):
-            return False
-        now = asyncio.get_running_loop().time()
-        if self._dirty_since is None:
-            self._dirty_since = now
-            self._lazy = asyncio.get_running_loop().call_later(_LAZY_COMMIT, self._event.set)
-        return self._overdue()
-
-    def _overdue(self) -> bool:
-        """Whether offsets have waited as long as they may."""
-        return self._dirty_since is not None and asyncio.get_running_loop().time() - self._dirty_since >= _LAZY_COMMIT
-
-    def _arm(self) -> None:
-        """Set the alarm to what the service waits for next."""
-        due = self._service.next_wake(self._state)
-        if self._hold_until is not None and (due is not None or self._poked):
-            due = self._hold_until if due is None else max(due, self._hold_until)
-        if self._reconcile_at is not None:
-            due = self._reconcile_at if due is None else min(due, self._reconcile_at)
-        self._alarm.set(due)
-
-    # Small parts.
-
-    def _followed(self) -> None:
-        """A followed table has changed, which may have moved what the service waits for."""
-        self._event.set()
+    async def _note_passed(self, topics: Iterable[Topic]) -> None:
+        """Tell the engine how far the consumer has come."""
+        for topic in topics:
+            with contextlib.suppress(IllegalStateError):  # a rebalance is taking it away; the worker will say
+                self._engine.passed(topic, await self._context.consumer.position(self._tps[topic]))
 
     async def _catch_up(self) -> None:
         if self._restorer is not None:
             async with asyncio.timeout(2 * self._context.settings.transaction_timeout_ms / 1000):
                 await self._restorer.catch_up()
-                await self._context.freshen()
+                await self._context.freshen(self._service.fresh_globals)
+
+    async def _refresh(self, needs: Needs) -> Freshness | None:
+        """Read what a decision needs to its present end; None when the partition is being taken away meanwhile.
+
+        Raises:
+            TimeoutError: Kafka does not bring it.
+            KafkaError: Kafka does not answer.
+        """
+        context, loop = self._context, asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(2 * context.settings.transaction_timeout_ms / 1000):
+            read = {topic: self._tps[topic] for topic in needs.tables}
+            upstream = dict.fromkeys(topic for one in needs.upstream for topic in one.topics)
+            tps = {topic: context.tp(topic, self.partition) for topic in upstream} | read
+            ends, _ = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
+            lagging = await upstream_lag(
+                context,
+                self.partition,
+                needs.upstream,
+                ends={topic: ends[tps[topic]] for topic in upstream},
+                progress=self._engine.progress_of,
+            )
+            if self._throttled:
+                with contextlib.suppress(IllegalStateError):
+                    context.consumer.resume(*read.values())
+            while True:
+                if self._parking:
+                    return None
+                await self._note_passed(read)
+                if all(self._engine.reached(topic, ends[tp]) for topic, tp in read.items()):
+                    break
+                self._event.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN):
+                        await self._event.wait()
+            if self._throttled:
+                self._pause()
+        self._refreshed_at = began
+        return Freshness(context.clock.now(), {topic: ends[tp] for topic, tp in read.items()}, lagging)
+
+    # Writing.
+
+    async def _write(self, transaction: Transaction) -> None:
+        producer = self._producer
+        if producer is None:
+            raise StartAfresh("the producer is gone")
+        decision, loop = transaction.decision, asyncio.get_running_loop()
+        began = loop.time()
+        if decision.fresh and decision.emits and began - self._refreshed_at > _STALE:
+            raise StartAfresh("too long ago since what was decided on was read: the process stood still")
+        short = {topic.short: offset for topic, offset in transaction.positions.items()}
+        offsets = {self._tps[topic]: offset for topic, offset in transaction.offsets.items()}
+        try:
+            await producer.write(
+                self._encoder.records(decision, short),
+                offsets,
+                within=_STALE_COMMIT if decision.fresh and decision.emits else None,
+            )
+        except BaseException:
+            metrics.ABORTED.labels(self._service.name).inc()
+            raise
+        await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
+        self._engine.written(transaction)
+        self._moves += 1
+        metrics.COMMITTED.labels(self._service.name).inc()
+        metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
+        self._encoder.count(decision)
+
+    # Rebalances.
+
+    async def _stay_parked(self) -> None:
+        """Commit what is open, then wait until the partition comes back, and make sure that nobody had it meanwhile."""
+        if (rest := self._engine.rest(self._context.clock.now())) is not None:
+            await self._write(rest)
+        self.phase = Phase.PARKED
+        self._engine.clear()
+        self._quiet.set()
+        await self._returned.wait()
+        if self._producer is not None:
+            # Any owner in between has fenced this producer, so an offset commit fails if there was one.
+            positions = self._engine.positions
+            await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
+        self._engine.poked = True
+        self._let_in()
+
+    # Small parts.
 
     def _pause(self) -> None:
         with contextlib.suppress(IllegalStateError, AssertionError):  # not assigned, or never was
             self._context.consumer.pause(*self._tps.values())
 
     async def _throw_away(self) -> None:
-        self._queue.clear()
         self._throttled = False
-        self._dirty_since = None
-        if self._lazy is not None:
-            self._lazy.cancel()
-            self._lazy = None
         self._alarm.cancel()
         if self.phase in (Phase.RUNNING, Phase.PARKED, Phase.RESTORING):
             self.phase = Phase.WAITING
@@ -533,9 +509,7 @@ class PartitionOwner(Generic[S]):
         if self._restorer is not None:
             self._restorer.close()
             self._restorer = None
-        if self._has_state:
-            self._has_state = False
-            self._service.drop(self._state)
+        self._engine.forget()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.close()

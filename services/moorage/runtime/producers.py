@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from moorage.runtime import kafka
 from moorage.runtime.codec import Outgoing
+from moorage.runtime.errors import StartAfresh
 from moorage.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -49,17 +50,27 @@ class PartitionProducer:
         async with asyncio.timeout(_START_TIMEOUT):
             await producer.start()
 
-    async def write(self, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int]) -> None:
+    async def write(
+        self, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], *, within: float | None = None
+    ) -> None:
         """Write records and the offsets of what led to them, all or nothing.
 
         Returns when the transaction is committed. After any exception nothing is known of it: the producer must be
         thrown away.
 
+        Args:
+            records: what is written.
+            offsets: the next offset of each source.
+            within: seconds after which the commit is not asked for any more, for what is written rests on a moment;
+                None for as long as a transaction may take.
+
         Raises:
             KafkaError: among them `ProducerFenced`, when another owner has started.
+            StartAfresh: it took longer than `within`.
             TimeoutError: no answer within twice the transaction's timeout.
         """
-        producer = self._started()
+        producer, loop = self._started(), asyncio.get_running_loop()
+        began = loop.time()
         async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
             await producer.begin_transaction()
             self._in_transaction = True
@@ -69,6 +80,8 @@ class PartitionProducer:
             # A commit does not fail because a batch of it did: each must be known to be written.
             for delivered in sent:
                 await delivered
+            if within is not None and loop.time() - began > within:
+                raise StartAfresh(f"what was decided could not be written within {within:g} s")
             await producer.commit_transaction()
             self._in_transaction = False
 

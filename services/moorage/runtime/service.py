@@ -9,8 +9,8 @@ the topics; so `process` may change the state freely, but only through `Service.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Generic, TypeVar
 
@@ -103,6 +103,11 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> M
     )
 
 
+def source_name(service: str) -> str:
+    """The CloudEvents source of a service's events."""
+    return f"moorage/{service}"
+
+
 class NeedFresh(Exception):  # noqa: N818 - a request to the runtime, not an error
     """A decision needs followed tables that are as new as the input: catch up, then call again.
 
@@ -111,6 +116,58 @@ class NeedFresh(Exception):  # noqa: N818 - a request to the runtime, not an err
     and the global ones that the service names in `fresh_globals`, up to their present end, folds them in, and calls
     `process` again with `fresh=True`.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Another service that makes one of this service's sources out of topics of its own.
+
+    What stands in those and is not worked through there may be about to change what is decided on here.
+    """
+
+    service: str
+    """Its name."""
+
+    topics: tuple[Topic, ...]
+    """What it reads; partition p of it becomes partition p of `via`."""
+
+    via: Topic
+    """What it writes, a changelog of its own and a source table here: its records say how far it had come."""
+
+    concerns: Callable[[Topic, str], str | None]
+    """Which of this service's keys a record of `topics` with that key may change; None for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What must be read to its present end before `Service.wake`, because it decides what cannot be taken back."""
+
+    tables: tuple[Topic, ...] = ()
+    """Of the source tables."""
+
+    globals: frozenset[Topic] = frozenset()
+    """Of the global topics."""
+
+    upstream: tuple[Upstream, ...] = ()
+    """Of whom it must be known how far they lag behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What was found when `Needs` were met."""
+
+    now: datetime
+    """The time after all was read."""
+
+    ends: Mapping[Topic, int] = field(default_factory=dict)
+    """The ends to which the tables were read."""
+
+    lagging: frozenset[str] | None = frozenset()
+    """The keys of which an upstream service has something yet to work through; None for all of them."""
+
+    def lags(self, key: str) -> bool:
+        """Whether something about a key is yet to be worked through upstream."""
+        return self.lagging is None or key in self.lagging
 
 
 S = TypeVar("S")
@@ -127,7 +184,8 @@ class Service(ABC, Generic[S]):
 
     source_tables: ClassVar[frozenset[Topic]] = frozenset()
     """Those sources that the state remembers: on assignment they are read from their beginning up to the
-    committed offset into `apply`, and go on from there through `process`."""
+    committed offset into `apply`, from there up to their present end through `catch_up`, and go on through `process`.
+    Before that end nothing is read of other sources, and neither `wake` nor `reconcile` is called."""
 
     changelogs: ClassVar[tuple[Topic, ...]] = ()
     """Own outputs that the state rests on: restored to their end with `apply` before work begins.
@@ -168,8 +226,26 @@ class Service(ABC, Generic[S]):
         of the batch see it. Records of `source_tables` come through here and must be applied here too.
         """
 
+    def catch_up(self, state: S, batch: Sequence[Input], now: datetime) -> list[Emit]:
+        """Take records of source tables that were waiting when the partition began.
+
+        The picture is not whole yet. What rests on more than the records themselves is for `wake`, which follows when
+        the tables are read to their ends; so a service whose `process` decides on the whole only folds here.
+        """
+        return self.process(state, batch, now, fresh=True)
+
+    def needs(self, state: S, now: datetime) -> Needs | None:  # noqa: ARG002 - for services that cannot take back
+        """What must be read to its present end before `wake`; None when nothing must."""
+        return None
+
+    def refreshed(self, state: S, found: Freshness) -> None:
+        """What it needs is read; `wake` follows at once."""
+
     def wake(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - for services that wait for time
-        """Do what has come due, or what a change of the global view made due."""
+        """Do what has come due, or what a change of the global view made due; first when the partition has caught up.
+
+        The first call after a restore is the place to look at everything.
+        """
         return []
 
     def next_wake(self, state: S) -> datetime | None:  # noqa: ARG002 - for services that wait for time

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -23,11 +23,12 @@ from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.globals import GlobalReader
 from moorage.runtime.hearing import behind
 from moorage.runtime.offsets import Offsets
-from moorage.runtime.owner import PartitionOwner, Phase
+from moorage.runtime.owner import PartitionOwner
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.runtime.tables.reader import TableReader
 from moorage.runtime.topics_admin import ensure_topics
+from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +97,7 @@ class Worker(Generic[S]):
         return (
             self._assigned
             and (self._globals is None or self._globals.caught_up.is_set())
-            and all(owner.phase is Phase.RUNNING for owner in self.owners.values())
+            and all(owner.caught_up for owner in self.owners.values())
         )
 
     @property
@@ -221,12 +222,12 @@ class Worker(Generic[S]):
         offsets = Offsets(settings, name=self._client_id)
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
 
-        async def freshen() -> None:
-            if self._globals is None or not self.service.fresh_globals:
+        async def freshen(topics: Collection[Topic]) -> None:
+            if self._globals is None or not topics:
                 return
             try:
                 async with asyncio.timeout(_FRESHEN_SECONDS):
-                    await self._globals.freshen(self.service.fresh_globals, offsets)
+                    await self._globals.freshen(topics, offsets)
             except (KafkaError, TimeoutError) as error:
                 log.warning("globals.not_fresh", service=self.service.name, error=repr(error))
 

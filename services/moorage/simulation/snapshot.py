@@ -20,9 +20,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from moorage.runtime import codec, kafka
-from moorage.runtime.service import Input, Malformed, RawRecord, Service
+from moorage.runtime.service import Input, Malformed, RawRecord, Service, source_name
 from moorage.runtime.settings import Settings
-from moorage.runtime.tables.restore import source_name
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup, Topic

@@ -1,8 +1,7 @@
 """The real services on topics in memory and a virtual clock, as the runtime drives them on Kafka.
 
-A `Stack` holds the topics, the committed offsets and one owner for each service and partition. A step takes a batch,
-lets the service decide, and commits output and offsets in one go. A partition is restored in the runtime's order:
-source tables up to the committed offsets, changelogs and followed topics to their ends.
+A `Stack` holds the topics, the committed offsets and one owner for each service and partition, which drives the
+runtime's own engine: the stack only answers what that asks for, and commits output and offsets in one go.
 
 Nothing happens by itself: `run` works until all is quiet at the present time, `advance` moves the clock from one
 wake to the next. Records are taken in the order in which they were written.
@@ -13,14 +12,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, Service, child_meta
+from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.engine import EngineRules, PartitionEngine
+from moorage.runtime.engine.requests import (
+    Announce,
+    Bounded,
+    Bounds,
+    CatchUp,
+    Read,
+    Refresh,
+    Request,
+    Steps,
+    Turn,
+    Written,
+)
+from moorage.runtime.service import (
+    Emit,
+    Freshness,
+    GlobalView,
+    Input,
+    Malformed,
+    Needs,
+    RawRecord,
+    Service,
+    child_meta,
+    source_name,
+)
 from moorage.simulation.memory import MemoryTopics, Record
 from moorage.simulation.snapshot import Snapshot
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.topics import Topic, partition_of
+
+R = TypeVar("R")
 
 _MAX_ROUNDS = 10_000
 
@@ -29,18 +55,66 @@ class RestlessError(AssertionError):
     """The services go on for ever at one instant."""
 
 
+_AT_ONCE: Final = 1_000_000  # records; in memory nothing is gained by small batches
+
+
+class MemoryFormat:
+    """Records in memory, which may hold events that never become bytes."""
+
+    def decode(
+        self,
+        topic: Topic,  # noqa: ARG002 - a record knows its topic
+        record: Record,
+        *,
+        third_party: bool = False,
+        max_bytes: int | None = None,
+    ) -> Input | Malformed:
+        """A record as a service sees it."""
+        return record.decode(third_party=third_party, max_bytes=max_bytes)
+
+    def table(self, topic: Topic, record: Record) -> tuple[str, Model | None]:  # noqa: ARG002 - as above
+        """The key and event of a record of a table, None for a tombstone.
+
+        Raises:
+            TypeError: it is no event of ours.
+        """
+        return record.name, record.event
+
+    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:  # noqa: ARG002 - in any case none
+        """None: every offset is committed with what rests on it."""
+        return None
+
+    def raw(self, record: Record) -> RawRecord:
+        """A record as it came."""
+        return RawRecord(record.key, record.value, record.headers)
+
+    def serialize(self, emit: Emit) -> bytes | None:  # noqa: ARG002 - it is handed on as it is
+        """Nothing becomes bytes here."""
+        return None
+
+
 @dataclass(slots=True, eq=False)
 class Owner:
     """One partition of a service."""
 
-    service: Service[Any]
-    partition: int
-    state: Any
-    positions: dict[str, int]
-    """By the topics' short names, as everything here: a topic's hash is dear."""
-
+    engine: PartitionEngine[Any]
     followed: dict[str, int]
-    poked: bool = True
+    """Up to where followed topics are folded in, by short name."""
+
+    @property
+    def service(self) -> Service[Any]:
+        """Whose it is."""
+        return self.engine.service
+
+    @property
+    def partition(self) -> int:
+        """Which one it is."""
+        return self.engine.partition
+
+    @property
+    def state(self) -> Any:
+        """What the service knows."""
+        return self.engine.state
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +152,7 @@ class Stack:
         self.steps = 0
         self._max_bytes = report_max_bytes
         self._through_codec = through_codec
-        self._refuses = {one.name: frozenset(topic.short for topic in one.refuses) for one in services}
+        self._format = MemoryFormat()
         self._committed: dict[tuple[str, str, int], int] = {}
         self._owners: dict[tuple[str, int], Owner] = {}
         self._views: dict[str, _View] = {}
@@ -176,8 +250,7 @@ class Stack:
 
     def next_wake(self, service: str, partition: int) -> datetime | None:
         """When a partition of a service waits for."""
-        owner = self._owner(service, partition)
-        return owner.service.next_wake(owner.state)
+        return self._owner(service, partition).engine.next_due()
 
     def step(self, service: str, partition: int, *, limit: int | None = None) -> bool:
         """Let one partition of a service take a batch and do what is due; False when there was nothing to do.
@@ -188,20 +261,19 @@ class Stack:
             limit: records at most.
         """
         owner = self._owner(service, partition)
+        engine = owner.engine
         self._catch_up(owner)
-        batch = self._take(owner, limit)
-        due = owner.service.next_wake(owner.state)
-        if not batch and not owner.poked and (due is None or due > self.now):
+        self._offer(owner, limit)
+        due = engine.next_due()
+        if not engine.restless and (due is None or due > self.now) and engine.caught_up:
             return False
         self.steps += 1
-        emits = self._decide(owner, batch)
-        due = owner.service.next_wake(owner.state)
-        if owner.poked or (due is not None and due <= self.now):
-            owner.poked = False
-            emits += owner.service.wake(owner.state, self.now)
-        if not batch and not emits:
+        before, behind = dict(engine.positions), not engine.caught_up
+        decision = self._drive(owner, engine.decide(self.now))
+        moved = engine.positions != before or (behind and engine.caught_up)
+        if not moved and not decision.emits:
             return False
-        self._commit(owner, batch, emits)
+        self._commit(owner, decision)
         return True
 
     @property
@@ -231,30 +303,78 @@ class Stack:
         if owner is not None:
             return owner
         service = self.services[name]
-        state = service.new_state(partition)
-        if service.globals:
-            service.use_globals(state, self._view(name).view)
-        positions = {topic.short: self._committed.get((name, topic.short, partition), 0) for topic in service.sources}
-        for topic in (topic for topic in service.sources if topic in service.source_tables):
-            self._fold(service, state, topic, partition, until=positions[topic.short])
-        for topic in service.changelogs:
-            self._fold(service, state, topic, partition)
-        followed = dict.fromkeys((topic.short for topic in service.follows), 0)
-        owner = self._owners[name, partition] = Owner(service, partition, state, positions, followed)
-        self._follow(owner)
+        engine = PartitionEngine(
+            service,
+            partition,
+            rules=EngineRules(
+                partitions=self.partitions,
+                report_max_bytes=self._max_bytes,
+                batch_max_records=_AT_ONCE,
+                reconcile_interval=None,
+                lazy_commit=timedelta(0),
+            ),
+            form=self._format,
+            seconds=_no_time,
+        )
+        owner = self._owners[name, partition] = Owner(
+            engine, dict.fromkeys((topic.short for topic in service.follows), 0)
+        )
+        committed: dict[Topic, int | None] = {
+            topic: self._committed.get((name, topic.short, partition)) for topic in service.sources
+        }
+        self._drive(owner, engine.restore(committed, self._view(name).view if service.globals else None))
         return owner
 
-    def _fold(self, service: Service[Any], state: Any, topic: Topic, partition: int, until: int | None = None) -> None:
-        for record in self.topics.partition(topic, partition):
-            if until is None or record.offset < until:
-                service.apply(state, topic, record.name, record.event)
+    def _drive(self, owner: Owner, steps: Steps[R]) -> R:
+        """Run steps of an engine, and answer what they ask for."""
+        answer: Bounded | Freshness | None = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            answer = self._answer(owner, request)
+
+    def _answer(self, owner: Owner, request: Request) -> Bounded | Freshness | None:
+        engine, partition = owner.engine, owner.partition
+        match request:
+            case Bounds():
+                ends = {topic: self.topics.ends[topic.short, partition] for topic in (*request.end, *request.committed)}
+                return Bounded(dict.fromkeys(request.begin, 0), ends)
+            case Read(spans):
+                for span in spans:
+                    found = self.topics.partition(span.topic, partition, span.begin)
+                    engine.fold(span.topic, [record for record in found if record.offset < span.end])
+                    if span.topic in owner.service.follows:
+                        owner.followed[span.topic.short] = span.end
+            case CatchUp():
+                self._follow(owner)
+                self._read_globals(owner.service.name, owner.service.fresh_globals)
+            case Refresh(needs):
+                return self._refresh(owner, needs)
+            case Turn() | Written() | Announce():
+                pass
+        return None
+
+    def _refresh(self, owner: Owner, needs: Needs) -> Freshness:
+        ends = {topic: self.topics.ends[topic.short, owner.partition] for topic in needs.tables}
+        self._offer(owner, None, needs.tables)
+        if needs.globals:
+            self._read_globals(owner.service.name, needs.globals)
+        lagging: set[str] = set()
+        for one in (one for one in needs.upstream if one.service in self.services):
+            for topic in one.topics:
+                done = self._committed.get((one.service, topic.short, owner.partition), 0)
+                unread = self.topics.partition(topic, owner.partition, done)
+                lagging.update(key for record in unread if (key := one.concerns(topic, record.name)) is not None)
+        return Freshness(self.now, ends, frozenset(lagging))
 
     def _follow(self, owner: Owner) -> None:
         for topic in owner.service.follows:
             position, end = owner.followed[topic.short], self.topics.ends[topic.short, owner.partition]
             if position < end:
-                for record in self.topics.partition(topic, owner.partition, position):
-                    owner.service.apply(owner.state, topic, record.name, record.event)
+                owner.engine.fold(topic, self.topics.partition(topic, owner.partition, position))
                 owner.followed[topic.short] = end
 
     def _view(self, name: str) -> _View:
@@ -290,60 +410,48 @@ class Stack:
         wanted = range(self.partitions) if changed is None else set(changed)
         for p in wanted:
             if (owner := self._owners.get((name, p))) is not None:
-                owner.poked = True
+                owner.engine.poked = True
 
-    def _take(self, owner: Owner, limit: int | None) -> list[Record]:
-        waiting = self._waiting(owner)
+    def _offer(self, owner: Owner, limit: int | None, topics: Sequence[Topic] | None = None) -> None:
+        """Give the engine what it wants and has not been offered, in the order that `_order` makes."""
+        engine = owner.engine
+        wanted = engine.wanted if topics is None else topics
+        waiting = self._waiting(owner, wanted)
+        for record in self._order(owner, waiting)[:limit] if waiting else ():
+            engine.offer(record.topic, [record])
+        for topic in wanted:
+            fetched = engine.fetched(topic) or 0
+            rest = self.topics.partition(topic, owner.partition, fetched)
+            engine.passed(topic, rest[0].offset if rest else self.topics.ends[topic.short, owner.partition])
+
+    def _order(self, _owner: Owner, waiting: Mapping[str, list[Record]]) -> list[Record]:
+        """The order among topics in which records are offered: that in which they were written."""
         found = [record for some in waiting.values() for record in some]
         if len(waiting) > 1:
             found.sort(key=lambda record: record.seq)
-        return found[:limit]
+        return found
 
-    def _waiting(self, owner: Owner) -> Mapping[str, list[Record]]:
-        """What an owner has not taken, by topic, without topics of which it has taken everything."""
+    def _waiting(self, owner: Owner, topics: Sequence[Topic]) -> Mapping[str, list[Record]]:
+        """What an owner was not offered, by topic, without topics of which it was offered everything."""
         waiting = {}
-        for topic in owner.service.sources:
-            position = owner.positions[topic.short]
+        for topic in topics:
+            position = owner.engine.fetched(topic) or 0
             if position < self.topics.ends[topic.short, owner.partition] and (
                 found := self.topics.partition(topic, owner.partition, position)
             ):
                 waiting[topic.short] = found
         return waiting
 
-    def _decide(self, owner: Owner, batch: Sequence[Record]) -> list[Emit]:
-        emits: list[Emit] = []
-        run: list[Input] = []
-        refuses = self._refuses[owner.service.name]
-        for record in batch:
-            third_party = record.topic.short in refuses
-            decoded = record.decode(third_party=third_party, max_bytes=self._max_bytes)
-            if isinstance(decoded, Malformed):
-                emits += self._process(owner, run)
-                run = []
-                emits += owner.service.refuse(owner.state, decoded, self.now)
-            else:
-                run.append(decoded)
-        return emits + self._process(owner, run)
-
-    def _process(self, owner: Owner, run: Sequence[Input]) -> list[Emit]:
-        if not run:
-            return []
-        try:
-            return list(owner.service.process(owner.state, run, self.now))
-        except NeedFresh:
-            self._follow(owner)
-            self._read_globals(owner.service.name, owner.service.fresh_globals)
-            return list(owner.service.process(owner.state, run, self.now, fresh=True))
-
-    def _commit(self, owner: Owner, batch: Sequence[Record], emits: Sequence[Emit]) -> None:
+    def _commit(self, owner: Owner, decision: Decision) -> None:
         """Write the output and the offsets."""
-        self._write(owner.service, owner.partition, emits)
-        name = owner.service.name
-        for record in batch:
-            owner.positions[record.topic.short] = record.offset + 1
-        for short, position in owner.positions.items():
-            place = (name, short, owner.partition)
+        name, engine = owner.service.name, owner.engine
+        self._write(owner.service, owner.partition, [emit for emit, _ in decision.emits])
+        transaction = engine.prepare(decision)
+        for topic, position in engine.positions.items():
+            place = (name, topic.short, owner.partition)
             self._committed[place] = max(position, self._committed.get(place, 0))
+        if transaction is not None:
+            engine.written(transaction)
 
     def _write(self, service: Service[Any], partition: int, emits: Sequence[Emit]) -> None:
         seen: dict[tuple[str, str, str], int] = {}
@@ -352,10 +460,15 @@ class Stack:
             # The ordinal tells apart several events for one key from one cause, as in the runtime.
             place = (emit.cause.id, emit.topic.short, emit.key)
             ordinal = seen[place] = seen.get(place, -1) + 1
-            meta = emit.meta or child_meta(emit, source=f"moorage/{service.name}", now=self.now, ordinal=ordinal)
+            meta = emit.meta or child_meta(emit, source=source_name(service.name), now=self.now, ordinal=ordinal)
             record = self.write(emit.topic, emit.key, emit.partition_key, emit.event, meta)
             if emit.topic.short in changelogs and record.partition != partition:
                 raise ValueError(f"{service.name}: {emit.topic.short} {emit.key} strays")
 
     def _pending(self) -> Iterator[tuple[str, int, datetime | None]]:
         return ((name, p, self.next_wake(name, p)) for name, p in self._places())
+
+
+def _no_time() -> float:
+    """How long a slice takes in memory: it does not matter."""
+    return 0.0

@@ -106,8 +106,6 @@ class TaintManager(Service[State]):
             event, sign = record.event, Sign.of(state, record)
             target = sign.target if sign is not None else _target_key(record)
             time = record.meta.time or now
-            if record.topic is RESOURCES and not state.caught_up:
-                state.read(time, now)
             if target is not None:
                 if not state.looked:
                     self._resume(state, target, min(time, now))
@@ -129,7 +127,6 @@ class TaintManager(Service[State]):
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
         emits: list[Emit] = []
-        state.since = state.since or now
         if not state.looked:
             state.looked = True
             emits += self._look_at_all(state, now)
@@ -158,8 +155,7 @@ class TaintManager(Service[State]):
         emits: list[Emit] = []
         for target in sorted(state.resources.keys() | state.taints.keys()):
             cause = self._own_cause(state, "reconcile", target, now)
-            gone = missing(state, target) if state.caught_up else ()
-            emits += self._decide(state, target, cause, now, None, gone=gone)
+            emits += self._decide(state, target, cause, now, None, gone=missing(state, target))
         return emits
 
     def drop(self, state: State) -> None:

@@ -43,22 +43,10 @@ class State:
     looked: bool = False
     """Whether the whole has been looked at since it was restored."""
 
-    since: datetime | None = None
-    """When it was first asked for something."""
-
-    caught_up: bool = False
-    """Whether a resource was read that was written since then: what was waiting to be read has been, and what is not
-    known is not there."""
-
     waits: dict[str, Decided] = field(default_factory=dict)
     """By target key, what has an instant at which time alone will change it; not restored but worked out anew."""
 
     _heap: list[tuple[datetime, str]] = field(default_factory=list)
-
-    def read(self, resource: datetime, now: datetime) -> None:
-        """Note that a resource of that time is read."""
-        self.since = self.since or now
-        self.caught_up = resource > self.since
 
     def wait(self, target: str, decided: Decided) -> None:
         """Note when a target is to be looked at again, or that it is not."""

@@ -29,8 +29,8 @@ class State:
     """One partition."""
 
     table: TimerTable = field(default_factory=TimerTable)
-    restored: bool = False
-    """Whether work has begun, so that what is unknown by now is gone."""
+    begun: bool = False
+    """Whether it was woken since it was restored, so that what is unknown by now is gone."""
 
 
 class TimerService(Service[State]):
@@ -64,24 +64,20 @@ class TimerService(Service[State]):
         fresh: bool = False,  # noqa: ARG002 - it follows nothing
     ) -> list[Emit]:
         """Fold the timers in; what is due comes with `wake`, which follows at once."""
-        self._begin(state)
         for record in batch:
             self.apply(state, record.topic, record.key, record.event)
         return []
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Fire what has come due."""
-        self._begin(state)
+        if not state.begun:  # every timer is known now
+            state.begun = True
+            state.table.forget_orphans()
         return [self._fire(state, due, now) for due in state.table.due(now)]
 
     def next_wake(self, state: State) -> datetime | None:
         """The earliest deadline."""
         return state.table.next_deadline()
-
-    def _begin(self, state: State) -> None:
-        if not state.restored:
-            state.table.forget_orphans()
-            state.restored = True
 
     def _fire(self, state: State, due: DueTimer, now: datetime) -> Emit:
         timer = due.timer

@@ -1,4 +1,4 @@
-"""Restores the state of one partition from its topics, in the order that the tables demand."""
+"""Reads from Kafka what an engine asks for to restore its partition, and follows what it looks things up in."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import structlog
 from aiokafka import TopicPartition
 
-from moorage.runtime import codec, metrics
+from moorage.runtime.engine.engine import PartitionEngine
+from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Request, Span
 from moorage.runtime.offsets import Offsets
-from moorage.runtime.service import Service
+from moorage.runtime.service import GlobalView
 from moorage.runtime.tables.reader import TableReader, Tail
 from moorage_schemas.topics import Topic
-
-log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
@@ -43,11 +41,10 @@ class Progress:
 
 
 class Restorer(Generic[S]):
-    """Reads source tables up to the committed offsets, changelogs and followed topics to their ends.
+    """Reads for one partition's engine.
 
     Args:
-        service: whose state it is.
-        state: the empty state.
+        engine: who asks.
         partition: the partition of all topics.
         prefix: the topics' prefix.
         reader: the reader of this worker's tables.
@@ -58,109 +55,112 @@ class Restorer(Generic[S]):
     def __init__(
         self,
         *,
-        service: Service[S],
-        state: S,
+        engine: PartitionEngine[S],
         partition: int,
         prefix: str,
         reader: TableReader,
         offsets: Offsets,
         on_followed: Callable[[], None],
     ) -> None:
-        self._service = service
-        self._state = state
+        self._engine = engine
         self._partition = partition
         self._prefix = prefix
         self._reader = reader
         self._offsets = offsets
         self._on_followed = on_followed
         self._live = False
-        self._follows: dict[TopicPartition, Tail] = {}
+        self._tails: dict[Topic, Tail] = {}
         self._all: list[TopicPartition] = []
-        self._positions: dict[str, int] = {}
         self.progress = Progress()
 
-    async def run(self, committed: Mapping[Topic, int | None]) -> dict[Topic, int]:
-        """Restore, and return the position from which each source goes on.
+    async def run(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> None:
+        """Restore the engine, and follow what it follows from then on.
 
         Args:
             committed: the committed offset of each source, None where none was ever committed.
-        """
-        service = self._service
-        tables = [topic for topic in service.sources if topic in service.source_tables]
-        every = [*service.sources, *service.changelogs, *service.follows]
-        begins = await self._offsets.begin([self._tp(topic) for topic in every])
-        ends = await self._offsets.end([self._tp(topic) for topic in (*service.changelogs, *service.follows)])
-        starts = {topic: max(committed[topic] or 0, begins[self._tp(topic)]) for topic in service.sources}
-        limits = {topic: starts[topic] for topic in tables}
-        limits |= {topic: ends[self._tp(topic)] for topic in (*service.changelogs, *service.follows)}
-        tails = self._announce(limits, begins)
+            view: the service's view of the whole.
 
-        for phase in (tables, service.changelogs, service.follows):
-            await self._phase([tails[topic] for topic in phase if topic in tails], limits)
-        for topic in service.sources:
-            # The state may rest on more than was committed: an offset that was lost or reset.
-            starts[topic] = max(starts[topic], self._positions.get(topic.short, 0))
-        for topic in tables:
-            if topic in tails or starts[topic] > limits[topic]:
-                tail = tails.get(topic) or self._add(topic, limits[topic], self._sink(topic))
-                self._reader.extend(tail, starts[topic])
-                await self._reader.reached(tail, starts[topic])
-        self._reader.remove([self._tp(topic) for topic in (*tables, *service.changelogs)])
+        Raises:
+            KafkaError: Kafka does not answer.
+            StartAfresh: a table is no longer read.
+        """
+        steps = self._engine.restore(committed, view)
+        answer: Bounded | None = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration:
+                break
+            answer = await self._answer(request)
+        service = self._engine.service
+        self._reader.remove([self._tp(topic) for topic in self._tails if topic not in service.follows])
         for topic in service.follows:
-            tail = tails.get(topic) or self._add(topic, limits[topic], self._sink(topic))
-            self._follows[self._tp(topic)] = tail
-            self._reader.extend(tail, None)
+            self._reader.extend(self._tails[topic], None)
         self._live = True
         self.progress.finished = True
-        return starts
 
     async def catch_up(self) -> None:
         """Read the followed topics up to their present end."""
-        if self._follows:
-            for tp, end in (await self._offsets.end(self._follows)).items():
-                await self._reader.reached(self._follows[tp], end)
+        follows = {self._tp(topic): self._tails[topic] for topic in self._engine.service.follows}
+        if follows:
+            for tp, end in (await self._offsets.end(follows)).items():
+                await self._reader.reached(follows[tp], end)
 
     def close(self) -> None:
-        """Stop reading for this state."""
+        """Stop reading for this engine."""
         self._reader.remove(self._all)
         self._all.clear()
-        self._follows.clear()
+        self._tails.clear()
 
-    def _announce(self, limits: Mapping[Topic, int], begins: Mapping[TopicPartition, int]) -> dict[Topic, Tail]:
+    async def _answer(self, request: Request) -> Bounded | None:
+        match request:
+            case Bounds():
+                return await self._bounds(request)
+            case Announce(spans):
+                self._announce(spans)
+            case Read(spans):
+                await self._read(spans)
+            case _:
+                raise RuntimeError(f"the engine asks for what it may not ask in a restore: {request!r}")
+        return None
+
+    async def _bounds(self, wanted: Bounds) -> Bounded:
+        begins = await self._offsets.begin([self._tp(topic) for topic in wanted.begin]) if wanted.begin else {}
+        ends = await self._offsets.end([self._tp(topic) for topic in wanted.end]) if wanted.end else {}
+        stable = await self._offsets.stable([self._tp(topic) for topic in wanted.committed]) if wanted.committed else {}
+        return Bounded(
+            {topic: begins[self._tp(topic)] for topic in wanted.begin},
+            {topic: ends[self._tp(topic)] for topic in wanted.end}
+            | {topic: stable[self._tp(topic)] for topic in wanted.committed},
+        )
+
+    def _announce(self, spans: Sequence[Span]) -> None:
         """Add all that there is to read, at rest, so that the reader is interrupted once."""
-        tails = {}
-        for topic, limit in limits.items():
-            begin = begins[self._tp(topic)]
-            if limit > begin:
-                tails[topic] = self._add(topic, begin, self._sink(topic))
-        self.progress.tails = tuple((tail, tail.position) for tail in tails.values())
-        self.progress.wanted = sum(limits[topic] - tail.position for topic, tail in tails.items())
-        return tails
+        for span in spans:
+            if span.end > span.begin or span.topic in self._engine.service.follows:
+                self._add(span)
+        wanted = {span.topic: span for span in spans}
+        self.progress.tails = tuple((tail, tail.position) for tail in self._tails.values())
+        self.progress.wanted = sum(wanted[topic].end - tail.position for topic, tail in self._tails.items())
 
-    async def _phase(self, tails: Sequence[Tail], limits: Mapping[Topic, int]) -> None:
-        wanted = {self._tp(topic): limit for topic, limit in limits.items()}
-        for tail in tails:
-            self._reader.extend(tail, wanted[tail.tp])
-        for tail in tails:
-            await self._reader.reached(tail, wanted[tail.tp])
+    async def _read(self, spans: Sequence[Span]) -> None:
+        spans = [span for span in spans if span.end > span.begin]
+        for span in spans:
+            self._reader.extend(self._tails.get(span.topic) or self._add(span), span.end)
+        for span in spans:
+            await self._reader.reached(self._tails[span.topic], span.end)
 
-    def _add(self, topic: Topic, position: int, sink: Callable[[Sequence[Any]], None]) -> Tail:
-        tp = self._tp(topic)
+    def _add(self, span: Span) -> Tail:
+        tp = self._tp(span.topic)
         self._all.append(tp)
-        return self._reader.add(tp, position, sink, limit=position)
+        tail = self._tails[span.topic] = self._reader.add(tp, span.begin, self._sink(span.topic), limit=span.begin)
+        return tail
 
     def _sink(self, topic: Topic) -> Callable[[Sequence[Any]], None]:
-        service, state = self._service, self._state
-        is_changelog = topic in service.changelogs
-        source = source_name(service.name)
+        engine = self._engine
 
         def take(records: Sequence[Any]) -> None:
-            for record in records:
-                if is_changelog and (found := codec.state_positions(record.headers, source)):
-                    for short, position in found.items():
-                        if position > self._positions.get(short, 0):
-                            self._positions[short] = position
-                fold(service, state, topic, record)
+            engine.fold(topic, records)
             if self._live:
                 self._on_followed()
 
@@ -168,28 +168,3 @@ class Restorer(Generic[S]):
 
     def _tp(self, topic: Topic) -> TopicPartition:
         return TopicPartition(topic.name(self._prefix), self._partition)
-
-
-def source_name(service: str) -> str:
-    """The CloudEvents source of a service's events."""
-    return f"moorage/{service}"
-
-
-def fold(service: Service[S], state: S, topic: Topic, record: Any) -> None:
-    """Fold one record of a table into a state; one that cannot be is logged, counted and left out.
-
-    Leaving it out is the lesser evil: its owner would otherwise never start again.
-    """
-    try:
-        key, event = codec.decode_table(topic, record)
-        service.apply(state, topic, key, event)
-    except Exception:
-        metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()
-        log.exception(
-            "tables.record_not_applied",
-            service=service.name,
-            topic=topic.short,
-            partition=record.partition,
-            offset=record.offset,
-            key=record.key,
-        )

@@ -10,10 +10,9 @@ import structlog
 
 from moorage.runtime import codec, metrics
 from moorage.runtime.codec import Outgoing
-from moorage.runtime.decide import Decision
+from moorage.runtime.engine.batch import Decision
 from moorage.runtime.logs import bound_to
-from moorage.runtime.service import Emit, Service
-from moorage.runtime.tables.restore import source_name
+from moorage.runtime.service import Emit, Service, source_name
 from moorage_schemas.envelope import CONTENT_TYPE, event_id, to_headers
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import Topic, partition_of

@@ -1,4 +1,4 @@
-"""How much the decider takes into one decision, and into one slice of it."""
+"""How much the engine takes into one decision, and into one slice of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from moorage.runtime import decide
-from moorage.runtime.decide import Decider, Decision
+from moorage.runtime.engine import batch
+from moorage.runtime.engine.batch import BatchProcessor, Decision
+from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.requests import Turn
 from moorage.runtime.service import Emit, Input, Service
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
@@ -77,21 +79,30 @@ def records(count: int, events: int) -> list[tuple[Topic, Any]]:
     return [(ASKED, Record(offset, Asked(events=events).model_dump_json().encode())) for offset in range(count)]
 
 
-def decider(service: Fan, turns: asyncio.Lock | None = None) -> Decider[list[int]]:
-    async def never() -> None:
-        raise AssertionError("nothing is followed")
-
-    return Decider(
-        service, 0, partitions=1, report_max_bytes=65_536, catch_up=never, turns=turns, seconds=lambda: service.time
+def processor(service: Fan) -> BatchProcessor[list[int]]:
+    return BatchProcessor(
+        service, 0, partitions=1, report_max_bytes=65_536, form=KafkaFormat(), seconds=lambda: service.time
     )
+
+
+async def decide(
+    made: BatchProcessor[list[int]], given: Sequence[tuple[Topic, Any]], turns: asyncio.Lock | None = None
+) -> Decision:
+    """Run the steps as the owner does: whoever asks for a turn waits for it, whosever the others are."""
+    decision = Decision(NOW)
+    for request in made.process([0], given, decision):
+        assert isinstance(request, Turn), "nothing is followed"
+        async with turns or asyncio.Lock():
+            await asyncio.sleep(0)
+    return decision
 
 
 async def everything(service: Fan, given: Sequence[tuple[Topic, Any]]) -> list[Decision]:
     """Decide on all of it, as the owner does: what is left is given again, with what has come since."""
-    made = decider(service)
+    made = processor(service)
     decisions = []
     while given:
-        decision = await made.decide([0], given, NOW)
+        decision = await decide(made, given)
         decisions.append(decision)
         taken = len(given) - len(decision.left)
         assert taken > 0
@@ -116,8 +127,8 @@ async def test_many_events_make_several_decisions() -> None:
     keys = [emit.key for decision in decisions for emit, _ in decision.emits]
     assert keys == [f"k{offset}-{number}" for offset in range(500) for number in range(60)]
     sizes = [len(decision.emits) for decision in decisions]
-    assert max(sizes) < decide.DECISION_EVENTS + 25 * 60
-    assert min(sizes[:-1]) >= decide.DECISION_EVENTS
+    assert max(sizes) < batch.DECISION_EVENTS + 25 * 60
+    assert min(sizes[:-1]) >= batch.DECISION_EVENTS
 
 
 async def test_one_record_is_always_taken() -> None:
@@ -130,19 +141,19 @@ async def test_one_record_is_always_taken() -> None:
 
 async def test_slices_follow_what_records_cost() -> None:
     service = Fan(cost=0.002)
-    made = decider(service)
-    await made.decide([0], records(100, 1), NOW)
+    made = processor(service)
+    await decide(made, records(100, 1))
     assert service.slices[0] == 25
     assert set(service.slices[1:-1]) <= {4, 5}, "ten milliseconds each"
     service.cost = 0.0
     service.slices.clear()
-    await made.decide([0], records(200, 1), NOW)
+    await decide(made, records(200, 1))
     assert service.slices[0] <= 10, "the last slice was a short one"
     assert service.slices[1] == 2 * service.slices[0]
     assert service.slices[4:6] == [25, 25]
 
 
-async def test_the_event_loop_goes_round_between_slices_of_several_deciders() -> None:
+async def test_the_event_loop_goes_round_between_slices_of_several_partitions() -> None:
     order: list[str] = []
 
     class Told(Fan):
@@ -159,7 +170,7 @@ async def test_the_event_loop_goes_round_between_slices_of_several_deciders() ->
 
     turns = asyncio.Lock()
     ticking = asyncio.create_task(tick())
-    await asyncio.gather(*(decider(Told(), turns).decide([0], records(100, 1), NOW) for _ in range(8)))
+    await asyncio.gather(*(decide(processor(Told()), records(100, 1), turns) for _ in range(8)))
     ticking.cancel()
     assert order.count("slice") == 8 * 4
     together = [pair for pair in pairwise(order) if pair == ("slice", "slice")]

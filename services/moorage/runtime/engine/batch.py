@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import structlog
 
-from moorage.runtime import codec, metrics
-from moorage.runtime.dead_letters import dead_letter
+from moorage.runtime import metrics
+from moorage.runtime.engine.dead_letters import dead_letter
+from moorage.runtime.engine.format import RecordFormat
+from moorage.runtime.engine.requests import CatchUp, Steps, Turn
 from moorage.runtime.errors import EncodeError, StartAfresh
 from moorage.runtime.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
@@ -52,8 +52,11 @@ class Decision:
     afresh: str = ""
     """Why the state must be restored once this is written; empty when it is sound."""
 
+    fresh: bool = False
+    """Whether it holds what was decided on tables read to their present ends, and is worth less with each moment."""
 
-class Decider(Generic[S]):
+
+class BatchProcessor(Generic[S]):
     """Calls the service for one partition's records; outlives the partition's states.
 
     A batch on which the service fails may have spoiled the state, so nothing of it is written. After the restore its
@@ -65,9 +68,7 @@ class Decider(Generic[S]):
         partition: whose records.
         partitions: how many each topic has.
         report_max_bytes: the largest record that is taken from third parties.
-        catch_up: reads the followed topics to their ends.
-        turns: shared by all deciders of the process: between two slices, whosever they are, the event loop goes round
-            once, so that transactions in flight get on after each slice and not after one of every partition.
+        form: how records are read and written.
         seconds: tells how long a slice took.
     """
 
@@ -78,16 +79,14 @@ class Decider(Generic[S]):
         *,
         partitions: int,
         report_max_bytes: int,
-        catch_up: Callable[[], Awaitable[None]],
-        turns: asyncio.Lock | None = None,
-        seconds: Callable[[], float] = time.perf_counter,
+        form: RecordFormat,
+        seconds: Callable[[], float],
     ) -> None:
         self._service = service
         self._partition = partition
         self._partitions = partitions
         self._max_bytes = report_max_bytes
-        self._catch_up = catch_up
-        self._turns = turns or asyncio.Lock()
+        self._form = form
         self._seconds = seconds
         self._changelogs = frozenset(topic.short for topic in service.changelogs)
         self._slice = _SLICE
@@ -97,37 +96,36 @@ class Decider(Generic[S]):
         self._singly: set[tuple[str, int]] = set()
         self._poison: dict[tuple[str, int], str] = {}
 
-    async def decide(  # noqa: C901 - one loop over the kinds of records, told apart here
-        self, state: S, records: Sequence[tuple[Topic, Any]], now: datetime
-    ) -> Decision:
-        """Decide on records, in order, as many as lead to a transaction of a good size.
+    def process(  # noqa: C901 - one loop over the kinds of records, told apart here
+        self, state: S, records: Sequence[tuple[Topic, Any]], decision: Decision, *, catching_up: bool = False
+    ) -> Steps[None]:
+        """Decide on records, in order, as many as lead to a transaction of a good size; the rest is `decision.left`.
 
         Raises:
             StartAfresh: the service failed on several records at once; nothing of them may be written.
         """
-        decision = Decision(now)
         run: list[Input] = []
         third_party = self._service.refuses
         careful = bool(self._singly or self._poison)
-        await self._turn()
+        yield Turn()
         last_topic, foreign = None, False
         for number, (topic, record) in enumerate(records):
             if topic is not last_topic:  # a topic's hash is dear: it is made of all its fields
                 last_topic, foreign = topic, topic in third_party
             if len(run) >= self._slice:
-                if not await self._process(state, run, decision):
-                    return decision
+                if not (yield from self._process(state, run, decision, catching_up=catching_up)):
+                    return
                 run = []
                 if len(decision.emits) >= DECISION_EVENTS:
                     decision.left = records[number:]
-                    return decision
-                await self._turn()
-            decoded = codec.decode(topic, record, third_party=foreign, max_bytes=self._max_bytes)
+                    return
+                yield Turn()
+            decoded = self._form.decode(topic, record, third_party=foreign, max_bytes=self._max_bytes)
             place = (topic.short, record.offset)
             alone = careful and (place in self._singly or place in self._poison)
             if alone or isinstance(decoded, Malformed):
-                if not await self._process(state, run, decision):
-                    return decision
+                if not (yield from self._process(state, run, decision, catching_up=catching_up)):
+                    return
                 run = []
             if careful and place in self._poison:
                 self._bury(decoded, record, decision)
@@ -136,11 +134,10 @@ class Decider(Generic[S]):
             else:
                 run.append(decoded)
                 if alone:
-                    if not await self._process(state, run, decision):
-                        return decision
+                    if not (yield from self._process(state, run, decision, catching_up=catching_up)):
+                        return
                     run = []
-        await self._process(state, run, decision)
-        return decision
+        yield from self._process(state, run, decision, catching_up=catching_up)
 
     def add(self, decision: Decision, emits: Sequence[Emit]) -> None:
         """Add what the service emits by itself: woken, or by its reconciler.
@@ -148,7 +145,7 @@ class Decider(Generic[S]):
         Raises:
             EncodeError: it cannot be written.
         """
-        changelogs, serialize = self._changelogs, codec.serialize
+        changelogs, serialize = self._changelogs, self._form.serialize
         added = []  # all of them or, when one cannot be written, none
         for emit in emits:
             if emit.topic.short in changelogs:
@@ -156,7 +153,7 @@ class Decider(Generic[S]):
             added.append((emit, serialize(emit)))
         decision.emits += added
 
-    async def _process(self, state: S, run: Sequence[Input], decision: Decision) -> bool:
+    def _process(self, state: S, run: Sequence[Input], decision: Decision, *, catching_up: bool) -> Steps[bool]:
         """Process a run of records; False when it was a single one and has spoiled the state."""
         if not run:
             return True
@@ -164,13 +161,16 @@ class Decider(Generic[S]):
         while True:
             began = self._seconds()
             try:
-                self.add(decision, self._service.process(state, run, decision.now, fresh=fresh))
+                if catching_up:
+                    self.add(decision, self._service.catch_up(state, run, decision.now))
+                else:
+                    self.add(decision, self._service.process(state, run, decision.now, fresh=fresh))
                 break
             except Exception as error:  # noqa: BLE001 - a pure function: whatever it raises, the record made it fail
                 if fresh or not isinstance(error, NeedFresh):
                     self._failed(run, decision, error)
                     return False
-            await self._catch_up()
+            yield CatchUp()
             fresh = True
         passed = {record.topic.short: record for record in run}  # the last of each topic
         for record in passed.values():
@@ -180,11 +180,6 @@ class Decider(Generic[S]):
         if self._singly:
             self._singly.difference_update((record.topic.short, record.offset) for record in run)
         return True
-
-    async def _turn(self) -> None:
-        """Wait until it is this decider's turn to take a slice."""
-        async with self._turns:
-            await asyncio.sleep(0)
 
     def _measure(self, seconds: float) -> None:
         """Take smaller slices where they take long, and larger ones again where they do not."""
@@ -219,7 +214,7 @@ class Decider(Generic[S]):
             topic=decoded.topic,
             partition=decoded.partition,
             offset=decoded.offset,
-            raw=codec.raw_record(record),
+            raw=self._form.raw(record),
             reason=RefusalReason.INVALID_EVENT.value,
             message=f"the service failed on it: {self._poison[place]}",
             rule=rule,

@@ -1,0 +1,446 @@
+"""One partition of a service: its state, its queue, its positions, and what is decided and written next.
+
+Its life: `restore` (which reads the tables, and notes where the sources end), then `decide` again and again, each
+followed by `prepare` and, when that is committed, `written`. After any failure `restore` begins anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from moorage.runtime import metrics
+from moorage.runtime.engine.batch import BatchProcessor, Decision
+from moorage.runtime.engine.format import RecordFormat
+from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Refresh, Span, Steps, Written
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
+from moorage_schemas.topics import Topic
+
+log = structlog.get_logger(__name__)
+
+S = TypeVar("S")
+
+_WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
+_WAKE_HOLD_MAX = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRules:
+    """What the settings say about an engine."""
+
+    partitions: int
+    """How many each topic has."""
+
+    report_max_bytes: int = 65_536
+    """Bytes of the largest record that is taken from third parties."""
+
+    batch_max_records: int = 500
+    """Records that are decided on at once, at most."""
+
+    reconcile_interval: timedelta | None = timedelta(seconds=30)
+    """Between two rounds of the reconciler; None leaves it to the driver."""
+
+    lazy_commit: timedelta = timedelta(seconds=1)
+    """For how long offsets may wait: of batches without output, or carried by a state record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What is written in one transaction."""
+
+    decision: Decision
+    offsets: dict[Topic, int]
+    """The offsets that are committed with it; empty when they may follow later."""
+
+    positions: dict[Topic, int]
+    """The next offset of every source: what the state rests on after it."""
+
+
+class PartitionEngine(Generic[S]):
+    """Decides for one partition. It does no I/O, and its time is told to it.
+
+    Args:
+        service: what decides.
+        partition: which one.
+        rules: the settings' part.
+        form: how records are read and written.
+        seconds: tells how long a slice of records took.
+    """
+
+    def __init__(
+        self,
+        service: Service[S],
+        partition: int,
+        *,
+        rules: EngineRules,
+        form: RecordFormat,
+        seconds: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.service = service
+        self.partition = partition
+        self.poked = False
+        """Whether the service is woken with the next decision, whatever it waits for."""
+
+        self.caught_up = False
+        """Whether the source tables were read to where they ended when the partition began."""
+
+        self._rules = rules
+        self._form = form
+        self._batches = BatchProcessor(
+            service,
+            partition,
+            partitions=rules.partitions,
+            report_max_bytes=rules.report_max_bytes,
+            form=form,
+            seconds=seconds,
+        )
+        self._tables = tuple(topic for topic in service.sources if topic in service.source_tables)
+        self._table_names = frozenset(topic.short for topic in self._tables)
+        self._own = source_name(service.name)
+        self._state: S
+        self._has_state = False
+        self._queue: deque[tuple[Topic, Any]] = deque()
+        self._positions: dict[Topic, int] = {}
+        self._committed: dict[Topic, int] = {}
+        self._passed: dict[str, int] = {}
+        self._marks: dict[Topic, int] = {}
+        self._carried: dict[str, int] = {}
+        self._last: dict[str, Any] = {}
+        self._dirty_since: datetime | None = None
+        self._reconcile_at: datetime | None = None
+        self._hold_until: datetime | None = None
+        self._hold = _WAKE_HOLD
+
+    # What others see.
+
+    @property
+    def state(self) -> S:
+        """The state, from `restore` on."""
+        return self._state
+
+    @property
+    def steps(self) -> int:
+        """Grows with each slice of records that is decided on; for the watchdog."""
+        return self._batches.steps
+
+    @property
+    def positions(self) -> Mapping[Topic, int]:
+        """The next offset of each source that the state does not hold."""
+        return self._positions
+
+    @property
+    def waiting(self) -> int:
+        """Records that were offered and are not decided on."""
+        return len(self._queue)
+
+    @property
+    def restless(self) -> bool:
+        """Whether the next decision can be made at once."""
+        if not self.caught_up:
+            return any(topic.short in self._table_names for topic, _ in self._queue)
+        return bool(self._queue) or (self.poked and self._hold_until is None)
+
+    @property
+    def wanted(self) -> tuple[Topic, ...]:
+        """The sources that are read now: until it has caught up only the tables."""
+        return self.service.sources if self.caught_up else self._tables
+
+    def fetched(self, topic: Topic) -> int | None:
+        """The next offset of a source that is to be offered; None before the restore has found it."""
+        for queued, record in reversed(self._queue):
+            if queued is topic:
+                return int(record.offset) + 1
+        return self._positions.get(topic)
+
+    def progress_of(self, upstream: Upstream) -> dict[str, int]:
+        """How far an upstream service had come with each of its topics, by what it wrote last; by short name."""
+        record = self._last.get(upstream.via.short)
+        found = None if record is None else self._form.positions(record, source_name(upstream.service))
+        return dict(found or {})
+
+    # Restoring.
+
+    def restore(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> Steps[None]:
+        """Begin with an empty state and read the tables: sources up to the committed offsets, the rest to their ends.
+
+        Args:
+            committed: the group's committed offset of each source, None where none was ever committed.
+            view: the service's view of the whole, read to its end.
+        """
+        service = self.service
+        self.forget()
+        self._state = service.new_state(self.partition)
+        self._has_state = True
+        if view is not None:
+            service.use_globals(self._state, view)
+        every = (*service.sources, *service.changelogs, *service.follows)
+        bounds: Bounded = yield Bounds(begin=every, end=(*service.changelogs, *service.follows))
+        starts = {topic: max(committed[topic] or 0, bounds.begin[topic]) for topic in service.sources}
+        ends = {topic: starts[topic] for topic in self._tables} | bounds.end
+        spans = {topic: Span(topic, bounds.begin[topic], ends[topic]) for topic in ends}
+        yield Announce(tuple(spans.values()))
+        for phase in (self._tables, service.changelogs, service.follows):
+            yield Read(tuple(spans[topic] for topic in phase))
+        # The state may rest on more than was committed: offsets that follow later, were lost or set back.
+        for topic in service.sources:
+            starts[topic] = max(starts[topic], self._carried.get(topic.short, 0))
+        yield Read(tuple(Span(topic, ends[topic], starts[topic]) for topic in self._tables))
+        self._positions = dict(starts)
+        # What Kafka really has: what was only carried is committed soon, for the record that carries it may go.
+        self._committed = {
+            topic: bounds.begin[topic] if offset is None else offset for topic, offset in committed.items()
+        }
+        bounds = yield Bounds(committed=service.sources)
+        self._marks = {topic: bounds.end[topic] for topic in self._tables}
+        self.poked = True
+        self._look_whether_caught_up()
+
+    def fold(self, topic: Topic, records: Sequence[Any]) -> None:
+        """Fold records of a table into the state; one that cannot be is logged, counted and left out.
+
+        Leaving it out is the lesser evil: the partition would otherwise never start again.
+        """
+        service, state = self.service, self._state
+        is_changelog = topic in service.changelogs
+        for record in records:
+            if is_changelog and (found := self._form.positions(record, self._own)):
+                for short, position in found.items():
+                    if position > self._carried.get(short, 0):
+                        self._carried[short] = position
+            try:
+                key, event = self._form.table(topic, record)
+                service.apply(state, topic, key, event)
+            except Exception:
+                metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()
+                log.exception(
+                    "tables.record_not_applied",
+                    service=service.name,
+                    topic=topic.short,
+                    partition=record.partition,
+                    offset=record.offset,
+                    key=record.key,
+                )
+        if records:
+            self._last[topic.short] = records[-1]
+
+    def forget(self) -> None:
+        """Throw the state and the queue away."""
+        self._queue.clear()
+        self._passed.clear()
+        self._marks.clear()
+        self._carried.clear()
+        self._last.clear()
+        self._dirty_since = None
+        self.caught_up = False
+        if self._has_state:
+            self._has_state = False
+            self.service.drop(self._state)
+
+    # Reading.
+
+    def offer(self, topic: Topic, records: Sequence[Any]) -> None:
+        """Take consumed records, in the order of their topic, from `fetched` on."""
+        self._queue.extend([(topic, record) for record in records])
+
+    def clear(self) -> None:
+        """Drop what was offered and not decided on; it is to be offered again."""
+        self._queue.clear()
+        self._passed.clear()
+
+    def passed(self, topic: Topic, offset: int) -> None:
+        """Whoever reads a source has come to this offset: every record below it was offered."""
+        self._passed[topic.short] = offset
+
+    def reached(self, topic: Topic, offset: int) -> bool:
+        """Whether every record of a source below an offset was offered."""
+        return max(self._passed.get(topic.short, 0), self._positions[topic]) >= offset
+
+    def _done(self, topic: Topic, offset: int) -> bool:
+        """Whether every record of a source below an offset was decided on."""
+        return self.reached(topic, offset) and not any(
+            queued is topic and record.offset < offset for queued, record in self._queue
+        )
+
+    def _take(self) -> list[tuple[Topic, Any]]:
+        limit = self._rules.batch_max_records
+        queue = self._queue
+        if not self.caught_up:
+            return self._take_where(lambda topic, _: topic.short in self._table_names, limit)
+        if len(queue) <= limit:
+            taken = list(queue)
+            queue.clear()
+            return taken
+        return [queue.popleft() for _ in range(limit)]
+
+    def _take_where(self, wanted: Callable[[Topic, Any], bool], limit: int | None = None) -> list[tuple[Topic, Any]]:
+        """Take the records that are wanted out of the queue; the others keep their order."""
+        taken: list[tuple[Topic, Any]] = []
+        left: deque[tuple[Topic, Any]] = deque()
+        for entry in self._queue:
+            if wanted(*entry) and (limit is None or len(taken) < limit):
+                taken.append(entry)
+            else:
+                left.append(entry)
+        self._queue = left
+        return taken
+
+    # Deciding.
+
+    def begin_reconciling(self, now: datetime) -> None:
+        """Set the first round, spread over the interval so that the partitions do not all reconcile at once."""
+        interval = self._rules.reconcile_interval
+        if self._reconcile_at is None and interval is not None:
+            share = (self.partition % self._rules.partitions + 1) / self._rules.partitions
+            self._reconcile_at = now + interval * (0.5 + share / 2)
+
+    def decide(self, now: datetime) -> Steps[Decision]:
+        """Take what was offered and what has come due.
+
+        Raises:
+            StartAfresh: the service failed, and nothing of this may be written.
+        """
+        decision = Decision(now)
+        yield from self._process(self._take(), decision)
+        if not decision.afresh:
+            self._look_whether_caught_up()
+        if self.caught_up and not decision.afresh:
+            self._mind_the_clock(now)
+            if self._reconcile_at is not None and now >= self._reconcile_at:
+                self._reconcile_at = now + (self._rules.reconcile_interval or timedelta(0))
+                self.reconcile(decision)
+            yield from self._wake(decision)
+        self._note_dirt(decision.now)
+        return decision
+
+    def reconcile(self, decision: Decision) -> None:
+        """Let the service recompute the desired state; what it repairs is part of the decision."""
+        repairs = self.service.reconcile(self._state, decision.now)
+        if repairs:
+            metrics.REPAIRS.labels(self.service.name).inc(len(repairs))
+            log.warning("reconciler.repairs", service=self.service.name, partition=self.partition, events=len(repairs))
+        self._batches.add(decision, repairs)
+
+    def _process(self, records: Sequence[tuple[Topic, Any]], decision: Decision) -> Steps[None]:
+        if not records:
+            return
+        yield from self._batches.process(self._state, records, decision, catching_up=not self.caught_up)
+        left, decision.left = decision.left, ()
+        if not decision.afresh:
+            self._queue.extendleft(reversed(left))
+        taken = records[: len(records) - len(left)]
+        for topic, record in taken:
+            self._last[topic.short] = record
+        self._positions.update(decision.positions)
+
+    def _look_whether_caught_up(self) -> None:
+        if not self.caught_up and all(self._done(topic, mark) for topic, mark in self._marks.items()):
+            self.caught_up = True
+            self.poked = True
+
+    def _wake(self, decision: Decision) -> Steps[None]:
+        service, now = self.service, decision.now
+        due = service.next_wake(self._state)
+        if not self.poked and (due is None or due > now):
+            return
+        if self._hold_until is not None and now < self._hold_until:
+            return
+        needs = service.needs(self._state, now)
+        if needs is not None and not (yield from self._refresh(needs, decision)):
+            self.poked = True  # what could not be read now is read with the next decision
+            return
+        self.poked = False
+        try:
+            self._batches.add(decision, service.wake(self._state, decision.now))
+        except Exception as error:
+            # Records must go on being processed, so the next attempt waits.
+            self._hold_until = now + self._hold
+            self._hold = min(self._hold * 2, _WAKE_HOLD_MAX)
+            log.exception("wake.failed", service=service.name, partition=self.partition)
+            raise StartAfresh(f"the service failed when it was woken: {error!r}") from error
+        self._hold_until, self._hold = None, _WAKE_HOLD
+
+    def _refresh(self, needs: Needs, decision: Decision) -> Steps[bool]:
+        """Read what is needed to its present end, as part of this decision; whether that was possible."""
+        yield Written()
+        found: Freshness | None = yield Refresh(needs)
+        if found is None:
+            return False
+        decision.now = max(decision.now, found.now)
+        ends = {topic.short: end for topic, end in found.ends.items()}
+        newer = self._take_where(lambda topic, record: record.offset < ends.get(topic.short, 0))
+        yield from self._process(newer, decision)
+        if decision.afresh or not all(self._done(topic, end) for topic, end in found.ends.items()):
+            return False
+        self.service.refreshed(self._state, found)
+        decision.fresh = True
+        return True
+
+    def _mind_the_clock(self, now: datetime) -> None:
+        """When the clock was set back, wait no longer than was meant."""
+        interval = self._rules.reconcile_interval
+        if self._reconcile_at is not None and interval is not None:
+            self._reconcile_at = min(self._reconcile_at, now + interval)
+        if self._hold_until is not None:
+            self._hold_until = min(self._hold_until, now + _WAKE_HOLD_MAX)
+        if self._dirty_since is not None:
+            self._dirty_since = min(self._dirty_since, now)
+
+    # Writing.
+
+    def prepare(self, decision: Decision) -> Transaction | None:
+        """What a decision's transaction holds, fixed before the next is decided; None when nothing is to be written.
+
+        A state record of the decision carries the positions, so that the offsets can follow later: a restore goes on
+        from the later of the two. A tombstone does not count, for compaction removes it in the end. (decision 0007: it
+        saves two of the round trips of each transaction.)
+        """
+        offsets = self._uncommitted()
+        overdue = self._overdue(decision.now)
+        if not decision.emits and not (offsets and overdue):
+            return None
+        changelogs = self.service.changelogs
+        carried = any(emit.event is not None and emit.topic in changelogs for emit, _ in decision.emits)
+        return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
+
+    def rest(self, now: datetime) -> Transaction | None:
+        """The offsets that have not been committed; None when all have."""
+        offsets = self._uncommitted()
+        return Transaction(Decision(now), offsets, dict(self._positions)) if offsets else None
+
+    def written(self, transaction: Transaction) -> None:
+        """A transaction is committed."""
+        if transaction.offsets:
+            self._committed.update(transaction.offsets)
+            self._dirty_since = None
+
+    def _uncommitted(self) -> dict[Topic, int]:
+        return {topic: offset for topic, offset in self._positions.items() if self._committed.get(topic) != offset}
+
+    def _note_dirt(self, now: datetime) -> None:
+        if self._dirty_since is None and self._uncommitted():
+            self._dirty_since = now
+
+    def _overdue(self, now: datetime) -> bool:
+        """Whether offsets have waited as long as they may."""
+        return self._dirty_since is not None and now - self._dirty_since >= self._rules.lazy_commit
+
+    # Time.
+
+    def next_due(self) -> datetime | None:
+        """When `decide` has something to do though nothing is offered; None for never."""
+        if not self._has_state:
+            return None
+        commit = None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit
+        if not self.caught_up:
+            return commit
+        due = self.service.next_wake(self._state)
+        if self._hold_until is not None and (due is not None or self.poked):
+            due = self._hold_until if due is None else max(due, self._hold_until)
+        return min((one for one in (due, self._reconcile_at, commit) if one is not None), default=None)
