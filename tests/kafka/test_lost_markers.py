@@ -178,7 +178,10 @@ async def test_an_owner_does_again_what_it_committed_without_markers(
         assert producer is not None
         losing: list[TopicPartition] = []
 
-        async def committed_without_markers(records: Sequence[Outgoing], _: Mapping[TopicPartition, int]) -> None:
+        async def committed_without_markers(
+            records: Sequence[Outgoing], _: Mapping[TopicPartition, int], *, within: float | None = None
+        ) -> None:
+            assert within is None, "nothing that it writes is irrevocable"
             raw = producer._producer
             assert raw is not None
             losing.extend({TopicPartition(record.topic, record.partition) for record in records})
