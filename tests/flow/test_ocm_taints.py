@@ -309,7 +309,6 @@ def test_a_restart_that_finds_only_the_newest_of_everything_lets_no_label_flicke
     partition = world.flow.partition("ManagedCluster/c1")
     assert world.flow.state("taint-manager", partition).addons["ManagedCluster/c1"].leases == {}
     assert world.flow.reconcile("taint-manager") == [], "what is missing changes nothing"
-    assert world.flow.step("taint-manager", partition, limit=1)
     world.flow.run()
     assert world.labels() == {"a": "available", "b": "available"}
     assert len(world.flow.records(TAINTS)) == before

@@ -84,6 +84,10 @@ class MemoryFormat:
         """None: every offset is committed with what rests on it."""
         return None
 
+    def written(self, record: Record) -> int:
+        """Its place among the records of all topics."""
+        return record.seq
+
     def raw(self, record: Record) -> RawRecord:
         """A record as it came."""
         return RawRecord(record.key, record.value, record.headers)

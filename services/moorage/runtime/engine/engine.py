@@ -6,6 +6,7 @@ followed by `prepare` and, when that is committed, `written`. After any failure 
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ S = TypeVar("S")
 
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
 _WAKE_HOLD_MAX = timedelta(seconds=60)
+_BACKLOG = 8  # queued batches at which records that were waiting are taken in whatever order they came
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class PartitionEngine(Generic[S]):
     def restless(self) -> bool:
         """Whether the next decision can be made at once."""
         if not self.caught_up:
-            return any(topic.short in self._table_names for topic, _ in self._queue)
+            return bool(self._oldest(1))
         return bool(self._queue) or (self.poked and self._hold_until is None)
 
     @property
@@ -272,12 +274,43 @@ class PartitionEngine(Generic[S]):
         limit = self._rules.batch_max_records
         queue = self._queue
         if not self.caught_up:
-            return self._take_where(lambda topic, _: topic.short in self._table_names, limit)
+            taken = self._oldest(limit)
+            chosen = {id(record) for _, record in taken}
+            self._take_where(lambda _, record: id(record) in chosen)
+            return taken
         if len(queue) <= limit:
             taken = list(queue)
             queue.clear()
             return taken
         return [queue.popleft() for _ in range(limit)]
+
+    def _oldest(self, limit: int) -> list[tuple[Topic, Any]]:
+        """What was waiting in the tables, in the order in which it was written, as far as that is known.
+
+        Which topic is read first is chance. A node that was reported ready again would get its taint for a moment if
+        the leave for it were read before that report. So nothing is taken while something older may be yet to come;
+        but for a backlog so large that fetching would stop for it.
+        """
+        waiting: dict[str, list[tuple[Topic, Any]]] = {topic.short: [] for topic in self._tables}
+        for topic, record in self._queue:
+            if topic.short in waiting:
+                waiting[topic.short].append((topic, record))
+        if len(self._queue) < _BACKLOG * self._rules.batch_max_records:
+            unread = {topic.short for topic, mark in self._marks.items() if not self.reached(topic, mark)}
+        else:
+            unread = set()
+        taken: list[tuple[Topic, Any]] = []
+        heads = [(self._form.written(found[0][1]), short, 0) for short, found in waiting.items() if found]
+        dry = unread - {short for _, short, _ in heads}
+        heapq.heapify(heads)
+        while heads and not dry and len(taken) < limit:
+            _, short, place = heapq.heappop(heads)
+            taken.append(waiting[short][place])
+            if place + 1 < len(waiting[short]):
+                heapq.heappush(heads, (self._form.written(waiting[short][place + 1][1]), short, place + 1))
+            elif short in unread:
+                dry.add(short)
+        return taken
 
     def _take_where(self, wanted: Callable[[Topic, Any], bool], limit: int | None = None) -> list[tuple[Topic, Any]]:
         """Take the records that are wanted out of the queue; the others keep their order."""

@@ -29,6 +29,9 @@ class RecordFormat(Protocol):
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
         """The positions, by short name, that a state record of that writer rests on; None when it has none."""
 
+    def written(self, record: Any) -> int:
+        """When it was written: a number that grows, to be compared with that of other records of the same kind."""
+
     def raw(self, record: Any) -> RawRecord:
         """A record as it came."""
 
@@ -60,6 +63,10 @@ class KafkaFormat:
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
         """The positions, by short name, that a state record of that writer rests on; None when it has none."""
         return codec.state_positions(record.headers, source)
+
+    def written(self, record: Any) -> int:
+        """When it was written, in milliseconds since the epoch."""
+        return int(record.timestamp)
 
     def raw(self, record: Any) -> RawRecord:
         """A record as it came."""
