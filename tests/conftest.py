@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import pytest_asyncio
+from tests import documents
 from tests.brokers import (
     Broker,
     BrokerMissingError,
@@ -39,9 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     choice = config.stash[_CHOICE]
-    return f"kafka: {choice.kind or 'MISSING'} ({choice.why})"
+    named = os.environ.get(documents.VARIABLE)
+    told = named or f"our own pages only ({documents.VARIABLE} names no folder of others)"
+    return [f"kafka: {choice.kind or 'MISSING'} ({choice.why})", f"documents: {told}"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

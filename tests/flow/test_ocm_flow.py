@@ -417,6 +417,27 @@ def test_that_another_cluster_is_lost_matters_where_scores_are_relative() -> Non
     assert world.run().selected() == ["a"]
 
 
+def test_a_placement_whose_expression_does_not_compile_is_misconfigured() -> None:
+    world = OcmWorld("c1")
+    wrong = {"requiredClusterSelector": {"celSelector": {"celExpressions": ["managedCluster.metadata.("]}}}
+    world.placement(predicates=[wrong])
+    assert world.run().selected() == []
+    condition = world.placed().conditions[0]
+    assert (condition.type, condition.status, condition.reason) == ("PlacementMisconfigured", "True", "Misconfigured")
+    assert condition.message.startswith("Predicate:compilation failed: ")
+
+
+def test_a_set_by_labels_that_says_none_has_no_clusters() -> None:
+    world = OcmWorld("c1")
+    world.placement()
+    assert world.run().selected() == ["c1"]
+    world.placement(clusterSets=["unsaid"])
+    world.declare("ManagedClusterSet", "unsaid", spec={"clusterSelector": {"selectorType": "LabelSelector"}})
+    world.bind("unsaid")
+    assert world.run().selected() == []
+    assert world.placed().reason == "AllManagedClusterSetsEmpty"
+
+
 def test_a_wrong_placement_is_wrong_only_while_there_is_a_cluster_to_look_at() -> None:
     world = OcmWorld()
     world.cluster("c1", labels={"here": "yes"})

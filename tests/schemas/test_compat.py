@@ -123,11 +123,29 @@ def test_breaking(change: Callable[[Schema], None], words: str) -> None:
         _set("properties/weight/anyOf", [{"type": "string"}, {"type": "number"}, {"type": "null"}]),
         _set("properties/labels/additionalProperties", {}),
         _set("additionalProperties", value=True),
+        _drop("additionalProperties"),
+        _drop("$defs/Part/additionalProperties"),
+        _set("additionalProperties", {"type": "string"}),
         _set("description", "other words"),
     ],
 )
 def test_not_breaking(change: Callable[[Schema], None]) -> None:
     assert _compare(change) == []
+
+
+def test_what_takes_unknown_fields_may_name_one_and_may_not_refuse_them_again() -> None:
+    released = copy.deepcopy(OLD)
+    del released["additionalProperties"]
+    del released["$defs"]["Part"]["additionalProperties"]
+    new = copy.deepcopy(released)
+    new["properties"]["added"] = {"type": "string", "default": ""}
+    new["$defs"]["Part"]["properties"]["added"] = {"type": "string", "default": ""}
+    assert compare({"thing": released}, {"thing": new}) == []
+    assert {str(found) for found in compare({"thing": released}, {"thing": OLD})} == {
+        "thing: (whole): fields that are not named are no longer accepted",
+        "thing: parts[]: fields that are not named are no longer accepted",
+        "thing: main: fields that are not named are no longer accepted",
+    }
 
 
 def test_a_schema_may_go_only_for_a_higher_version_on_its_own_topic() -> None:

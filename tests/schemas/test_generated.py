@@ -101,6 +101,14 @@ def test_asyncapi_payloads_are_schemas_of_both_drafts(asyncapi: dict[str, Any]) 
         Draft202012Validator.check_schema(schema)
 
 
+def test_asyncapi_payloads_take_what_the_schemas_of_the_events_take(asyncapi: dict[str, Any]) -> None:
+    schemas = asyncapi["components"]["schemas"]
+    closed = {name for name, schema in schemas.items() if schema.get("additionalProperties") is False}
+    assert closed == {"ConditionReported", "ConditionReported.TargetRef", "ConditionReported.WorkloadRef"}
+    assert schemas["ConditionReported"]["properties"]["target"]["$ref"].endswith("/ConditionReported.TargetRef")
+    assert {"TargetRef", "WorkloadRef"} <= set(schemas)
+
+
 def test_asyncapi_headers_are_the_envelopes(asyncapi: dict[str, Any]) -> None:
     headers = asyncapi["components"]["schemas"]["CloudEventHeaders"]
     validator = Draft202012Validator(headers)

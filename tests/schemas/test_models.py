@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -19,7 +20,7 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key, target_of_resource
 from moorage_schemas.resources.table import KINDS, kind_by_kind, kind_named, kind_of
 from moorage_schemas.times import format_time, parse_time
-from moorage_schemas.topics import TOPICS, Topic, binding_key, condition_key, eviction_key
+from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic, binding_key, condition_key, eviction_key
 
 EVENTS = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
 REPORT = {
@@ -40,6 +41,27 @@ def test_round_trip_and_schema(topic: Topic, data: st.DataObject) -> None:
     assert topic.event.model_validate_json(text).model_dump_json() == text
     validator = Draft202012Validator(event_schema(topic), format_checker=FormatChecker())
     assert [error.message for error in validator.iter_errors(json.loads(text))] == []
+
+
+@EVENTS
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(data=st.data())
+def test_a_reader_by_the_schema_survives_a_new_field_in_what_moorage_writes(topic: Topic, data: st.DataObject) -> None:
+    newer = {**json.loads(data.draw(instances(topic.event)).model_dump_json()), "addedLater": 1}
+    schema = event_schema(topic)
+    # What others write is refused with fields that are not known, by the services and by the schema.
+    assert Draft202012Validator(schema).is_valid(newer) is (topic is not CONDITION_REPORTS)
+    closed = sum(one is False for one in _values("additionalProperties", schema))
+    assert closed == (3 if topic is CONDITION_REPORTS else 0)
+
+
+def _values(keyword: str, schema: Any) -> Iterator[Any]:
+    """Every value of a keyword, anywhere in a schema."""
+    if isinstance(schema, dict):
+        yield from (value for name, value in schema.items() if name == keyword)
+        schema = list(schema.values())
+    for part in schema if isinstance(schema, list) else ():
+        yield from _values(keyword, part)
 
 
 @EVENTS

@@ -70,6 +70,10 @@ def test_taint_refuses_in_the_words_of_kubectl(
         (("node", "a:NoExecute"), "error: at least one resource name must be specified"),
         (("node", "n1", "a:NoExecute", "n2"), "error: all resources must be specified before taint changes: n2"),
         (("node", "n1", "a:NoExecute", "--all"), "error: name cannot be provided when --all"),
+        (
+            ("node", "a:NoExecute", "--all", "-l", "zone=a"),
+            "error: setting 'all' parameter with a non empty selector is prohibited",
+        ),
     ],
 )
 def test_taint_with_a_wrong_command_line_ends_with_2(

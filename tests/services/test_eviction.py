@@ -11,6 +11,7 @@ from tests.flow.fleet import node, pod, tolerate
 from tests.services.records import T0, at, decide, record, wake
 
 from moorage import eviction
+from moorage.core.deviations import Deviation
 from moorage.core.evicting import Verdict, verdict
 from moorage.eviction.state import State
 from moorage.runtime.service import Emit
@@ -195,6 +196,23 @@ def test_the_deadline_moves_with_the_tolerations() -> None:
     assert bench.bind(tolerate("k1", 5), revision=2) == ["Scheduled#2 until 5 TolerationEnds", "timer#2 5"]
     assert bench.bind(tolerate("k1"), revision=3) == ["Cancelled#3 Tolerated", "timer#3 off"]
     assert bench.bind(revision=4) == ["Requested#4 UntoleratedTaint", "timers tombstone"]
+
+
+@pytest.mark.parametrize("seconds", [30, 5])
+def test_deviation_a_changed_time_moves_the_deadline_where_kubernetes_keeps_the_first(seconds: int) -> None:
+    bench = Bench()
+    bench.bind(tolerate("k1", 10))
+    bench.taints(K1)
+    bench.time = 2
+    ours = bench.bind(tolerate("k1", seconds), revision=2)
+    assert ours == [f"Scheduled#2 until {seconds} TolerationEnds", f"timer#2 {seconds}"]
+    assert _as_upstream(scheduled=10, made=0, seconds=seconds, now=2) == 10
+    assert Deviation.DEADLINE_FOLLOWS_TOLERATIONS.operations == ()
+
+
+def _as_upstream(*, scheduled: float, made: float, seconds: float, now: float) -> float:
+    """When the taint eviction controller lets a pod go that it scheduled before, and that tolerates so long now."""
+    return scheduled if made + seconds < now + seconds else now + seconds
 
 
 def test_what_is_requested_stays_until_the_binding_goes() -> None:

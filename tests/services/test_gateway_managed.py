@@ -147,12 +147,6 @@ TAINTED = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
             "spec.clusterSelector.labelSelector.matchExpressions[0].operator",
             'Invalid value: "Near"',
         ),
-        (
-            SETS,
-            named(spec={"clusterSelector": {"selectorType": "LabelSelector"}}),
-            "spec.clusterSelector.labelSelector",
-            "Required value",
-        ),
         (SETS, named("s" * 64), "metadata.name", "must be no more than 63 characters"),
         (BINDINGS, named(), "spec.clusterSet", "Required value"),
         (BINDINGS, named("a", spec={"clusterSet": "b"}), "spec.clusterSet", 'Invalid value: "b": must be the name of'),
@@ -170,12 +164,6 @@ TAINTED = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
             predicate(claimSelector=EXPRESSION),
             "spec.predicates[0].requiredClusterSelector.claimSelector.matchExpressions[0].operator",
             'Invalid value: "Near"',
-        ),
-        (
-            PLACED,
-            predicate(celSelector={"celExpressions": ["managedCluster.metadata.("]}),
-            "spec.predicates[0].requiredClusterSelector.celSelector.celExpressions[0]",
-            'Invalid value: "managedCluster.metadata.(": must be a CEL expression: ',
         ),
         (PLACED, placement(prioritizerPolicy={"mode": "Some"}), "spec.prioritizerPolicy.mode", '"Additive", "Exact"'),
         (
@@ -511,6 +499,39 @@ async def test_a_placement_that_is_misconfigured_by_a_toleration_is_taken_with_a
     assert told.split('"', maxsplit=1)[0] in answer.headers["warning"]
     refused = await gateway.call("POST", PLACED, placement(tolerations=[{**toleration, "effect": "NoExecute"}]))
     assert refused.status_code == 422
+
+
+WRONG = {"celSelector": {"celExpressions": ["true", "managedCluster.metadata.("]}}
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (predicate(**WRONG), "spec.predicates[0].requiredClusterSelector"),
+        (group(decisionGroups=[{"groupName": "ab", "groupClusterSelector": WRONG}]), IN_GROUP),
+    ],
+)
+async def test_a_placement_whose_expression_does_not_compile_is_taken_with_a_warning(body: Any, path: str) -> None:
+    gateway = Fixture()
+    answer = await gateway.call("POST", PLACED, body)
+    assert answer.status_code == 201, answer.text
+    warning = answer.headers["warning"]
+    assert f"the placement is misconfigured: {path}.celSelector.celExpressions[1]: Invalid value: " in warning
+    assert "must be a CEL expression: " in warning
+    assert "celExpressions[0]" not in warning
+
+
+async def test_a_set_by_labels_that_says_none_is_taken_and_empty() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", CLUSTERS, named("c1"))
+    await gateway.ok("POST", SETS, named("s1", spec={"clusterSelector": {"selectorType": "LabelSelector"}}))
+    (condition,) = (await gateway.ok("GET", f"{SETS}/s1"))["status"]["conditions"]
+    assert condition == {
+        "type": "ClusterSetEmpty",
+        "status": "True",
+        "reason": "NoClusterMatched",
+        "message": "No ManagedCluster selected",
+    }
 
 
 async def test_a_placement_shows_its_decision() -> None:

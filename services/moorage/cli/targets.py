@@ -62,8 +62,10 @@ def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, e
     """The names that a command is about.
 
     Raises:
-        UsageError: none is named, or names come together with `--all` or a selector.
+        UsageError: none is named, or two of names, `--all` and a selector come together.
     """
+    if every and selector:
+        raise UsageError("setting 'all' parameter with a non empty selector is prohibited")
     if names and (every or selector):
         raise UsageError("name cannot be provided when --all or a selector is specified")
     if names:

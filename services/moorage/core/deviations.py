@@ -43,6 +43,14 @@ class Deviation(Enum):
         "A restart of a controller must not lengthen it; a deadline is absolute and the same for everyone.",
         ("evict",),
     )
+    DEADLINE_FOLLOWS_TOLERATIONS = Entry(
+        "deadline-follows-tolerations",
+        "A changed `tolerationSeconds` moves the deadline of a pod that is scheduled to leave, later or earlier.",
+        "Kubernetes keeps the time for which it first scheduled the pod, unless it may now stay for ever or must go at "
+        "once.",
+        "What is in force says how long is tolerated; the same state has the same deadline, however it came about.",
+        (),
+    )
     SECONDS_OF_FIRST_MATCH = Entry(
         "seconds-of-first-match",
         "On clusters too, a taint's tolerated time is that of the first toleration that matches it, and of no other.",

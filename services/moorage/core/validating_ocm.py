@@ -1,14 +1,15 @@
 """Validation of Open Cluster Management's kinds, of leases, and of roles and their bindings.
 
 The rules are those of upstream's API schema and webhooks; what upstream would take and then call misconfigured
-(selectors, CEL expressions, prioritizers) is refused with the field at fault, before it is written. The two kinds of
-toleration by which DOMAIN §5 says that a placement is misconfigured are taken, and the writer is warned.
+(selectors of labels and claims, prioritizers) is refused with the field at fault, before it is written. The two kinds
+of toleration by which DOMAIN §5 says that a placement is misconfigured, and CEL expressions that do not compile, are
+taken, and the writer is warned. A set that is to find its clusters by labels and says none has no clusters.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core import names
@@ -104,8 +105,6 @@ def validate_cluster_set(group: ManagedClusterSet) -> list[FieldError]:
     errors = validate_label_selector(selector.label_selector, f"{path}.labelSelector")
     if kind != LABEL_SELECTOR:
         errors += _label_name(group, "clusters name the set in a label")
-    elif selector.label_selector is None:
-        errors.append(required(f"{path}.labelSelector", f"must be set when selectorType is {LABEL_SELECTOR}"))
     return errors
 
 
@@ -150,6 +149,30 @@ def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldEr
     return [error for error in found if error not in formal]
 
 
+def misconfigured_expressions(spec: Mapping[str, Any]) -> list[FieldError]:
+    """The CEL expressions of a placement's `spec` that do not compile; it is `Misconfigured` by them, too."""
+    errors: list[FieldError] = []
+    for path, selector in _selectors(spec):
+        said = (selector.get("celSelector") or {}).get("celExpressions")
+        for i, text in enumerate(said or ()):
+            try:
+                compiled(text)
+            except ExpressionError as error:
+                rule = f"must be a CEL expression: {error}"
+                errors.append(invalid(f"{path}.celSelector.celExpressions[{i}]", text, rule))
+    return errors
+
+
+def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Everything in a placement's `spec` that selects clusters, with its path."""
+    for i, predicate in enumerate(spec.get("predicates") or ()):
+        yield f"spec.predicates[{i}].requiredClusterSelector", predicate.get("requiredClusterSelector") or {}
+    strategy = (spec.get("decisionStrategy") or {}).get("groupStrategy") or {}
+    for i, group in enumerate(strategy.get("decisionGroups") or ()):
+        path = f"spec.decisionStrategy.groupStrategy.decisionGroups[{i}].groupClusterSelector"
+        yield path, group.get("groupClusterSelector") or {}
+
+
 def _as_it_could_be(toleration: Toleration) -> Toleration:
     """The toleration without what makes a placement misconfigured, so that everything else of it is checked."""
     exists = TolerationOperator.EXISTS.value
@@ -164,13 +187,6 @@ def _selector(selector: RequiredClusterSelector | GroupClusterSelector, path: st
         # Upstream reads claims with the rules of labels: keys, operators and values alike.
         claims = LabelSelector(match_expressions=selector.claim_selector.match_expressions)
         errors += validate_label_selector(claims, f"{path}.claimSelector")
-    said = selector.cel_selector.cel_expressions if selector.cel_selector is not None else None
-    for i, text in enumerate(said or ()):
-        try:
-            compiled(text)
-        except ExpressionError as error:
-            rule = f"must be a CEL expression: {error}"
-            errors.append(invalid(f"{path}.celSelector.celExpressions[{i}]", text, rule))
     return errors
 
 

@@ -1,8 +1,13 @@
 """The gateway's view of the whole: objects with resource versions, kept current from the log.
 
-A resource version is the sum of the positions in all partitions that the gateway reads. It grows with each record, and
-a gateway that starts again begins at a sum that is no less than any that was ever handed out. What was restored
-carries that sum, so a version from before the restart is never taken for the present one.
+A resource version is the sum of the positions in all partitions that the gateway reads, times `STEP`: that is what a
+list and a bookmark carry, with all records up to there worked in. One record may change many objects, and what is
+counted changes after many records, so every change has a version of its own between two such sums: a watch that is cut
+off after any of them resumes behind it and misses none.
+
+A gateway that starts again begins at a sum that is no less than any before. What was restored carries it, so a version
+from before the restart is never taken for the present one, and who saw only a part of the last changes is told that the
+version is too old.
 """
 
 from __future__ import annotations
@@ -21,6 +26,9 @@ from moorage.runtime.service import Input
 from moorage_schemas.topics import Topic
 
 Document = Mapping[str, Any]
+
+STEP = 1_000_000
+"""Versions between two records; no record changes as many objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +57,11 @@ class Store:
         """Told that something about a machine set has changed (see `Tables.unsettled`)."""
 
         self._objects: dict[str, dict[ObjectId, Shown]] = {}
+        self._sum = 0
         self._positions: dict[tuple[Topic, int], int] = {}
 
     def apply(self, records: Iterable[Input]) -> None:
-        """Fold records in, in the order of their log; each gets a version of its own.
+        """Fold records in, in the order of their log; each change gets a version of its own.
 
         What is counted over many objects, such as the pods of a controller, is counted once, after all of them.
         """
@@ -66,9 +75,10 @@ class Store:
                         counted.add(object_id)
                     else:
                         counted.discard(object_id)
-                        self._refresh(object_id, self.version)
+                        self._refresh(object_id)
         for object_id in sorted(counted):
-            self._refresh(object_id, self.version)
+            self._refresh(object_id)
+        self._complete()
         self._tell_unsettled()
         self.history.wake()
 
@@ -76,6 +86,7 @@ class Store:
         """Move on over records that carry nothing: transaction markers, and what was compacted away."""
         for place, position in positions.items():
             self._advance(place, position)
+        self._complete()
         self.history.wake()
 
     def begin(self) -> None:
@@ -116,9 +127,19 @@ class Store:
         before = self._positions.get(place, 0)
         if position > before:
             self._positions[place] = position
-            self.version += position - before
+            self._sum += position - before
+            self.version = max(self.version, (self._sum - 1) * STEP)
 
-    def _refresh(self, object_id: ObjectId, version: int) -> None:
+    def _complete(self) -> None:
+        """All changes by the records so far have their versions."""
+        self.version = max(self.version, self._sum * STEP)
+
+    def _next(self) -> int:
+        """The version of one more change."""
+        self.version += 1
+        return self.version
+
+    def _refresh(self, object_id: ObjectId) -> None:
         """Build an object anew and record the change, if it looks different."""
         before = self.get(object_id)
         document = self.views.build(object_id)
@@ -126,6 +147,7 @@ class Store:
         if document is None:
             if before is not None:
                 del self._objects[object_id.kind][object_id]
+                version = self._next()
                 last = _with_version(before.document, version)
                 self.history.add(version, object_id, before.document, None, last)
             if object_id in self.tables.origins:
@@ -136,8 +158,10 @@ class Store:
                 return
             if _uid(before.document) != _uid(document):
                 # Deleted and made again in one go: a watch has to see both.
+                version = self._next()
                 self.history.add(version, object_id, before.document, None, _with_version(before.document, version))
                 before = None
+        version = self._next()
         shown = self._put(object_id, version, document)
         self.history.add(
             version, object_id, before.document if before is not None else None, shown.document, shown.document

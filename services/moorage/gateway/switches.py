@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from moorage.core.addons import LABEL_PREFIX
 from moorage.core.documents import part
-from moorage.core.validating_ocm import misconfigured_tolerations
+from moorage.core.validating_ocm import misconfigured_expressions, misconfigured_tolerations
 from moorage.gateway.unknown_fields import told_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.refs import TargetKind
@@ -74,7 +74,8 @@ def warnings(document: Mapping[str, Any], switches: Switches) -> Iterator[str]:
         if spec.get("spreadPolicy"):
             yield "spec.spreadPolicy has no effect"
         tolerations = [OpenToleration.model_validate(one) for one in spec.get("tolerations") or ()]
-        yield from (f"the placement is misconfigured: {error}" for error in misconfigured_tolerations(tolerations))
+        wrong = [*misconfigured_expressions(spec), *misconfigured_tolerations(tolerations)]
+        yield from (f"the placement is misconfigured: {error}" for error in wrong)
     if kind in {"PropagationPolicy", "ClusterPropagationPolicy"}:
         failover = spec.get("failover") or {}
         if failover.get("cluster") and not switches.failover:

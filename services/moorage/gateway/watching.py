@@ -79,21 +79,22 @@ async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes
         except TooOldError:
             yield _line("ERROR", expired(store.version, store.history.floor).document())
             return
-        number = store.history.count
+        number, reached = store.history.count, store.version
         if lines := b"".join(line for change in changes for line in _lines(watch, change)):
             yield lines
             continue  # more may have come while these were being sent
         left = None if end is None else end - loop.time()
         if store.history.closed or (left is not None and left <= 0):
             if watch.bookmarks:
-                yield _bookmark(store, watch)
+                yield _bookmark(reached, watch)
             return
         try:
             async with asyncio.timeout(BOOKMARK_EVERY if left is None else min(left, BOOKMARK_EVERY)):
                 await store.history.wait()
         except TimeoutError:
             if watch.bookmarks and (left is None or left > BOOKMARK_EVERY):
-                yield _bookmark(store, watch)
+                # Not the version of now: something may have come with the end of the time, and is sent next.
+                yield _bookmark(reached, watch)
 
 
 def _present(store: Store, watch: Watch) -> bytes:
@@ -105,7 +106,7 @@ def _present(store: Store, watch: Watch) -> bytes:
         if watch.selected(shown.document)
     ]
     if watch.initial_end:
-        lines.append(_bookmark(store, watch, _INITIAL_END))
+        lines.append(_bookmark(store.version, watch, _INITIAL_END))
     return b"".join(lines)
 
 
@@ -120,8 +121,8 @@ def _lines(watch: Watch, change: Change) -> Iterator[bytes]:
         yield _line(word, versions.shown(change.last, watch.kind))
 
 
-def _bookmark(store: Store, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
-    metadata: dict[str, Any] = {"resourceVersion": str(store.version), "creationTimestamp": None}
+def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
     return _line("BOOKMARK", {"kind": watch.kind.kind, "apiVersion": watch.kind.api_version, "metadata": metadata})

@@ -12,13 +12,14 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from moorage.cli.contract.jsonschemas import DescribedJsonSchema
+from moorage.cli.contract.jsonschemas import DescribedJsonSchema, is_closed, opened
 from moorage.cli.contract.participants import Participant
 from moorage_schemas.topics import PARTITIONS, TOPICS, Topic
 
 BINDING_VERSION = "0.5.0"
 """Of AsyncAPI's Kafka bindings."""
 
+_COMPONENTS = "#/components/schemas/"
 _TEXT = {"type": "string"}
 _INSTANT = {"type": "string", "format": "date-time"}
 
@@ -159,10 +160,19 @@ def _headers() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
+    """The events and their parts; those of a closed event are its own, for the parts of the others take more fields."""
     _, made = models_json_schema(
-        [(topic.event, "validation") for topic in TOPICS],
+        [(topic.event, "validation") for topic in TOPICS if not is_closed(topic)],
         by_alias=True,
-        ref_template="#/components/schemas/{model}",
+        ref_template=f"{_COMPONENTS}{{model}}",
         schema_generator=DescribedJsonSchema,
     )
-    return dict(sorted(made["$defs"].items()))
+    found: dict[str, Any] = opened(made["$defs"])
+    for topic in filter(is_closed, TOPICS):
+        name = topic.event.__name__
+        schema = topic.event.model_json_schema(
+            by_alias=True, ref_template=f"{_COMPONENTS}{name}.{{model}}", schema_generator=DescribedJsonSchema
+        )
+        parts = schema.pop("$defs", {})
+        found |= {name: schema, **{f"{name}.{part}": value for part, value in parts.items()}}
+    return dict(sorted(found.items()))

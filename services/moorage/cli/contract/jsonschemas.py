@@ -1,6 +1,8 @@
 """JSON Schema 2020-12 of every event and of every kind of resource.
 
-The schemas describe what is accepted, so one schema serves both sides: what Moorage writes is within it, too.
+The schemas describe what is accepted, so one schema serves both sides: what Moorage writes is within it, too. Only what
+third parties write may have no fields but those that are named: the services refuse such reports. A reader of all other
+events has to survive the fields that a newer Moorage adds, and so do readers that are generated from their schemas.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from moorage_schemas.resources.table import ResourceKind
-from moorage_schemas.topics import Topic
+from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The dialect that every schema names."""
@@ -58,9 +60,27 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
+def is_closed(topic: Topic) -> bool:
+    """Whether fields that are not named are refused in a topic's events: where third parties write them."""
+    return topic.short == CONDITION_REPORTS.short
+
+
+def opened(schema: Any) -> Any:
+    """A schema, or a part of one, that takes fields that are not named wherever it refused them."""
+    if isinstance(schema, list):
+        return [opened(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: opened(part) for name, part in schema.items() if not (name == "additionalProperties" and part is False)
+    }
+
+
 def event_schema(topic: Topic) -> dict[str, Any]:
     """The JSON Schema of a topic's event."""
     schema = topic.event.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
+    if not is_closed(topic):
+        schema = opened(schema)
     return {
         "$schema": DIALECT,
         "$id": f"urn:moorage:event:{topic.event_type}",

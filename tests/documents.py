@@ -1,23 +1,27 @@
-"""Reads the YAML and the commands out of the user's documents beside the project.
+"""Reads the YAML and the commands out of pages: our own in tests/pages, and documents of others where there are any.
 
-The documents are web pages saved as text, so some of the YAML has scars: footnote numbers behind values, lines
-of dots for what was left out, list items whose fields lost their indentation. `examples` heals those scars by the
-rules in `_heal`. Of an object that leaves parts out by a comment of dots, those parts are taken from the document's
-earlier object of that kind and name. Nothing else is changed. (The documents are Chinese: U+FF08 and U+FF09 are
-their parentheses, U+3002 their full stop, U+FF1A their colon.)
+`MOORAGE_DOCUMENTS` names the folder of such documents. They are web pages saved as text, so some of the YAML has scars:
+footnote numbers behind values, lines of dots for what was left out, list items whose fields lost their indentation. Our
+own pages have the same scars. `examples` heals them by the rules in `_heal`. Of an object that leaves parts out by a
+comment of dots, those parts are taken from the page's earlier object of that kind and name. Nothing else is changed.
+(The documents are Chinese: U+FF08 and U+FF09 are their parentheses, U+3002 their full stop, U+FF1A their colon.)
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "seeds"
+OWN = Path(__file__).parent / "pages"
+VARIABLE = "MOORAGE_DOCUMENTS"
 
 _FIELD = re.compile(r"^\s*(- )?\"?[A-Za-z][\w./-]*\"?:(\s.*)?$")
 _ITEM = re.compile(r"^\s*- ")
@@ -39,7 +43,7 @@ _STATE = re.compile(r"^(feature\.[\w.-]+/[\w.-]+): (\w+)$")
 
 @dataclass(frozen=True)
 class Example:
-    """One YAML snippet of a document, healed and read."""
+    """One YAML snippet of a page, healed and read."""
 
     document: str
     line: int
@@ -48,24 +52,19 @@ class Example:
     value: dict[str, Any]
 
 
-def documents(*numbers: str) -> list[Path]:
-    """The documents whose names begin with these numbers."""
-    return [path for path in sorted(FOLDER.glob("*.txt")) if path.name[:3] in numbers]
-
-
 def examples(path: Path) -> list[Example]:
-    """Every YAML snippet of a document that says something about taints, tolerations or an object."""
+    """Every YAML snippet of a page that says something about taints, tolerations or an object."""
     return list(_examples(path))
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command of a document."""
+    """One command of a page."""
 
     document: str
     text: str
     output: str
-    """What the document shows that it says; empty where it shows nothing."""
+    """What the page shows that it says; empty where it shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +77,66 @@ class SystemTaint:
     removed: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Pages:
+    """Some pages that are tested together."""
+
+    paths: tuple[Path, ...]
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        """Every snippet, in the order of the pages."""
+        return [one for path in self.paths for one in examples(path)]
+
+    @cached_property
+    def commands(self) -> list[Command]:
+        """Every command, in the order of the pages."""
+        return [one for path in self.paths for one in commands(path)]
+
+
+def own(*names: str) -> Pages:
+    """Our own pages of these names."""
+    return Pages(tuple(OWN / f"{name}.md" for name in names))
+
+
+def given(*numbers: str) -> Pages | None:
+    """The documents whose names begin with these numbers; None where `MOORAGE_DOCUMENTS` is not set.
+
+    Raises:
+        pytest.UsageError: the variable is set, and one of them is not there.
+    """
+    named = os.environ.get(VARIABLE, "")
+    if not named:
+        return None
+    found = []
+    for number in numbers:
+        paths = sorted(Path(named).glob(f"{number}_*.txt"))
+        if len(paths) != 1:
+            raise pytest.UsageError(
+                f"{VARIABLE}: Invalid value: {named!r}: must be a folder with one document {number}_*.txt"
+                f" (it has {len(paths)}), or unset to test without documents"
+            )
+        found += paths
+    return Pages(tuple(found))
+
+
 def commands(path: Path) -> list[Command]:
-    """Every command of a document: taint, scale, edit and get."""
+    """Every command of a page: taint, scale, edit and get."""
     found: list[Command] = []
     for line in path.read_text().splitlines():
-        found += [Command(path.name[:3], match.group(0).strip(), "") for match in _COMMAND.finditer(line)]
+        found += [Command(_short(path), match.group(0).strip(), "") for match in _COMMAND.finditer(line)]
         if (shown := _OUTPUT.match(line)) and found:
             found[-1] = replace(found[-1], output=shown[1])
     return found
 
 
 def flags(path: Path) -> list[str]:
-    """Every flag that a document names, as it writes it, each once."""
+    """Every flag that a page names, as it writes it, each once."""
     return list(dict.fromkeys(_FLAG.findall(path.read_text())))
 
 
 def system_labels(path: Path) -> dict[str, str]:
-    """The labels that a document shows as kept by the system, for the state of an add-on."""
+    """The labels that a page shows as kept by the system, for the state of an add-on."""
     rows = (_STATE.match(line) for line in path.read_text().splitlines())
     return {row[1]: row[2] for row in rows if row}
 
@@ -125,8 +167,13 @@ def _examples(path: Path) -> Iterator[Example]:
                     text = yaml.safe_dump(value)
                 elif "kind" in value:
                     whole.setdefault(_called(value), value)
-                yield Example(path.name[:3], start, text, value)
+                yield Example(_short(path), start, text, value)
             block = []
+
+
+def _short(path: Path) -> str:
+    """What a page is called in the names of tests: its number, or the name of one of our own."""
+    return path.stem.partition("_")[0]
 
 
 def _called(value: dict[str, Any]) -> tuple[str, str]:
