@@ -62,11 +62,12 @@ BUILT_IN = {"True": [], "False": [UNAVAILABLE_KEY], "Unknown": [UNREACHABLE_KEY]
 def test_a_cluster_that_is_declared_has_the_taint_of_its_status_at_once(status: str | None) -> None:
     event = next_taints(None, cluster(), is_(status), at(3))
     expected = [(key, "NoSelect", 3) for key in BUILT_IN[status]]
-    assert (listed(event) if event is not None else []) == expected
+    assert listed(event) == expected, "a set is written even if it is empty: none would mean that nothing is known"
     assert [want.key for want in wanted_taints(cluster(), is_(status))] == BUILT_IN[status]
-    if event is not None:
-        word = "was never reported" if status is None else f"is {status}"
-        assert {t.reason for t in event.taints} == {f"condition {AVAILABLE} {word}"}
+    assert event is not None
+    word = "was never reported" if status is None else f"is {status}"
+    assert [t.reason for t in event.taints] == [f"condition {AVAILABLE} {word}" for _ in expected]
+    assert next_taints(event, cluster(), is_(status), at(4)) is None
 
 
 @pytest.mark.parametrize("before", [*BUILT_IN])
@@ -103,7 +104,33 @@ def test_a_person_cannot_take_a_built_in_taint_away(status: str | None) -> None:
     assert second.wishes_applied == 1
     asked = next_taints(second, cluster(wish(2, UNREACHABLE_KEY)), is_(status), at(3))
     assert listed(asked) == listed(first)
-    assert listed(next_taints(asked, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(4))) == listed(first)
+    assert listed(next_taints(asked, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(4))) == [], "nor keep it there"
+
+
+@pytest.mark.parametrize("key", [UNAVAILABLE_KEY, UNREACHABLE_KEY])
+@pytest.mark.parametrize("status", [*BUILT_IN])
+def test_a_person_cannot_add_a_built_in_taint(status: str | None, key: str) -> None:
+    asked = [wish(1, key), wish(2, key, "PreferNoSelect"), wish(3, "mine")]
+    event = next_taints(next_taints(None, cluster(), is_(status), at(1)), cluster(*asked), is_(status), at(2))
+    assert listed(event) == [
+        *((built_in, "NoSelect", 1) for built_in in BUILT_IN[status]),
+        (key, "PreferNoSelect", 0),
+        ("mine", "NoSelect", 0),
+    ]
+
+
+def test_a_value_of_its_own_makes_it_a_persons_taint_until_the_value_goes() -> None:
+    def value(event: TargetTainted | None) -> list[tuple[str, str]]:
+        assert event is not None
+        return [(taint.value, "+".join(taint.origins)) for taint in event.taints]
+
+    mine = TaintWish(key=UNREACHABLE_KEY, effect="NoSelect", value="x", present=True, generation=1, time=at(0))
+    first = next_taints(None, cluster(mine), is_("Unknown"), at(1))
+    assert value(first) == [("x", "condition+explicit")]
+    second = next_taints(first, cluster(mine), is_("True"), at(2))
+    assert value(second) == [("x", "explicit")]
+    assert value(next_taints(second, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(3))) == []
+    assert value(next_taints(first, cluster(wish(2, UNREACHABLE_KEY)), is_("Unknown"), at(3))) == [("", "condition")]
 
 
 def test_each_effect_that_a_person_may_wish() -> None:
