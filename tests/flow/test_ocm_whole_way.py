@@ -107,3 +107,21 @@ def test_everything_starts_again_from_its_topics(world: WholeWorld) -> None:
         world.flow.crash_process(name)
     world.run()
     assert world.flow.table(PLACEMENTS) == before
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_cluster_whose_report_is_read_before_its_declaration_can_be_chosen(*, restart: bool) -> None:
+    world = WholeWorld("c1")
+    world.placement()
+    world.available("c1")
+    assert world.run().selected() == ["c1"]
+    world.cluster("early")
+    world.available("early")
+    for partition in range(SETTINGS.partitions):
+        # It is accepted while the taint-manager has not read the declaration yet, and then reads both at once.
+        while world.flow.step("condition-ingest", partition):
+            pass
+    if restart:
+        world.flow.crash_process("taint-manager")
+    assert world.run().selected() == ["c1", "early"]
+    assert world.flow.reconcile() == []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Final
 
 from moorage.core.wanting import Identity, Want, belongs_to_state
 from moorage_schemas.resource import TaintWish
