@@ -125,7 +125,8 @@ class Pair:
         if not model.declared:
             assert found is None
             return
-        assert [taint.key for taint in found.taints] == model.taints(), "what is declared always has a set"
+        assert found is not None, "what is declared always has a set"
+        assert [taint.key for taint in found.taints] == model.taints()
         assert self.world.labels() == {name: model.label(name) for name in sorted(model.enabled)}
 
     def check_history(self) -> None:
