@@ -6,14 +6,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage.core.damping import Holds
+from moorage.core.evaluating import evaluate
 from moorage.core.managed_taints import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
 from moorage.core.tainting import TaintRules, decide_taints, next_taints, wanted_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
-from moorage_schemas.taint import TargetTainted
+from moorage_schemas.taint import Taint, TargetTainted
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 Known = dict[str, ConditionChanged]
@@ -162,3 +165,38 @@ def test_a_condition_may_have_to_hold_first_but_a_declaration_need_not() -> None
     assert listed(gone.event) == [(UNAVAILABLE_KEY, "NoSelect", 40)]
     other = decide_taints(gone.event, cluster(), is_("Unknown", since=50), at(50), rules=rules)
     assert listed(other.event) == [(UNREACHABLE_KEY, "NoSelect", 50)], "and one takes the other's place at once"
+
+
+TAINTS = st.lists(
+    st.builds(
+        Taint,
+        key=st.sampled_from((UNAVAILABLE_KEY, UNREACHABLE_KEY, "mine")),
+        value=st.sampled_from(("", "", "v")),
+        effect=st.sampled_from(("NoSelect", "PreferNoSelect")),
+    ),
+    unique_by=lambda taint: taint.identity,
+    max_size=5,
+)
+
+
+@given(taints=TAINTS, steps=st.lists(st.sampled_from((None, "True", "False", "Unknown")), min_size=1, max_size=4))
+def test_what_eval_says_of_a_cluster_is_what_becomes_of_one(taints: list[Taint], steps: list[str | None]) -> None:
+    """By whichever way a cluster comes to be with a status and a person's taints."""
+    wishes = [
+        TaintWish(key=t.key, value=t.value, effect=t.effect, present=True, generation=number, time=at(0))
+        for number, t in enumerate(taints, start=1)
+    ]
+    status = next((step for step in reversed(steps) if step is not None), None)
+    current = None
+    for second, step in enumerate(steps, start=1):
+        known = is_(step) if step is not None else is_(next((s for s in reversed(steps[:second]) if s), None))
+        asked = wishes if second == len(steps) else []
+        current = next_taints(current, cluster(*asked), known, at(second)) or current
+    assert current is not None
+    conditions = [] if status is None else [{"type": AVAILABLE, "status": status}]
+    spec = {"taints": [taint.model_dump(mode="json", by_alias=True, exclude_none=True) for taint in taints]}
+    document = {"metadata": {"name": "c1"}, "spec": spec, "status": {"conditions": conditions}}
+    answer = evaluate({"op": "ocm_taint_controller", "cluster": document}, as_upstream=False)
+    assert {(t.key, t.effect, t.value) for t in current.taints} == {
+        (t["key"], t["effect"], t.get("value", "")) for t in answer["taints"]
+    }
