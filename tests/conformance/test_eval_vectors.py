@@ -129,6 +129,11 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
     Deviation.MISSING_TIME_ADDED_IS_NOW: lambda r: any(not t.get("timeAdded") for t in evicting(r)),
     Deviation.NOTHING_CHANGED_NOTHING_WRITTEN: lambda r: not taints(r) and evaluate(r, as_upstream=True) == emptied(r),
     Deviation.KEPT_THROUGH_ONE_UPDATE: comes_again,
+    Deviation.BUILT_IN_IS_THE_STATES: lambda r: any(
+        taint["key"] in {"cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable"}
+        for policy in r.get("policies", [])
+        for taint in policy["spec"].get("taints", [])
+    ),
     Deviation.OLDER_ZONE_FIELD: lambda r: (
         bool((spec := r.get("cluster", {}).get("spec", {})).get("zone")) and not spec.get("zones")
     ),

@@ -160,3 +160,21 @@ def test_with_now_the_remaining_seconds_are_told() -> None:
     }
     assert evict(now="2026-01-01T00:01:00Z") == {"evict": "now", "seconds": 0, "duration_ns": 0, **deadline, **used}
     assert evict(now="2027-01-01T00:00:00Z")["evict"] == "now"
+
+
+def test_policies_leave_built_in_taints_to_the_state() -> None:
+    key = "cluster.karmada.io/not-ready"
+    taints = [{"key": key, "effect": "NoSchedule"}, {"key": key, "effect": "NoExecute"}]
+    met = [{"conditionType": "Net", "operator": "In", "statusValues": ["False"]}]
+    request = {"op": "ctp", "conditions": [{"type": "Net", "status": "False"}]}
+    adds = {"metadata": {"name": "p"}, "spec": {"addOnConditions": met, "taints": taints}}
+    removes = {"metadata": {"name": "p"}, "spec": {"removeOnConditions": met, "taints": taints}}
+
+    def left(policy: Any, *, as_upstream: bool, **parts: Any) -> list[str]:
+        answer = evaluate({**request, "policies": [policy], **parts}, as_upstream=as_upstream)
+        return [taint["effect"] for taint in answer["taints"]]
+
+    assert left(adds, as_upstream=True) == ["NoSchedule", "NoExecute"]
+    assert left(adds, as_upstream=False) == ["NoExecute"]
+    assert left(removes, as_upstream=True, taints=taints) == []
+    assert left(removes, as_upstream=False, taints=taints) == ["NoSchedule"]

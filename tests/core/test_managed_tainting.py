@@ -6,14 +6,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage.core.damping import Holds
+from moorage.core.evaluating import evaluate
 from moorage.core.managed_taints import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
 from moorage.core.tainting import TaintRules, decide_taints, next_taints, wanted_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
-from moorage_schemas.taint import TargetTainted
+from moorage_schemas.taint import Taint, TargetTainted
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 Known = dict[str, ConditionChanged]
@@ -62,11 +65,12 @@ BUILT_IN = {"True": [], "False": [UNAVAILABLE_KEY], "Unknown": [UNREACHABLE_KEY]
 def test_a_cluster_that_is_declared_has_the_taint_of_its_status_at_once(status: str | None) -> None:
     event = next_taints(None, cluster(), is_(status), at(3))
     expected = [(key, "NoSelect", 3) for key in BUILT_IN[status]]
-    assert (listed(event) if event is not None else []) == expected
+    assert listed(event) == expected, "a set is written even if it is empty: none would mean that nothing is known"
     assert [want.key for want in wanted_taints(cluster(), is_(status))] == BUILT_IN[status]
-    if event is not None:
-        word = "was never reported" if status is None else f"is {status}"
-        assert {t.reason for t in event.taints} == {f"condition {AVAILABLE} {word}"}
+    assert event is not None
+    word = "was never reported" if status is None else f"is {status}"
+    assert [t.reason for t in event.taints] == [f"condition {AVAILABLE} {word}" for _ in expected]
+    assert next_taints(event, cluster(), is_(status), at(4)) is None
 
 
 @pytest.mark.parametrize("before", [*BUILT_IN])
@@ -103,7 +107,33 @@ def test_a_person_cannot_take_a_built_in_taint_away(status: str | None) -> None:
     assert second.wishes_applied == 1
     asked = next_taints(second, cluster(wish(2, UNREACHABLE_KEY)), is_(status), at(3))
     assert listed(asked) == listed(first)
-    assert listed(next_taints(asked, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(4))) == listed(first)
+    assert listed(next_taints(asked, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(4))) == [], "nor keep it there"
+
+
+@pytest.mark.parametrize("key", [UNAVAILABLE_KEY, UNREACHABLE_KEY])
+@pytest.mark.parametrize("status", [*BUILT_IN])
+def test_a_person_cannot_add_a_built_in_taint(status: str | None, key: str) -> None:
+    asked = [wish(1, key), wish(2, key, "PreferNoSelect"), wish(3, "mine")]
+    event = next_taints(next_taints(None, cluster(), is_(status), at(1)), cluster(*asked), is_(status), at(2))
+    assert listed(event) == [
+        *((built_in, "NoSelect", 1) for built_in in BUILT_IN[status]),
+        (key, "PreferNoSelect", 0),
+        ("mine", "NoSelect", 0),
+    ]
+
+
+def test_a_value_of_its_own_makes_it_a_persons_taint_until_the_value_goes() -> None:
+    def value(event: TargetTainted | None) -> list[tuple[str, str]]:
+        assert event is not None
+        return [(taint.value, "+".join(taint.origins)) for taint in event.taints]
+
+    mine = TaintWish(key=UNREACHABLE_KEY, effect="NoSelect", value="x", present=True, generation=1, time=at(0))
+    first = next_taints(None, cluster(mine), is_("Unknown"), at(1))
+    assert value(first) == [("x", "condition+explicit")]
+    second = next_taints(first, cluster(mine), is_("True"), at(2))
+    assert value(second) == [("x", "explicit")]
+    assert value(next_taints(second, cluster(wish(2, UNREACHABLE_KEY)), is_("True"), at(3))) == []
+    assert value(next_taints(first, cluster(wish(2, UNREACHABLE_KEY)), is_("Unknown"), at(3))) == [("", "condition")]
 
 
 def test_each_effect_that_a_person_may_wish() -> None:
@@ -135,3 +165,38 @@ def test_a_condition_may_have_to_hold_first_but_a_declaration_need_not() -> None
     assert listed(gone.event) == [(UNAVAILABLE_KEY, "NoSelect", 40)]
     other = decide_taints(gone.event, cluster(), is_("Unknown", since=50), at(50), rules=rules)
     assert listed(other.event) == [(UNREACHABLE_KEY, "NoSelect", 50)], "and one takes the other's place at once"
+
+
+TAINTS = st.lists(
+    st.builds(
+        Taint,
+        key=st.sampled_from((UNAVAILABLE_KEY, UNREACHABLE_KEY, "mine")),
+        value=st.sampled_from(("", "", "v")),
+        effect=st.sampled_from(("NoSelect", "PreferNoSelect")),
+    ),
+    unique_by=lambda taint: taint.identity,
+    max_size=5,
+)
+
+
+@given(taints=TAINTS, steps=st.lists(st.sampled_from((None, "True", "False", "Unknown")), min_size=1, max_size=4))
+def test_what_eval_says_of_a_cluster_is_what_becomes_of_one(taints: list[Taint], steps: list[str | None]) -> None:
+    """By whichever way a cluster comes to be with a status and a person's taints."""
+    wishes = [
+        TaintWish(key=t.key, value=t.value, effect=t.effect, present=True, generation=number, time=at(0))
+        for number, t in enumerate(taints, start=1)
+    ]
+    status = next((step for step in reversed(steps) if step is not None), None)
+    current = None
+    for second, step in enumerate(steps, start=1):
+        known = is_(step) if step is not None else is_(next((s for s in reversed(steps[:second]) if s), None))
+        asked = wishes if second == len(steps) else []
+        current = next_taints(current, cluster(*asked), known, at(second)) or current
+    assert current is not None
+    conditions = [] if status is None else [{"type": AVAILABLE, "status": status}]
+    spec = {"taints": [taint.model_dump(mode="json", by_alias=True, exclude_none=True) for taint in taints]}
+    document = {"metadata": {"name": "c1"}, "spec": spec, "status": {"conditions": conditions}}
+    answer = evaluate({"op": "ocm_taint_controller", "cluster": document}, as_upstream=False)
+    assert {(t.key, t.effect, t.value) for t in current.taints} == {
+        (t["key"], t["effect"], t.get("value", "")) for t in answer["taints"]
+    }

@@ -7,15 +7,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage.core.damping import Holds
 from moorage.core.policies import TaintPolicy, in_order
 from moorage.core.tainting import Decided, TaintRules, decide_taints, newer_taints, next_taints
+from moorage.core.wanting import belongs_to_state
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.resources.policies import ClusterAffinity, MatchCondition
-from moorage_schemas.taint import Taint, TargetTainted
+from moorage_schemas.taint import Taint, TaintOrigin, TargetTainted
 from moorage_schemas.zone import NoExecuteGranted
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -171,7 +174,6 @@ def test_a_managed_cluster_has_none_of_the_taints_of_other_kinds() -> None:
     assert listed(event) == [("k", "NoSelect", "", 0, "explicit")]
     assert event is not None
     assert (event.target.kind, event.zone, event.incident, event.held) == (kind, "", 0, ())
-    assert follow(None, node(kind=kind), known, T0) is None
 
 
 def test_a_node_is_told_of_once_that_its_zone_knows_it() -> None:
@@ -233,52 +235,184 @@ def test_taking_away_what_is_not_there_is_written_down_once() -> None:
     assert follow(first, resource, {}, T0) is None
 
 
-def both() -> TargetTainted:
-    """not-ready:NoExecute because of the condition since 1, and by a person's wish since 2."""
+def earlier(value: str = "", effect: str = "NoExecute", *, of_condition: bool = True) -> TargetTainted:
+    """A set of an earlier version, in which a person's word about not-ready counted from 2 on."""
     first = follow(None, node(), conditions(Ready="False"), at(1))
-    event = follow(first, node(wish(1, NOT_READY, time=2)), conditions(Ready="False"), at(2))
+    assert first is not None
+    origins = (*((TaintOrigin.CONDITION,) if of_condition else ()), TaintOrigin.EXPLICIT)
+    taints = tuple(
+        one.model_copy(update={"origins": origins, "value": value, "time_added": at(2)})
+        if one.effect == effect
+        else one
+        for one in first.taints
+        if of_condition or one.effect == effect
+    )
+    return first.model_copy(update={"taints": taints, "wishes_applied": 1})
+
+
+def test_a_person_adds_nothing_to_what_a_condition_has_added() -> None:
+    first = follow(None, node(), conditions(Ready="False"), at(1))
+    for asked in (wish(1, NOT_READY, time=2), wish(1, NOT_READY, value="mine", time=2)):
+        event = follow(first, node(asked), conditions(Ready="False"), at(2))
+        assert listed(event) == listed(first), "neither its value nor its time, by which deadlines are reckoned"
+        assert event is not None
+        assert event.wishes_applied == 1
+        assert listed(follow(event, node(asked), conditions(Ready="True"), at(5))) == []
+
+
+def test_what_an_earlier_version_has_taken_down_of_people_is_left_to_the_state() -> None:
+    wished = node(wish(1, NOT_READY, time=2))
+    rest = [(NOT_READY, "NoSchedule", "", 1, "condition"), (NOT_READY, "NoExecute", "", 2, "condition")]
+    assert listed(follow(earlier(), wished, conditions(Ready="False"), at(5))) == rest, "no deadline is put off"
+    assert listed(follow(earlier("mine"), wished, conditions(Ready="False"), at(5))) == rest
+    assert listed(follow(earlier(), wished, conditions(Ready="True"), at(5))) == []
+    alone = earlier(of_condition=False)
+    assert listed(follow(alone, wished, conditions(Ready="True"), at(5))) == []
+    assert listed(follow(alone, wished, {}, at(5))) == []
+    taken = follow(earlier("mine"), node(wish(2, NOT_READY, present=False)), conditions(Ready="False"), at(5))
+    assert listed(taken) == rest
+
+
+OWNED = [
+    ("Node", NOT_READY, "NoSchedule"),
+    ("Node", NOT_READY, "NoExecute"),
+    ("Node", UNREACHABLE, "NoSchedule"),
+    ("Node", UNREACHABLE, "NoExecute"),
+    *(("Node", K8S + key, "NoSchedule") for key in ("memory-pressure", "disk-pressure", "pid-pressure")),
+    ("Node", K8S + "network-unavailable", "NoSchedule"),
+    ("Node", K8S + "unschedulable", "NoSchedule"),
+    ("Cluster", "cluster.karmada.io/not-ready", "NoSchedule"),
+    ("Cluster", "cluster.karmada.io/unreachable", "NoSchedule"),
+]
+PEOPLES = [
+    ("Node", NOT_READY, "PreferNoSchedule"),
+    ("Node", K8S + "memory-pressure", "NoExecute"),
+    ("Node", K8S + "unschedulable", "NoExecute"),
+    ("Node", "node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
+    ("Node", "node-role.kubernetes.io/control-plane", "NoSchedule"),
+    ("Node", "cluster.karmada.io/not-ready", "NoSchedule"),
+    ("Cluster", "cluster.karmada.io/not-ready", "NoExecute"),
+    ("Cluster", "cluster.karmada.io/unschedulable", "NoSchedule"),
+    ("Cluster", NOT_READY, "NoSchedule"),
+]
+
+
+@pytest.mark.parametrize("known", [{"Ready": "True"}, {}], ids=["ready", "silent"])
+@pytest.mark.parametrize("value", ["", "mine"])
+@pytest.mark.parametrize(("kind", "key", "effect"), [*OWNED, *PEOPLES])
+def test_what_is_built_in_comes_by_no_person(
+    kind: str, key: str, effect: str, value: str, known: dict[str, str]
+) -> None:
+    """As upstream's controllers take it away again; the rest of what is wished at once stays."""
+    resource = node(wish(1, key, effect, value, time=3), wish(2, "own", effect, time=3), kind=kind)
+    assert belongs_to_state(resource.object, key, effect, value) is ((kind, key, effect) in OWNED)
+    event = follow(None, resource, conditions(**known), at(9))
+    mine = [] if (kind, key, effect) in OWNED else [(key, effect, value, 3, "explicit")]
+    assert listed(event) == [*mine, ("own", effect, "", 3, "explicit")]
     assert event is not None
-    return event
+    assert event.wishes_applied == 2
+    assert follow(event, resource, conditions(**known), at(10)) is None
 
 
-def test_a_person_adds_what_a_condition_has_added() -> None:
-    assert listed(both()) == [
-        (NOT_READY, "NoSchedule", "", 1, "condition"),
-        (NOT_READY, "NoExecute", "", 1, "condition+explicit"),
+def test_an_old_file_brings_nothing_back_to_a_node_that_is_ready_again() -> None:
+    down = follow(None, node(), conditions(Ready="False"), at(1))
+    up = follow(down, node(), conditions(Ready="True"), at(2))
+    assert down is not None
+    again = [
+        wish(number, taint.key, taint.effect, taint.value, time=1) for number, taint in enumerate(down.taints, start=1)
     ]
-    assert both().taints[1].reason == "condition Ready is False; declared by ann"
+    assert [one.effect for one in again] == ["NoSchedule", "NoExecute"]
+    applied = follow(up, node(*again, wish(3, "own", time=1)), conditions(Ready="True"), at(3))
+    assert listed(applied) == [("own", "NoExecute", "", 1, "explicit")]
 
 
-def test_a_condition_adds_what_a_person_has_added() -> None:
-    wished = node(wish(1, NOT_READY, value="mine", time=2))
-    first = follow(None, wished, {}, at(3))
-    event = follow(first, wished, conditions(Ready="False"), at(4))
-    assert listed(event) == [
-        (NOT_READY, "NoExecute", "mine", 2, "condition+explicit"),
-        (NOT_READY, "NoSchedule", "", 4, "condition"),
-    ]
+def test_the_taint_that_evicts_does_not_come_by_hand_before_the_governor_lets_it() -> None:
+    asked = node(wish(1, NOT_READY, time=0), wish(2, UNREACHABLE, time=0))
+    first = decide_taints(None, asked, conditions(Ready="False"), at(1)).event
+    assert listed(first) == [(NOT_READY, "NoSchedule", "", 1, "condition")]
+    granted = decide_taints(first, asked, conditions(Ready="False"), at(9), grant=word(1, time=8)).event
+    assert listed(granted)[1:] == [(NOT_READY, "NoExecute", "", 8, "condition")]
 
 
-def test_the_condition_goes_and_the_persons_stays() -> None:
-    event = follow(both(), node(wish(1, NOT_READY, time=2)), conditions(Ready="True"), at(5))
-    assert listed(event) == [(NOT_READY, "NoExecute", "", 1, "explicit")]
-    assert event is not None
-    assert event.taints[0].reason == "declared by ann"
+def test_uninitialized_is_a_persons_but_where_a_cloud_initialises_the_node() -> None:
+    key = "node.cloudprovider.kubernetes.io/uninitialized"
+
+    def of_cloud(**spec: Any) -> ResourceDeclared:
+        metadata = {"name": "n1", "uid": "u1", "annotations": {"moorage.io/cloud-provider": "external"}}
+        asked = (wish(1, key, "NoSchedule", "mine"), wish(2, key, "NoExecute"))
+        return ResourceDeclared(object={"kind": "Node", "metadata": metadata, "spec": spec}, version=1, wishes=asked)
+
+    first = follow(None, of_cloud(), {}, at(1))
+    assert listed(first) == [(key, "NoExecute", "", 0, "explicit"), (key, "NoSchedule", "true", 1, "system")]
+    assert listed(follow(first, of_cloud(providerID="aws:///i-1"), {}, at(2))) == []
 
 
-def test_the_person_takes_it_away_and_the_conditions_stays_since_when_it_was() -> None:
-    event = follow(both(), node(wish(2, NOT_READY, present=False)), conditions(Ready="False"), at(5))
-    assert listed(event) == [
-        (NOT_READY, "NoSchedule", "", 1, "condition"),
-        (NOT_READY, "NoExecute", "", 1, "condition"),
-    ]
+def test_a_policy_adds_nothing_that_is_built_in() -> None:
+    key = "cluster.karmada.io/not-ready"
+    rule = policy(
+        add=(when("Net", "False"),), taints=(Taint(key=key, effect="NoSchedule"), Taint(key=key, effect="NoExecute"))
+    )
+    rules, known = replace(ON, no_execute_policies=True), conditions(Net="False", Ready="True")
+    decided = evaluated(None, known, 1, rule, rules=rules)
+    assert [taint[:2] for taint in listed(decided.event)] == [(key, "NoExecute")]
+    again = evaluated(decided.event, known, 2, rule, rules=rules)
+    assert (again.event, again.due) == (None, None)
 
 
-def test_a_persons_value_goes_with_the_persons_wish() -> None:
-    over = follow(both(), node(wish(2, NOT_READY, value="mine", time=6)), conditions(Ready="False"), at(6))
-    assert listed(over)[1] == (NOT_READY, "NoExecute", "mine", 6, "condition+explicit")
-    event = follow(over, node(wish(3, NOT_READY, present=False)), conditions(Ready="False"), at(7))
-    assert listed(event)[1] == (NOT_READY, "NoExecute", "", 6, "condition")
+STATE = st.fixed_dictionaries(
+    {},
+    optional={
+        "Ready": st.sampled_from(("True", "False", "Unknown")),
+        "MemoryPressure": st.sampled_from(("True", "False")),
+    },
+)
+EDITS = st.lists(
+    st.tuples(
+        st.sampled_from([*OWNED[:7], OWNED[8], ("Node", "own", "NoExecute"), ("Node", "own", "NoSchedule")]),
+        st.sampled_from(("", "v")),
+        st.booleans(),
+    ),
+    max_size=5,
+)
+
+
+@given(st.lists(st.tuples(STATE, EDITS, st.sampled_from((None, True, False)), st.booleans()), max_size=12))
+def test_after_every_decision_the_built_in_taints_are_what_the_state_says(
+    steps: list[tuple[dict[str, str], list[tuple[tuple[str, str, str], str, bool]], bool | None, bool]],
+) -> None:
+    current: TargetTainted | None = None
+    known: dict[str, str] = {}
+    wishes: dict[tuple[str, str], TaintWish] = {}
+    number, granted = 0, False
+    for second, (statuses, edits, word_now, unschedulable) in enumerate(steps, start=1):
+        known |= statuses
+        for (_, key, effect), value, present in edits:
+            number += 1
+            wishes[key, effect] = wish(number, key, effect, value, present=present, time=second)
+        incident = 0 if current is None else current.incident
+        grant = None if word_now is None or not incident else word(incident, granted=word_now, time=second)
+        resource = node(*wishes.values(), unschedulable=unschedulable)
+        decided = decide_taints(current, resource, conditions(**known), at(second), grant=grant)
+        before, current = current, decided.event or current
+        assert current is not None
+        ready = known.get("Ready")
+        if not current.incident or before is None or before.incident != current.incident:
+            granted = False
+        if grant is not None and current.incident == incident:
+            granted = grant.granted
+        expected = {
+            *({(NOT_READY, "NoSchedule")} if ready == "False" else set()),
+            *({(UNREACHABLE, "NoSchedule")} if ready == "Unknown" else set()),
+            *({(NOT_READY, "NoExecute")} if ready == "False" and granted else set()),
+            *({(UNREACHABLE, "NoExecute")} if ready == "Unknown" and granted else set()),
+            *({(K8S + "memory-pressure", "NoSchedule")} if known.get("MemoryPressure") == "True" else set()),
+            *({(K8S + "unschedulable", "NoSchedule")} if unschedulable else set()),
+        }
+        found = {taint.identity: taint for taint in current.taints}
+        own = {name for name, one in wishes.items() if name[0] == "own" and one.present}
+        assert found.keys() == expected | own
+        assert all(found[name].value == "" for name in expected)
+        assert {name: found[name].value for name in own} == {name: wishes[name].value for name in own}
 
 
 def test_a_person_cannot_take_away_what_a_condition_asks_for() -> None:
@@ -288,7 +422,7 @@ def test_a_person_cannot_take_away_what_a_condition_asks_for() -> None:
 
 
 def test_a_person_takes_away_just_when_the_condition_goes() -> None:
-    event = follow(both(), node(wish(2, NOT_READY, present=False)), conditions(Ready="True"), at(5))
+    event = follow(earlier(), node(wish(2, NOT_READY, present=False)), conditions(Ready="True"), at(5))
     assert listed(event) == []
 
 
@@ -525,7 +659,7 @@ def test_a_policy_cannot_take_away_what_the_state_asks_for() -> None:
     own = policy(add=(), remove=(when("Ready", "False"),), taints=(Taint(key=key, effect="NoSchedule"),))
     wished = cluster(wish(1, key, "NoSchedule", value="mine", time=1))
     event = evaluated(None, conditions(Ready="False"), 2, own, resource=wished).event
-    assert listed(event) == [(key, "NoSchedule", "", 1, "condition")]
+    assert listed(event) == [(key, "NoSchedule", "", 2, "condition")]
 
 
 def test_what_a_person_takes_away_stays_away_until_policies_are_evaluated() -> None:

@@ -384,6 +384,10 @@ READY_KEYS = {
 }
 EFFECTS = {"Cluster": ("NoSchedule",), "Node": ("NoSchedule", "NoExecute")}
 Identity = tuple[str, str]
+BUILT_IN: dict[str, set[Identity]] = {
+    kind: {(key, effect) for key in READY_KEYS[kind].values() for effect in EFFECTS[kind]} for kind in READY_KEYS
+}
+BUILT_IN["Node"].add((K + "disk-pressure", "NoSchedule"))
 
 
 @dataclass
@@ -477,6 +481,8 @@ class Model:
         for key, effect, value, present in wishes:
             identity = (key, effect)
             mark = t.taints.get(identity)
+            if present and identity in BUILT_IN[t.kind]:
+                continue
             if present and (mark is None or mark.value != value):
                 origins = mark.origins if mark is not None else set()
                 t.taints[identity] = Mark(value, self.now, origins | {"explicit"})
@@ -520,7 +526,12 @@ class Model:
         return any(mark is not None and mark.origins - DERIVED for mark in marks)
 
     def of_rule(self, rule: Rule) -> list[tuple[Identity, str]]:
-        return [((k, e), v) for k, e, v in rule.taints if self.no_execute or e != "NoExecute"]
+        """What a rule may add to a cluster."""
+        return [
+            ((k, e), v)
+            for k, e, v in rule.taints
+            if (self.no_execute or e != "NoExecute") and (k, e) not in BUILT_IN["Cluster"]
+        ]
 
     def evaluate(self, t: Target) -> None:
         if t.kind != "Cluster":

@@ -125,10 +125,9 @@ class Pair:
         if not model.declared:
             assert found is None
             return
-        assert ([taint.key for taint in found.taints] if found is not None else []) == model.taints()
-        assert (self.world.labels() if found is not None else {}) == {
-            name: model.label(name) for name in sorted(model.enabled)
-        }
+        assert found is not None, "what is declared always has a set"
+        assert [taint.key for taint in found.taints] == model.taints()
+        assert self.world.labels() == {name: model.label(name) for name in sorted(model.enabled)}
 
     def check_history(self) -> None:
         last: Any = None

@@ -298,7 +298,7 @@ async def test_a_worker_knows_that_its_consumer_has_fallen_silent(broker: Broker
         await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(20)])
 
         async def is_behind(*partitions: int) -> bool:
-            return await worker.behind() == set(partitions)
+            return (await worker.behind()).partitions == set(partitions)
 
         await eventually(is_behind, message="it has not heard of everything, the markers of transactions too")
         context = worker._context

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kafka.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
@@ -17,6 +18,7 @@ from moorage.runtime import codec
 from moorage.runtime.engine.batch import Decision
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.encode import Encoder
+from moorage.runtime.hearing import Behind
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
 from moorage.runtime.watchdog import OUTAGE_FACTOR, Watchdog
 from moorage_schemas.dead_letter import DeadLettered
@@ -161,14 +163,14 @@ class Watched:
         self.owner = FakeOwner()
         self.answers = True
         self.ended: list[str] = []
-        self.behind: frozenset[int] = frozenset()
+        self.behind = Behind()
         self.worker = SimpleNamespace(
             service=SimpleNamespace(name="toy"), owners={0: self.owner}, idle=True, moves=1, behind=self._behind
         )
         worker: Any = self.worker
         self.dog = Watchdog([worker], limit=10, hidden=20, kafka_answers=self._ask, end=self.ended.append)
 
-    async def _behind(self) -> frozenset[int]:
+    async def _behind(self) -> Behind:
         return self.behind
 
     async def _ask(self) -> bool:
@@ -199,7 +201,7 @@ async def test_progress_and_idleness_calm_the_watchdog() -> None:
 
 async def test_an_owner_that_hears_nothing_of_what_kafka_has_is_stuck_after_what_a_transaction_may_hide() -> None:
     watched = Watched()
-    watched.owner.idle, watched.owner.waiting, watched.behind = True, 0, frozenset({0})
+    watched.owner.idle, watched.owner.waiting, watched.behind = True, 0, Behind(frozenset({0}))
     await watched.look(15)
     watched.owner.moves += 1  # it was only late
     await watched.look(20)
@@ -228,3 +230,23 @@ async def test_while_kafka_is_silent_a_longer_limit_holds() -> None:
     assert watched.ended == []
     await watched.look(1)
     assert len(watched.ended) == 1
+
+
+async def test_a_table_that_stands_still_though_kafka_has_more_is_noticed_however_busy_its_owner_is() -> None:
+    watched = Watched()
+    table = TopicPartition("moorage.known", 1)
+    for position in (3, 4):  # it moves, if slowly
+        watched.behind = Behind(tables={table: position})
+        for _ in range(10):
+            watched.owner.moves += 1
+            await watched.look(1)
+    watched.behind = Behind()
+    await watched.look(1)
+    watched.behind = Behind(tables={table: 4})
+    for _ in range(10):
+        watched.owner.moves += 1
+        await watched.look(1)
+    assert watched.ended == [], "it had caught up in between"
+    await watched.look(1)
+    what = "toy, whose table moorage.known partition 1 stands still though Kafka has more,"
+    assert watched.ended == [f"{what} made no progress for 10 s; Kafka answers"]

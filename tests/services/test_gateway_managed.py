@@ -649,3 +649,21 @@ async def test_fields_that_are_known_or_have_no_effect_are_not_called_unknown() 
     answer = await gateway.call("POST", PLACED, {**spec, "status": {"numberOfSelectedClusters": 0}})
     assert answer.status_code == 201, answer.text
     assert "unknown field" not in answer.headers["warning"]
+
+
+async def test_a_cluster_of_which_nothing_was_decided_yet_is_shown_as_placements_take_it() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", CLUSTERS, cluster("c1", spec={"taints": [{"key": "mine", "effect": "NoSelect"}]}))
+    since = made["metadata"]["creationTimestamp"]
+    assert [(one["key"], one["timeAdded"]) for one in made["spec"]["taints"]] == [
+        ("mine", since),
+        ("cluster.open-cluster-management.io/unreachable", since),
+    ]
+    empty = TargetTainted(
+        target=TargetRef(kind=TargetKind.MANAGED_CLUSTER, name="c1"),
+        target_uid=made["metadata"]["uid"],
+        generation=1,
+        wishes_applied=1,
+    )
+    gateway.log.append(TAINTS, empty.target.key, empty.target.key, empty)
+    assert "taints" not in (await gateway.ok("GET", f"{CLUSTERS}/c1"))["spec"]

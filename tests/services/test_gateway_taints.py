@@ -138,3 +138,34 @@ async def test_taints_are_listed_by_themselves() -> None:
     gateway.tainted("n1", [("c", "", "NoSchedule")], uid=uid, generation=2)
     names = [item["metadata"]["name"] for item in (await gateway.ok("GET", path))["items"]]
     assert names == ["node.n1:NoSchedule:c"]
+
+
+READY = "node.kubernetes.io/not-ready"
+STALE = [
+    {"key": READY, "effect": effect, "timeAdded": "2025-12-31T00:00:00Z"} for effect in ("NoSchedule", "NoExecute")
+]
+
+
+async def test_what_is_built_in_is_nobodys_wish() -> None:
+    gateway = Fixture()
+    uid = (await gateway.ok("POST", NODES, node(taints=[*STALE, COLD])))["metadata"]["uid"]
+    assert brief(gateway) == [("cold", "a", True, 1)]
+    gateway.tainted("n1", [(READY, "", "NoSchedule")], uid=uid, generation=1)
+    now = await gateway.ok("GET", f"{NODES}/n1")
+    stale = [{**STALE[0], "value": "mine"}, STALE[1], COLD, HOT]
+    after = await gateway.ok("PUT", f"{NODES}/n1", {**now, "spec": {"taints": stale}})
+    assert brief(gateway) == [("cold", "a", True, 1), ("hot", "", True, 2)], "neither a value nor an effect of it"
+    assert shown(after) == [(READY, "", "NoSchedule"), ("cold", "a", "NoSchedule"), ("hot", "", "NoExecute")]
+    gateway.tainted("n1", [("cold", "a", "NoSchedule"), ("hot", "", "NoExecute")], uid=uid, generation=2, applied=2)
+    ready = await gateway.ok("GET", f"{NODES}/n1")
+    again = await gateway.ok("PUT", f"{NODES}/n1", {**ready, "spec": {"taints": stale}})
+    assert again == ready, "the file of a time when it was not ready changes nothing"
+
+
+async def test_who_sends_a_built_in_taint_is_told() -> None:
+    gateway = Fixture()
+    told = (await gateway.call("POST", NODES, node(taints=[*STALE, COLD]))).headers["warning"]
+    for number, taint in enumerate(STALE):
+        what = f"spec.taints[{number}]: {READY}:{taint['effect']} comes and goes with the state of the Node"
+        assert f"{what}, and was not taken over" in told
+    assert "cold" not in told

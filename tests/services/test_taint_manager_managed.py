@@ -219,3 +219,45 @@ def test_a_condition_ends_no_taints_of_a_cluster_whose_record_is_yet_to_be_read(
     assert after.generation == before.generation + 1
     gone = record(RESOURCES, "ManagedCluster//c1", None, id="gone", time=at(40))
     assert [(emit.key, emit.event) for emit in SERVICE.process(state, [gone], at(40))] == [(CLUSTER, None)]
+
+
+ORDERS = [[declared("ManagedCluster", "c1", 0), available("True", 1, 1)], [available("True", 1, 1), BEGIN[0]]]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["declared first", "reported first"])
+@pytest.mark.parametrize("together", [True, False])
+def test_whichever_of_declaration_and_report_comes_first_the_last_word_is_written(
+    order: list[Input],
+    together: bool,  # noqa: FBT001 - both ways
+) -> None:
+    state = SERVICE.new_state(0)
+    batches = [order] if together else [[one] for one in order]
+    events = written([emit for batch in batches for emit in SERVICE.process(state, batch, at(2))])
+    assert events[-1].taints == (), "an empty set, and not none, by which placement would take it for unreachable"
+    assert events[-1].target_uid == "u1"
+    assert SERVICE.reconcile(state, at(3)) == []
+
+
+@pytest.mark.parametrize("by", ["wake", "reconcile"])
+def test_what_an_earlier_version_has_not_written_is_made_up_for(by: str) -> None:
+    state = SERVICE.new_state(0)
+    for one in ORDERS[1]:
+        SERVICE.apply(state, one.topic, one.key, one.event)
+    if by == "wake":
+        emits = SERVICE.wake(state, at(9))
+    else:
+        state.looked = True
+        emits = SERVICE.reconcile(state, at(9))
+    (event,) = written(emits)
+    assert (event.taints, event.target_uid, event.generation) == ((), "u1", 1)
+    assert SERVICE.wake(state, at(10)) == SERVICE.reconcile(state, at(10)) == []
+
+
+def test_a_cluster_made_again_is_not_taken_for_what_was_known_of_the_earlier_one() -> None:
+    state = SERVICE.new_state(0)
+    SERVICE.process(state, ORDERS[0], at(2))
+    again = declared("ManagedCluster", "c1", 5, uid="u2")
+    (event,) = written(SERVICE.process(state, [again], at(5)))
+    assert ([t.key for t in event.taints], event.target_uid) == ([UNREACHABLE], "u2")
+    (event,) = written(SERVICE.process(state, [available("True", 2, 6, uid="u2")], at(6)))
+    assert (event.taints, event.generation) == ((), 4)

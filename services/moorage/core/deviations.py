@@ -107,6 +107,16 @@ class Deviation(Enum):
         "Nodes may be declared where no probe runs yet; a fleet without probes must not stop every zone.",
         (),
     )
+    BUILT_IN_IS_THE_STATES = Entry(
+        "built-in-is-the-states",
+        "A built-in taint is there when the target's state asks for it and, where it evicts, its zone lets it; what "
+        "people or policies ask for of it changes nothing, nor its value and `timeAdded`.",
+        "A controller takes it away again, or puts it back, when it next looks: `NoExecute` of a node only once its "
+        "`Ready` is known and True, one that came by hand is swapped past the zone's rate, and a value stays.",
+        "The outcome is the same, without the time between; and no old file may evict from a node that is well, or "
+        "from a zone that is held.",
+        ("ctp",),
+    )
     EVERY_NODE_COUNTS_IN_ITS_ZONE = Entry(
         "every-node-counts-in-its-zone",
         "A node labelled `node.kubernetes.io/exclude-disruption` counts in its zone as any other.",

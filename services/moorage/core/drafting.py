@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from moorage.core.wanting import Identity, Want
+from moorage.core.wanting import Identity, Want, belongs_to_state
 from moorage_schemas.resource import TaintWish
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
@@ -23,16 +23,22 @@ class Draft:
     """The set while it is being worked out; only what changes is built anew.
 
     Attributes:
+        document: the target as declared.
         wishes: people's last words, for the reasons of taints.
         want: what the target's state asks for.
         taints: the set, in its order.
         policies: the policy that has just asked for a taint.
     """
 
+    document: Mapping[str, Any]
     wishes: Mapping[Identity, TaintWish]
     want: Want
     taints: dict[Identity, TaintRecord] = field(default_factory=dict)
     policies: dict[Identity, str] = field(default_factory=dict)
+
+    def of_state(self, key: str, effect: str, value: str) -> bool:
+        """Whether a taint comes and goes with the target's state alone."""
+        return belongs_to_state(self.document, key, effect, value)
 
     def add(self, key: str, effect: str, value: str, time: datetime, origin: TaintOrigin) -> None:
         """Add a taint that is not there, as the last."""
@@ -79,6 +85,17 @@ class Draft:
         left = [origin for origin in record.origins if origin in DERIVED and active is not None]
         self.change(record, left, value=active.value if active is not None and left else None)
 
+    def leave_to_state(self, record: TaintRecord) -> None:
+        """Take away what people and policies ask for of a taint that is the state's.
+
+        Earlier versions took such words down. Of what they made of the value nothing is left, of `timeAdded` all: a
+        deadline that runs is not put off.
+        """
+        derived = [origin for origin in record.origins if origin in DERIVED]
+        if len(derived) != len(record.origins):
+            active = self.want.active.get(record.identity)
+            self.change(record, derived, value=active.value if active is not None and derived else None)
+
     def _reason(self, identity: Identity, origins: Iterable[TaintOrigin], before: str) -> str:
         parts = []
         for origin in origins:
@@ -95,9 +112,12 @@ class Draft:
 
 
 def work_in_wish(draft: Draft, wish: TaintWish) -> None:
-    """Work one wish in."""
+    """Work one wish in; one for a taint that belongs to the state adds nothing, and has nothing stay."""
     record = draft.taints.get((wish.key, wish.effect))
-    if wish.present:
+    if wish.present and draft.of_state(wish.key, wish.effect, wish.value):
+        if record is not None:
+            draft.leave_to_state(record)
+    elif wish.present:
         if record is None:
             draft.add(wish.key, wish.effect, wish.value, wish.time, TaintOrigin.EXPLICIT)
         elif record.value != wish.value:
@@ -111,6 +131,9 @@ def work_in_wish(draft: Draft, wish: TaintWish) -> None:
 def follow_state(draft: Draft, now: datetime) -> None:
     """Take away what is derived from a state that is over, then add what is wanted and missing."""
     want = draft.want
+    for record in list(draft.taints.values()):
+        if draft.of_state(record.key, record.effect, record.value):
+            draft.leave_to_state(record)
     for record in list(draft.taints.values()):
         asked = want.active.get(record.identity)
         kept = [

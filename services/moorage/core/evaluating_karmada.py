@@ -14,6 +14,8 @@ from moorage.core.field_errors import duplicate, required
 from moorage.core.matching import first_match, tolerates, untolerated
 from moorage.core.policies import TaintPolicy, acts, in_order
 from moorage.core.request_fields import Fields, RequestError
+from moorage.core.wanting import belongs_to_state
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.policies import ClusterAffinity, FieldSelector, MatchCondition
 from moorage_schemas.taint import Taint, Toleration
@@ -31,6 +33,8 @@ _AFFINITY: Final = ("clusterNames", "exclude", "labelSelector", "fieldSelector")
 _MATCH: Final = ("conditionType", "operator", "statusValues")
 _REQUIREMENT: Final = ("key", "operator", "values")
 
+_A_CLUSTER: Final = {"kind": TargetKind.CLUSTER.value}
+
 _Marked = tuple[Taint, bool]
 """A taint, and whether the operation has added it."""
 
@@ -43,6 +47,8 @@ def ctp(fields: Fields) -> Answer:
     added = False
     for act in acts(_policies(fields), cluster, statuses):
         for taint in act.policy.taints:
+            if not fields.upstream and belongs_to_state(_A_CLUSTER, taint.key, taint.effect, taint.value):
+                continue
             place = next((i for i, (there, _) in enumerate(after) if there.identity == taint.identity), None)
             if act.adds and place is None:
                 after.append((taint, True))

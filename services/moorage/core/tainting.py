@@ -3,8 +3,9 @@
 Of a managed cluster also the labels that tell the states of its add-ons, for they are written into the same record.
 
 A target has one list of taints; a taint's identity there is (key, effect), and each remembers who asked for it.
-It stays as long as one of them does. Its `timeAdded`, from which deadlines are counted, is the instant at
-which it was really added, and stands until the taint goes or a person overwrites its value.
+It stays as long as one of them does, but for the built-in ones: they belong to the state, and what people and policies
+ask for of them counts for nothing (`belongs_to_state`). Its `timeAdded`, from which deadlines are counted, is the
+instant at which it was really added, and stands until the taint goes or a person overwrites its value.
 """
 
 from __future__ import annotations
@@ -138,7 +139,8 @@ class _Policies:
         """Whether an act would change a taint."""
         record = self.draft.taints.get(taint.identity)
         if act.adds:
-            return self._allowed(taint.effect) and (record is None or TaintOrigin.POLICY not in record.origins)
+            may = self._allowed(taint.effect) and not self.draft.of_state(taint.key, taint.effect, taint.value)
+            return may and (record is None or TaintOrigin.POLICY not in record.origins)
         return record is not None and any(origin not in DERIVED for origin in record.origins)
 
     def _do(self, act: Act) -> None:
@@ -181,6 +183,7 @@ def _work_out(
     if not (pending or want.present or want.active or policies):
         return None
     draft = Draft(
+        document=resource.object,
         wishes={(wish.key, wish.effect): wish for wish in resource.wishes} if resource.wishes else {},
         want=want,
         taints=dict(want.present),
@@ -221,6 +224,9 @@ def decide_taints(
     gone: Collection[Named] = (),
 ) -> Decided:
     """The taints of a target after what has happened.
+
+    A target that is declared always has a set, even if it is empty, from the first decision on: whoever finds none
+    knows that nothing was decided yet.
 
     Wishes above `wishes_applied` are worked in first, in the order of their generations; that they are is a change
     too, for it is written down once. Then the taints that are derived from the target's state follow it, then come the
@@ -277,8 +283,6 @@ def decide_taints(
         found = (after, zone, incident[0], held, labels.labels)
         if not pending and found == (before, known.zone, known.incident, known.held, known.labels):
             return settled
-    elif current is None and not (pending or after or zone or held or labels.labels):
-        return settled
     event = TargetTainted(
         target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
         target_uid=uid,

@@ -7,6 +7,8 @@ unavailable or unreachable.
 
 A managed cluster of which nobody has ever said whether it is available is unreachable (DOMAIN §5), from its declaration
 on. That a condition is not known later means nothing: a restored table may lack what was compacted away.
+
+What the state may ask for is the state's alone, see `belongs_to_state`: nobody else puts such a taint on a target.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from moorage.core.damping import Holds, hold_end, holds_since
 from moorage.core.dialects import kubernetes
@@ -131,6 +133,35 @@ _UNINITIALIZED: Final = _system(
 )
 
 
+def belongs_to_state(document: Mapping[str, Any], key: str, effect: str, value: str) -> bool:
+    """Whether a taint is built in: on this target it comes and goes with the target's state, whoever else asks for it.
+
+    As upstream's controllers have it. Kubernetes' and Karmada's know their taints by key and effect, whatever the
+    value; OCM's by the value too, so that one with a value of its own is a person's. The effects that a system does not
+    use with a key are people's. `uninitialized` belongs to the state of a node that is declared with an external
+    cloud provider; the controller of that one takes it away with whatever effect once the node is initialised.
+
+    Args:
+        document: the target as declared.
+        key: the taint's.
+        effect: the taint's.
+        value: the taint's.
+    """
+    kind = document.get("kind")
+    if (kind, (key, effect)) in _ROW_OF:
+        return kind != TargetKind.MANAGED_CLUSTER.value or not value
+    if kind != TargetKind.NODE.value:
+        return False
+    if key == kubernetes.UNINITIALIZED and _external_cloud(document):
+        return effect == _UNINITIALIZED.effect or bool(part(document, "spec").get("providerID"))
+    return (key, effect) == _UNSCHEDULABLE.identity
+
+
+def _external_cloud(document: Mapping[str, Any]) -> bool:
+    name, external = kubernetes.EXTERNAL_CLOUD
+    return part(part(document, "metadata"), "annotations").get(name) == external
+
+
 def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
     """What the declared state and the conditions of a target ask for now, by the target's dialect.
 
@@ -158,8 +189,7 @@ def _of_spec(resource: ResourceDeclared) -> tuple[WantedTaint, ...]:
     spec = part(resource.object, "spec")
     if spec.get("unschedulable") is True:
         wanted += (_UNSCHEDULABLE,)
-    name, external = kubernetes.EXTERNAL_CLOUD
-    if not spec.get("providerID") and part(part(resource.object, "metadata"), "annotations").get(name) == external:
+    if not spec.get("providerID") and _external_cloud(resource.object):
         wanted += (_UNINITIALIZED,)
     return wanted
 

@@ -9,12 +9,15 @@ from typing import Any, Self
 from moorage.core.addons import LABEL_PREFIX
 from moorage.core.documents import part
 from moorage.core.validating_ocm import misconfigured_expressions, misconfigured_tolerations
+from moorage.core.wanting import belongs_to_state
 from moorage.gateway.unknown_fields import told_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.pod import OpenToleration
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import parse_time
+
+_TARGETS = frozenset(TargetKind)
 
 NOT_ENFORCED = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 """Kinds that are kept for what asks for them, and decide nothing yet."""
@@ -91,6 +94,8 @@ def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str
         document: the object as it is shown now.
         sent: what came: the object, or a patch.
     """
+    if document.get("kind") in _TARGETS:
+        yield from _left_to_state(document, sent)
     if document.get("kind") != TargetKind.MANAGED_CLUSTER:
         return
     labels, spec = part(part(sent, "metadata"), "labels"), part(sent, "spec")
@@ -106,6 +111,16 @@ def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str
         time = taint.get("timeAdded")
         if time and not same_time(time, times.get((taint.get("key"), taint.get("effect")))):
             yield f"spec.taints[{number}].timeAdded is set by the system: {time!r} was not used"
+
+
+def _left_to_state(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str]:
+    """What of the taints that were sent is not there, or is another, because it follows from the target's state."""
+    shown = {(one["key"], one["effect"]): one.get("value") or "" for one in part(document, "spec").get("taints") or ()}
+    for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
+        key, effect, value = taint.get("key") or "", taint.get("effect") or "", taint.get("value") or ""
+        if belongs_to_state(document, key, effect, value) and shown.get((key, effect)) != value:
+            why = f"comes and goes with the state of the {document['kind']}"
+            yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not taken over"
 
 
 def same_time(one: str, other: str | None) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
+from moorage.core.documents import part
 from moorage.core.managed_sets import BUILT_IN_SETS
 from moorage.core.tainting import next_taints
 from moorage.gateway import bindings, counts, managed, pods
@@ -17,7 +19,7 @@ from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.times import format_time
+from moorage_schemas.times import format_time, parse_time
 
 Document = dict[str, Any]
 
@@ -27,6 +29,8 @@ COUNTED = _CONTROLLERS | {"MachineSet", "EvictionPause", SET}
 """Kinds whose status counts what they have made, or hold."""
 
 DEFAULT_NAMESPACE = "default"
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Stands for the time of what was written without one."""
 
 
 class Views:
@@ -100,16 +104,21 @@ class Views:
         return found is not None and found is not ConditionStatus.TRUE
 
     def taints(self, resource: ResourceDeclared) -> TargetTainted | None:
-        """The taints of a target with the wishes that the taint-manager has not answered yet worked in."""
+        """The taints of a target with the wishes that the taint-manager has not answered yet worked in.
+
+        Of a managed cluster on which it has said nothing yet, those that placements go by meanwhile: it is unreachable.
+        """
         key = f"{resource.kind}/{resource.name}"
         current = self._tables.taints.get(key)
         if current is not None and current.target_uid not in {"", resource.uid}:
             current = None
         applied = current.wishes_applied if current is not None else 0
         pending = [wish.time for wish in resource.wishes if wish.generation > applied]
+        conditions = self._tables.conditions.get(key, {})
+        if current is None and resource.kind == CLUSTER:
+            conditions, pending = {}, [*pending, _created(resource)]
         if not pending:
             return current
-        conditions = self._tables.conditions.get(key, {})
         return next_taints(current, resource, conditions, max(pending)) or current
 
     def _pod(self, object_id: ObjectId, resource: ResourceDeclared | None) -> Document | None:
@@ -213,6 +222,16 @@ def default_namespace() -> Document:
         "spec": {"finalizers": ["kubernetes"]},
         "status": {"phase": "Active"},
     }
+
+
+def _created(resource: ResourceDeclared) -> datetime:
+    """When a target was declared."""
+    said = part(resource.object, "metadata").get("creationTimestamp")
+    try:
+        time: datetime = parse_time(str(said))
+    except ValueError:
+        return EPOCH
+    return time
 
 
 def _condition(condition: ConditionChanged) -> Document:

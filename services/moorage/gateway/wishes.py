@@ -6,11 +6,31 @@ the list that is wanted; what is the same in both is nobody's wish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+from moorage.core.wanting import belongs_to_state
 from moorage_schemas.resource import TaintWish
 from moorage_schemas.taint import Taint, TargetTainted
+
+
+def asked_for(document: Mapping[str, Any], wanted: Iterable[Taint], shown: TargetTainted | None) -> Iterator[Taint]:
+    """Of a list that is wanted what people can ask for.
+
+    A built-in taint comes and goes with the target's state. One that is there stays as it is, whatever the list says of
+    it; one that is not is nobody's to add. But where it takes the place of a person's own taint of the same identity,
+    that one is no longer wanted, and the taint-manager must hear of it.
+    """
+    before = {taint.identity: taint for taint in shown.taints} if shown is not None else {}
+    for taint in wanted:
+        there = before.get(taint.identity)
+        if not belongs_to_state(document, taint.key, taint.effect, taint.value):
+            yield taint
+        elif there is not None and belongs_to_state(document, there.key, there.effect, there.value):
+            yield there.as_taint()
+        elif there is not None:
+            yield taint
 
 
 def difference(

@@ -131,7 +131,7 @@ class Writer:
             now = self._clock.now()
             uid = str(uuid.uuid4())
             new = objects.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
-            wished = self._wishes(None, resource, caller)
+            wished = self._wishes(None, resource, new, caller)
             if isinstance(resource, Node):
                 wished = wishes.with_defaults(
                     wished,
@@ -167,7 +167,7 @@ class Writer:
             checking.check_update(shown.document, prepared, kind)
             if kind.kind == "Pod":
                 prepared = objects.with_declared_node(prepared, stored.object)
-            wished = self._wishes(stored, resource, caller)
+            wished = self._wishes(stored, resource, prepared, caller)
             new = objects.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
                 return shown
@@ -265,7 +265,10 @@ class Writer:
         except QuantityError as error:
             raise checking.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
-    def _wishes(self, stored: ResourceDeclared | None, resource: Resource, caller: Caller) -> list[TaintWish]:
+    def _wishes(
+        self, stored: ResourceDeclared | None, resource: Resource, document: Document, caller: Caller
+    ) -> list[TaintWish]:
+        """What an edit wishes of a target's taints, as `document` will be declared."""
         if not isinstance(resource, Tainted):
             return []
         shown = self._store.views.taints(stored) if stored is not None else None
@@ -274,6 +277,7 @@ class Writer:
         if isinstance(resource, ManagedCluster):
             # When a taint was added is the system's to say; what a person says of it counts for nothing.
             wanted = [taint.model_copy(update={"time_added": None}) for taint in wanted]
+        wanted = list(wishes.asked_for(document, wanted, shown))
         return wishes.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
 
     @staticmethod

@@ -10,6 +10,7 @@ from typing import Any
 from moorage.core.placing.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
 from moorage.core.quantities import QuantityError, whole
 from moorage.core.tainting import newer_taints, wanted_taints
+from moorage.core.wanting import belongs_to_state
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint, TargetTainted
 
@@ -102,8 +103,9 @@ def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) ->
     """The taints that keep new pods away now: those in force, and those that are asked for and still on their way.
 
     A node's declaration may be seen before the taint-manager has worked it in; what it asks for counts at
-    once, so that no pod slips in between. What it asks to take away counts until it is gone. Without times, for
-    placement needs none.
+    once, so that no pod slips in between. What it asks to take away counts until it is gone. What is built in is not
+    people's to ask for. While nothing was decided about a target, what its declaration alone says holds: a managed
+    cluster is unreachable. Without times, for placement needs none.
     """
     if tainted is not None and tainted.target_uid not in {"", resource.uid}:
         tainted = None
@@ -115,7 +117,8 @@ def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) ->
     else:
         found = {t.identity: Taint(key=t.key, value=t.value, effect=t.effect) for t in wanted_taints(resource, {})}
     for wish in sorted(resource.wishes, key=lambda wish: wish.generation):
-        if wish.present and wish.generation > applied:
+        built_in = belongs_to_state(resource.object, wish.key, wish.effect, wish.value)
+        if wish.present and wish.generation > applied and not built_in:
             found[wish.key, wish.effect] = Taint(
                 key=wish.key, value=wish.value, effect=wish.effect, time_added=wish.time
             )

@@ -39,8 +39,8 @@ class WorkerContext(Generic[S]):
     caught_up: asyncio.Event
     """Set when the global view has been read to its end once."""
 
-    freshen: Callable[[Collection[Topic]], Awaitable[None]]
-    """Reads global topics to their present ends."""
+    freshen: Callable[[Collection[Topic]], Awaitable[bool]]
+    """Reads global topics to what is committed now; False when that took too long."""
 
     starting: asyncio.Semaphore
     """Bounds how many producers start at once."""

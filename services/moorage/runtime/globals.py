@@ -1,10 +1,13 @@
-"""The global view of a service: every partition of some topics, read by every worker."""
+"""The global view of a service: every partition of some topics, read by every worker.
+
+A view that fails while it takes records in is used no further: no owner begins on it any more, and the worker ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -12,7 +15,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from moorage.runtime import codec, metrics
-from moorage.runtime.errors import StartAfresh
+from moorage.runtime.errors import RuntimeFailure, StartAfresh
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.service import GlobalView, Malformed
 from moorage.runtime.settings import Settings
@@ -35,6 +38,7 @@ class GlobalReader:
         partitions: how many each topic has.
         client_id: for Kafka's logs.
         on_change: told which partitions to wake; None for all of them.
+        on_failure: told at once when the view can be used no further; else `failure` says so.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class GlobalReader:
         partitions: int,
         client_id: str,
         on_change: Callable[[Iterable[int] | None], None],
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.view = view
         self.caught_up = asyncio.Event()
@@ -55,11 +60,39 @@ class GlobalReader:
         self._settings = settings
         self._partitions = partitions
         self._on_change = on_change
+        self._on_failure = on_failure
+        self._failure: RuntimeFailure | None = None
         self._reader = TableReader(settings, client_id=f"{client_id}-globals")
         self._offsets = Offsets(settings, name=f"{client_id}-globals")
         self._tails: list[tuple[Tail, int]] = []
         self._wanted = 0
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def failure(self) -> RuntimeFailure | None:
+        """Why the view can be used no further; None while it can."""
+        if self._failure is None and self._task is not None and not self._reader.alive:
+            return RuntimeFailure(f"what reads the global view of {self._service} has ended")
+        return self._failure
+
+    @property
+    def sound(self) -> bool:
+        """Whether the view has been read to its end once, and follows Kafka since."""
+        return self.caught_up.is_set() and self.failure is None and not self._reader.standing
+
+    @property
+    def standing(self) -> frozenset[TopicPartition]:
+        """The partitions that stand still though Kafka has more."""
+        return self._reader.standing
+
+    @property
+    def followed(self) -> frozenset[TopicPartition]:
+        """The partitions that are followed; empty until the first reading is over."""
+        return frozenset(tail.tp for tail, _ in self._tails) if self.caught_up.is_set() else frozenset()
+
+    async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """As of `TableReader.behind`."""
+        return await self._reader.behind(ends)
 
     @property
     def progress(self) -> float:
@@ -86,6 +119,7 @@ class GlobalReader:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+            self._task = None
         await self._reader.stop()
 
     async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> None:
@@ -101,12 +135,25 @@ class GlobalReader:
                 await self._reader.reached(tails[tp], end)
 
     async def _catch_up(self) -> None:
-        while not self.caught_up.is_set():
+        while not self.caught_up.is_set() and self._failure is None:
             try:
                 await self._read_to_end()
             except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
                 log.warning("globals.not_caught_up", service=self._service, error=repr(error))
                 await asyncio.sleep(_BACKOFF)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it ends the worker
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """The view may have taken half of something in, so it is followed no further, and nobody begins on it."""
+        if self._failure is not None:
+            return
+        self._failure = RuntimeFailure(f"the global view of {self._service} failed: {error!r}")
+        log.error("globals.failed", service=self._service, exc_info=error)
+        self.caught_up.clear()
+        self._reader.remove([tail.tp for tail, _ in self._tails])
+        if self._on_failure is not None:
+            self._on_failure(self._failure)
 
     async def _read_to_end(self) -> None:
         places = {
@@ -122,7 +169,8 @@ class GlobalReader:
             await self._offsets.stop()
         if not self._tails:  # a second attempt goes on with what was begun
             self._tails = [
-                (self._reader.add(tp, begins[tp], self._sink(topic)), begins[tp]) for tp, topic in places.items()
+                (self._reader.add(tp, begins[tp], self._sink(topic), on_failure=self._fail), begins[tp])
+                for tp, topic in places.items()
             ]
         self._wanted = sum(ends[tp] - begins[tp] for tp in places)
         for tail, _ in self._tails:

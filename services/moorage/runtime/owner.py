@@ -410,7 +410,9 @@ class PartitionOwner(Generic[S]):
                 await self._context.freshen(self._service.fresh_globals)
 
     async def _refresh(self, needs: Needs) -> Freshness | None:
-        """Read what a decision needs to its present end; None when the partition is being taken away meanwhile.
+        """Read what a decision needs to its present end.
+
+        None when that cannot be now: the partition is being taken away, or the global view does not get on.
 
         Raises:
             TimeoutError: Kafka does not bring it.
@@ -422,7 +424,9 @@ class PartitionOwner(Generic[S]):
             read = {topic: self._tps[topic] for topic in needs.tables}
             upstream = dict.fromkeys(topic for one in needs.upstream for topic in one.topics)
             tps = {topic: context.tp(topic, self.partition) for topic in upstream} | read
-            ends, _ = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
+            ends, fresh = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
+            if not fresh:
+                return None
             lagging = await upstream_lag(
                 context,
                 self.partition,

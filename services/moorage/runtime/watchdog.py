@@ -1,8 +1,8 @@
 """Ends the process when there is work and no progress.
 
-Three things are watched: each owner's progress and whether its consumer still brings what Kafka has, from inside the
-event loop, and the event loop itself, from a thread. While Kafka does not answer, a much longer limit holds, for
-nothing would be gained by starting again.
+Four things are watched: each owner's progress, whether its consumer still brings what Kafka has, and whether the tables
+that a worker follows do, from inside the event loop; and the event loop itself, from a thread. While Kafka does not
+answer, a much longer limit holds, for nothing would be gained by starting again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from aiokafka import TopicPartition
 
 from moorage.runtime.errors import EXIT_STUCK
 from moorage.runtime.worker import Worker
@@ -32,7 +33,7 @@ _LOOKS = 12  # looks within the limit
 
 @dataclass
 class _Seen:
-    """What was seen of one owner, or of a worker that has not got its share."""
+    """What was seen of one owner, of a table, or of a worker that has not got its share."""
 
     item: Any
     moves: int
@@ -68,7 +69,7 @@ class Watchdog:
         self._hidden = hidden
         self._answers = kafka_answers
         self._end = end or end_process
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._seen: dict[tuple[str, int | TopicPartition], _Seen] = {}
         self._task: asyncio.Task[None] | None = None
         self._stop = threading.Event()
         self._beat = time.monotonic()
@@ -100,10 +101,11 @@ class Watchdog:
         Args:
             seconds: how long ago the last look was.
         """
-        stuck = []
+        stuck: list[tuple[str, _Seen, float]] = []
         for worker in self._workers:
             name = worker.service.name
             behind = await worker.behind()
+            stuck += self._tables(worker, behind.tables)
             items: list[tuple[str, Any, int]] = [(f"{name}, which is not in its group,", worker, 0)]
             items += [
                 (
@@ -118,7 +120,7 @@ class Watchdog:
                 # Owners wait for the global view, so its first reading is progress of theirs.
                 moves = item.moves + (worker.moves if number else 0)
                 seen = self._seen.get(place)
-                unheard = bool(number) and item.idle and partition in behind
+                unheard = bool(number) and item.idle and partition in behind.partitions
                 idle = item.idle and not unheard
                 if seen is None or seen.item is not item or seen.moves != moves or idle:
                     self._seen[place] = _Seen(item, moves)
@@ -140,6 +142,21 @@ class Watchdog:
                     f"Kafka {'answers' if answers else 'does not answer'}"
                 )
                 return
+
+    def _tables(self, worker: Worker[Any], tables: Mapping[TopicPartition, int]) -> list[tuple[str, _Seen, float]]:
+        """The tables of a worker that stand still though Kafka has more, whatever else the worker does."""
+        name, stuck = worker.service.name, []
+        for place in [place for place in self._seen if place[0] == name and not isinstance(place[1], int)]:
+            if place[1] not in tables:
+                del self._seen[place]
+        for tp, position in tables.items():
+            seen = self._seen.get((name, tp))
+            if seen is None or seen.item is not worker or seen.moves != position:
+                self._seen[name, tp] = _Seen(worker, position)
+            else:
+                what = f"{name}, whose table {tp.topic} partition {tp.partition} stands still though Kafka has more,"
+                stuck.append((what, seen, self._limit))
+        return stuck
 
     def _watch_loop(self) -> None:
         """A service that never returns would keep the event loop, and the look above, from running."""

@@ -21,7 +21,7 @@ from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.context import WorkerContext
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.globals import GlobalReader
-from moorage.runtime.hearing import behind
+from moorage.runtime.hearing import Behind, behind
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.owner import PartitionOwner
 from moorage.runtime.service import Service
@@ -93,10 +93,11 @@ class Worker(Generic[S]):
 
     @property
     def ready(self) -> bool:
-        """Whether every partition that the group gave is restored, and the global view caught up."""
+        """Whether every partition that the group gave is restored, the global view caught up, and all tables move."""
         return (
             self._assigned
-            and (self._globals is None or self._globals.caught_up.is_set())
+            and (self._globals is None or self._globals.sound)
+            and (self._context is None or (self._context.reader.alive and not self._context.reader.standing))
             and all(owner.caught_up for owner in self.owners.values())
         )
 
@@ -110,18 +111,28 @@ class Worker(Generic[S]):
         """Whether the group has given it its share; the owners are looked at for themselves."""
         return self._assigned
 
-    async def behind(self) -> frozenset[int]:
-        """Partitions of which Kafka has more than the consumer has come to; see `hearing.behind`."""
-        if self._context is None or not self._assigned:
-            return frozenset()
-        return await behind(self._context, {partition: owner.phase for partition, owner in self.owners.items()})
+    async def behind(self) -> Behind:
+        """Where Kafka has more than has come here; see `hearing.behind`. What has failed for good ends the worker."""
+        failure = None if self._globals is None else self._globals.failure
+        if self._context is not None and not self._context.reader.alive and self._assigned:
+            failure = RuntimeFailure(f"what reads the tables of {self.service.name} has ended")
+        if failure is not None and self._failure is not None and not self._failure.done():
+            log.error("worker.tables_failed", service=self.service.name, why=str(failure))
+            self._failure.set_exception(failure)
+        if failure is not None or self._context is None or not self._assigned:
+            return Behind()
+        phases = {partition: owner.phase for partition, owner in self.owners.items()}
+        return await behind(self._context, phases, self._globals)
 
     def report(self) -> dict[str, Any]:
-        """Where each partition stands, for the readiness page."""
+        """Where each partition stands, and which tables stand still, for the readiness page."""
+        standing = self._context.reader.standing if self._context is not None else frozenset()
+        standing |= self._globals.standing if self._globals is not None else frozenset()
         return {
             "ready": self.ready,
             "assigned": self._assigned,
             "globals": None if self._globals is None else round(self._globals.progress, 3),
+            "standing": sorted(f"{tp.topic}/{tp.partition}" for tp in standing),
             "partitions": {
                 str(partition): {"phase": owner.phase.value, "restored": round(owner.progress.fraction, 3)}
                 for partition, owner in sorted(self.owners.items())
@@ -206,6 +217,7 @@ class Worker(Generic[S]):
                 partitions=self.partitions,
                 client_id=self._client_id,
                 on_change=self._poke,
+                on_failure=self._fail,
             )
             self._globals.start()
 
@@ -222,14 +234,16 @@ class Worker(Generic[S]):
         offsets = Offsets(settings, name=self._client_id)
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
 
-        async def freshen(topics: Collection[Topic]) -> None:
+        async def freshen(topics: Collection[Topic]) -> bool:
             if self._globals is None or not topics:
-                return
+                return True
             try:
                 async with asyncio.timeout(_FRESHEN_SECONDS):
                     await self._globals.freshen(topics, offsets)
             except (KafkaError, TimeoutError) as error:
                 log.warning("globals.not_fresh", service=self.service.name, error=repr(error))
+                return False
+            return True
 
         context = WorkerContext(
             service=self.service,
@@ -339,8 +353,12 @@ class Worker(Generic[S]):
     def failed(self, error: BaseException) -> None:
         """A listener has failed: aiokafka would swallow that, so the worker ends."""
         log.error("worker.rebalance_failed", service=self.service.name, exc_info=error)
+        self._fail(RuntimeFailure(f"a rebalance of {self.service.name} failed: {error!r}"))
+
+    def _fail(self, error: BaseException) -> None:
+        """End the worker: its poll raises this."""
         if self._failure is not None and not self._failure.done():
-            self._failure.set_exception(RuntimeFailure(f"a rebalance of {self.service.name} failed: {error!r}"))
+            self._failure.set_exception(error)
 
     async def _drain(self) -> None:
         """Let every owner finish what is in flight; one that cannot is given up."""

@@ -168,7 +168,8 @@ class TaintManager(Service[State]):
         """After a restart: what waits is not written down as such, and policies may have changed meanwhile.
 
         A node of which an earlier version has written no zone is told of to its zone now, not by the reconciler later:
-        until every node is known there, the governor cannot tell whether all are down.
+        until every node is known there, the governor cannot tell whether all are down. So is a managed cluster of which
+        it has written nothing, for it is out of every placement until then.
         """
         damped = self._rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
@@ -176,7 +177,7 @@ class TaintManager(Service[State]):
         emits: list[Emit] = []
         for target in sorted(state.resources):
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
-            unheard = target.startswith(_NODE) and (known is None or not known.zone)
+            unheard = known is None or (target.startswith(_NODE) and not known.zone)
             labelled = known is not None and bool(known.labels)
             if not (cluster or damped or unheard or labelled):
                 continue

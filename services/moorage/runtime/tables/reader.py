@@ -1,20 +1,22 @@
 """Reads many partitions with one consumer: up to an offset (restoring) or for ever (following).
 
 Each partition has its own position here, so that partitions come and go, and the consumer itself can be
-replaced after an error, without a record lost or read twice.
+replaced after an error, without a record lost or read twice. What stops a reader is never silent: a consumer that
+fails, or has ceased to fetch, is replaced; a table whose sink raises is read no further, and its users are told; and
+`behind` says which tables stand still although Kafka has more of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import IllegalStateError, KafkaError
 
 from moorage.runtime import kafka
 from moorage.runtime.errors import StartAfresh
@@ -23,7 +25,7 @@ from moorage.runtime.settings import Settings
 log = structlog.get_logger(__name__)
 
 Sink = Callable[[Sequence[Any]], None]
-"""Takes consumed records of one partition, in order; must not block."""
+"""Takes consumed records of one partition, in order; must not block. One that raises gets no more."""
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
 _POLL_MS = 100  # a read that ends in a transaction's marker brings no records, so positions are looked at this often
@@ -42,6 +44,9 @@ class Tail:
     limit: int | None
     """The first offset that is not wanted; None to follow for ever."""
 
+    on_failure: Callable[[Exception], None] | None = None
+    """Told what the sink raised: it has taken some of the records, and nobody knows which."""
+
     waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
     @property
@@ -59,6 +64,46 @@ class TableReader:
         self._by_partition: dict[TopicPartition, Tail] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._consumer: AIOKafkaConsumer | None = None
+        self._reading: dict[TopicPartition, Tail] = {}
+        self._behind: dict[TopicPartition, int] = {}
+        self._standing: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it reads; False before the start, too, and after an end that nobody asked for."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def standing(self) -> frozenset[TopicPartition]:
+        """The partitions that have stood still between the last two calls of `behind` though Kafka had more."""
+        return self._standing
+
+    async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Which of some partitions are behind, and the offset that each has come to; -1 where it is not read at all.
+
+        Args:
+            ends: their last stable offsets: of what is below, nothing is hidden by an open transaction.
+        """
+        found = {}
+        for tp, end in ends.items():
+            tail = self._by_partition.get(tp)
+            position = -1 if tail is None else await self._position(tail)
+            if tail is None or position < end:
+                found[tp] = position
+        self._standing = frozenset(tp for tp, position in found.items() if self._behind.get(tp) == position)
+        self._behind = found
+        return found
+
+    async def _position(self, tail: Tail) -> int:
+        """The offset that a tail has come to, with the markers that come after its last record."""
+        consumer = self._consumer
+        if consumer is None or not self.alive or self._reading.get(tail.tp) is not tail:
+            return tail.position
+        try:
+            return max(tail.position, int(await consumer.position(tail.tp)))
+        except (KafkaError, IllegalStateError):  # it is just being replaced
+            return tail.position
 
     def start(self) -> None:
         """Begin reading whatever is added."""
@@ -74,10 +119,18 @@ class TableReader:
                 await task
         self.remove(list(self._by_partition))
 
-    def add(self, tp: TopicPartition, position: int, sink: Sink, *, limit: int | None = None) -> Tail:
+    def add(
+        self,
+        tp: TopicPartition,
+        position: int,
+        sink: Sink,
+        *,
+        limit: int | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> Tail:
         """Read a partition from a position on, up to a limit when there is one, in place of an earlier tail of it."""
         self.remove([tp])
-        tail = Tail(tp, sink, position, limit)
+        tail = Tail(tp, sink, position, limit, on_failure)
         self._by_partition[tp] = tail
         self._changed.set()
         return tail
@@ -89,13 +142,16 @@ class TableReader:
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading partitions; who still waits for them gets `StartAfresh`."""
+        self._remove(partitions, "the table is no longer read")
+
+    def _remove(self, partitions: Iterable[TopicPartition], why: str) -> None:
         for tp in partitions:
             tail = self._by_partition.pop(tp, None)
             if tail is not None:
                 self._changed.set()
                 for _, waiter in tail.waiters:
                     if not waiter.done():
-                        waiter.set_exception(StartAfresh("the table is no longer read"))
+                        waiter.set_exception(StartAfresh(why))
                 tail.waiters.clear()
 
     async def reached(self, tail: Tail, offset: int) -> None:
@@ -122,26 +178,48 @@ class TableReader:
             consumer = kafka.table_consumer(self._settings, client_id=self._client_id)
             try:
                 await consumer.start()
+                self._consumer = consumer
                 await self._read(consumer)
             except KafkaError as error:
                 log.warning("tables.reader_failed", client=self._client_id, error=repr(error))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Nobody has cancelled this task: the client has cancelled what was waited for.
+                log.warning("tables.reader_failed", client=self._client_id, error="the client gave a request up")
+            except Exception:
+                # Whatever it is, what is read stays where it is, and a new consumer goes on from there.
+                log.exception("tables.reader_failed", client=self._client_id)
             finally:
-                with contextlib.suppress(KafkaError):
-                    await consumer.stop()
+                self._consumer = None
+                await self._give_up(consumer)
             await asyncio.sleep(_BACKOFF)
+
+    @staticmethod
+    async def _give_up(consumer: AIOKafkaConsumer) -> None:
+        try:
+            await consumer.stop()
+        except Exception as error:  # noqa: BLE001 - it has failed, and may fail again in the same way
+            log.debug("tables.reader_not_stopped", error=repr(error))
+            with contextlib.suppress(Exception):  # its connections at least
+                await consumer._client.close()  # noqa: SLF001 - a fetcher that has failed keeps `stop` from it
 
     def _wanted(self) -> dict[TopicPartition, Tail]:
         return {tp: tail for tp, tail in self._by_partition.items() if not tail.done}
 
     async def _read(self, consumer: AIOKafkaConsumer) -> None:
-        reading: dict[TopicPartition, Tail] = {}
+        reading = self._reading = {}
         idle: set[TopicPartition] = set()
         while True:
+            if _has_ended(consumer):
+                raise KafkaError("the consumer has ceased to fetch")
             self._changed.clear()
             wanted = self._wanted()
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
                 # A new assignment interrupts all fetches, so tails that are only announced come in with it.
                 reading, idle = dict(self._by_partition), set()
+                self._reading = reading
                 consumer.assign(list(reading))
                 for tp, tail in reading.items():
                     consumer.seek(tp, tail.position)
@@ -196,15 +274,21 @@ class TableReader:
             if not polled.done():
                 polled.cancel()
 
-    @staticmethod
-    def _take(tail: Tail, records: list[Any]) -> None:
+    def _take(self, tail: Tail, records: list[Any]) -> None:
         wanted = [record for record in records if record.offset >= tail.position]
         if tail.limit is not None and wanted and wanted[-1].offset >= tail.limit:
             wanted = [record for record in wanted if record.offset < tail.limit]
             tail.position = tail.limit
         if wanted:
+            try:
+                tail.sink(wanted)
+            except Exception as error:
+                log.exception("tables.sink_failed", client=self._client_id, topic=tail.tp.topic, partition=tail.tp[1])
+                self._remove([tail.tp], f"what was read of {tail.tp.topic} could not be taken in: {error!r}")
+                if tail.on_failure is not None:
+                    tail.on_failure(error)
+                return
             tail.position = max(tail.position, wanted[-1].offset + 1)
-            tail.sink(wanted)
 
     @staticmethod
     def _wake(tail: Tail) -> None:
@@ -218,3 +302,9 @@ class TableReader:
             elif not waiter.done():
                 still.append((offset, waiter))
         tail.waiters = still
+
+
+def _has_ended(consumer: AIOKafkaConsumer) -> bool:
+    """Whether the task that fetches has ended: the consumer then waits for ever and raises nothing."""
+    fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka tells it nowhere else
+    return fetcher is not None and bool(fetcher.error_future.done())
