@@ -8,12 +8,10 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
-import structlog
 from tests.seeded.kafka.admin import SimAdmin
 from tests.seeded.kafka.cluster import Client, Cluster
 from tests.seeded.kafka.consumer import SimConsumer
@@ -27,7 +25,7 @@ _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaProducer": SimProducer,
     "AIOKafkaAdminClient": SimAdmin,
 }
-_PLACES = ("moorage.runtime.kafka", "moorage.runtime.offsets", "moorage.runtime.topics_admin", "moorage.runtime.worker")
+_CLIENT_PLACES = ("moorage.runtime.kafka", "moorage.runtime.offsets", "moorage.runtime.topics_admin", "moorage.runtime.worker")
 
 _GC_THRESHOLDS = (50_000, 20, 100)  # as the services run
 
@@ -41,26 +39,20 @@ def installed(cluster: Cluster, outside: Process, told: Callable[[dict[str, Any]
         outside: the process of what runs in none of the simulated ones.
         told: gets each line that is logged, with the process and the virtual time; logs are dropped without.
     """
-    patches: list[Any] = []
-    for place in _PLACES:
-        module = sys.modules[place]
-        for name, client in _CLIENTS.items():
-            if hasattr(module, name):
-                patches.append(mock.patch.object(module, name, partial(_make, client, cluster, outside)))
-    patches += [mock.patch.object(module, "uuid", _Ids(cluster)) for module in _modules() if hasattr(module, "uuid")]
-    patches += list(_clocks(cluster))
-    config, thresholds = structlog.get_config(), gc.get_threshold()
+    clients = {name: partial(_make, client, cluster, outside) for name, client in _CLIENTS.items()}
     logger = _Dropped() if told is None else _Told(cluster, told)
-    patches += [mock.patch.object(module, "log", logger) for module in _modules() if hasattr(module, "log")]
+    instead = {**clients, "uuid": _Ids(cluster), "log": logger, "seconds": cluster.loop.time}
+    places = _places()
+    before = [(holder, name, _get(holder, name)) for holder, name in places]
+    thresholds = gc.get_threshold()
     gc.set_threshold(*_GC_THRESHOLDS)
-    for patch in patches:
-        patch.start()
     try:
+        for holder, name in places:
+            _set(holder, name, instead[name])
         yield
     finally:
-        for patch in reversed(patches):
-            patch.stop()
-        structlog.configure(**config)
+        for holder, name, value in before:
+            _set(holder, name, value)
         gc.set_threshold(*thresholds)
 
 
@@ -68,17 +60,40 @@ def _make(client: type[Client], cluster: Cluster, outside: Process, *args: Any, 
     return client(cluster, current_process() or outside, *args, **options)
 
 
-def _modules() -> list[ModuleType]:
-    return [module for name, module in sorted(sys.modules.items()) if name.startswith("moorage.")]
+_Holder = ModuleType | dict[str, Any]
 
 
-def _clocks(cluster: Cluster) -> Iterator[Any]:
-    """Default arguments that measure real time measure virtual time instead, so that no slice ever takes any."""
-    for module in _modules():
+def _get(holder: _Holder, name: str) -> Any:
+    return holder[name] if isinstance(holder, dict) else getattr(holder, name)
+
+
+def _set(holder: _Holder, name: str, value: Any) -> None:
+    if isinstance(holder, dict):
+        holder[name] = value
+    else:
+        setattr(holder, name, value)
+
+
+@cache
+def _places() -> list[tuple[_Holder, str]]:
+    """What is replaced: module globals, and default arguments that measure real time.
+
+    Those measure virtual time instead, in which no slice takes any.
+    """
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("moorage.")]
+    found: list[tuple[_Holder, str]] = []
+    for module in modules:
+        if module.__name__ in _CLIENT_PLACES:
+            found += [(module, name) for name in _CLIENTS if hasattr(module, name)]
+        found += [(module, name) for name in ("uuid", "log") if hasattr(module, name)]
         for _, kind in sorted(inspect.getmembers(module, inspect.isclass)):
             defaults = getattr(kind.__init__, "__kwdefaults__", None)
-            if kind.__module__ == module.__name__ and defaults and "seconds" in defaults and callable(defaults["seconds"]):
-                yield mock.patch.dict(defaults, {"seconds": cluster.loop.time})
+            if kind.__module__ == module.__name__ and defaults and callable(defaults.get("seconds")):
+                found.append((defaults, "seconds"))
+    # What there is by now is never garbage: it need not be looked through after each run.
+    gc.collect()
+    gc.freeze()
+    return found
 
 
 class _Ids:

@@ -217,7 +217,7 @@ class World:
             if self.loop.time() > deadline:
                 waiting = [replica.name for replica in self.replicas if replica.wanted and not replica.ready]
                 raise StuckError(f"not ready after {within:g} s: {waiting}\n{self.loop.dump()}")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     async def settle(self, *, quiet: float = _QUIET, within: float = 600.0) -> None:
         """Mend everything, and return when all is at rest: nothing is written, waited for, or left to read.
