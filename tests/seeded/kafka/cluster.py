@@ -350,7 +350,7 @@ class Cluster:
 
     def _refuse_later(self, request: Request) -> None:
         left = max(0.0, request.sent + REQUEST_TIMEOUT - self.loop.time())
-        self.loop.call_later(left, self._refuse, request, context=request.client.context)
+        self.loop.call_later(left, self._refuse, request, context=self.context)
 
     def _refuse(self, request: Request) -> None:
         if not request.answered and not request.client.gone and request.refusable is not None:
