@@ -166,7 +166,7 @@ class Node:
             await proxy.start()
         self._write_settings()
         with (self.folder / "console.log").open("ab") as console:
-            self._process = subprocess.Popen(  # noqa: S603 - every word of the command is ours
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once, and a pipe is wanted that outlives no loop
                 [
                     *(sys.executable, "-I", "-S", str(SUPERVISOR), "1", str(os.getpid()), str(_STOP_WITHIN)),
                     *(str(console.fileno()), *self._distribution.command(heap_mb=HEAP_MB)),
@@ -211,7 +211,7 @@ class Node:
     async def until_ended(self, seconds: float) -> bool:
         """Whether it ended by itself within that time."""
         deadline = time.monotonic() + seconds
-        while self.running and time.monotonic() < deadline:
+        while self.running and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(_POLL)
         return not self.running
 
@@ -307,9 +307,7 @@ class Node:
 
     def _format(self, data: Path, cluster_id: str) -> None:
         config.write_whole(data / "bootstrap.checkpoint", self._distribution.checkpoint)
-        identity = (
-            f"version=1\nnode.id={self.number}\ncluster.id={cluster_id}\ndirectory.id={config.kafka_uuid()}\n"
-        )
+        identity = f"version=1\nnode.id={self.number}\ncluster.id={cluster_id}\ndirectory.id={config.kafka_uuid()}\n"
         config.write_whole(data / "meta.properties", identity.encode())
 
 
@@ -408,7 +406,8 @@ class Cluster:
         """Set the settings of topics, in place of all that were set before."""
         async with administrator(self.bootstrap) as admin:
             wanted = [
-                ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(values)) for name, values in settings.items()
+                ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(values))
+                for name, values in settings.items()
             ]
             for response in await admin.alter_configs(wanted):
                 for code, message, *_ in response.resources:
@@ -425,16 +424,14 @@ class Cluster:
         async with administrator(self.bootstrap) as admin:
             described = [found for found in await admin.describe_topics(list(topics)) if not found["error_code"]]
             turned = {
-                found["topic"]: {
-                    part["partition"]: _turned(part["replicas"], by) for part in found["partitions"]
-                }
+                found["topic"]: {part["partition"]: _turned(part["replicas"], by) for part in found["partitions"]}
                 for found in described
             }
-            wanted = [
+            wanted: list[Any] = [
                 (name, [(partition, copies, {}) for partition, copies in parts.items()], {})
                 for name, parts in turned.items()
             ]
-            answer = await admin._send_to_controller(AlterPartitionReassignmentsRequest(10_000, wanted, {}))  # type: ignore[arg-type]  # aiokafka's annotation leaves a list out
+            answer = await admin._send_to_controller(AlterPartitionReassignmentsRequest(10_000, wanted, {}))
             if answer.error_code:
                 raise ClusterError(f"order of copies: {for_code(answer.error_code).__name__}")
             election = await admin._send_to_controller(
@@ -490,7 +487,7 @@ def _run(*words: str) -> bool:
 # ElectLeaders, which aiokafka does not have: KIP-183, version 0, for preferred leaders only.
 
 
-class _ElectLeadersResponse(Response):
+class _ElectLeadersResponse(Response):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = 43
     API_VERSION = 0
     SCHEMA = Schema(
@@ -508,7 +505,7 @@ class _ElectLeadersResponse(Response):
     )
 
 
-class _ElectLeadersRequest(RequestStruct):
+class _ElectLeadersRequest(RequestStruct):  # type: ignore[misc]  # as above
     API_KEY = 43
     API_VERSION = 0
     RESPONSE_TYPE = _ElectLeadersResponse
@@ -518,7 +515,7 @@ class _ElectLeadersRequest(RequestStruct):
     )
 
 
-class _ElectLeaders(Request[_ElectLeadersRequest]):
+class _ElectLeaders(Request[_ElectLeadersRequest]):  # type: ignore[misc]  # as above
     API_KEY = 43
 
     def __init__(self, partitions: Sequence[tuple[str, Sequence[int]]], timeout_ms: int) -> None:

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from aiokafka import AIOKafkaProducer
@@ -94,7 +94,7 @@ class Load:
         self.lost: list[str] = []
         """Inputs that were never accepted, in words."""
 
-    async def __aenter__(self) -> Load:
+    async def __aenter__(self) -> Self:
         await self._producer.start()
         return self
 
@@ -111,7 +111,9 @@ class Load:
         """Nodes in two zones, deployments and pods."""
         for number in range(NODES):
             labels = {"topology.kubernetes.io/zone": ZONES[number % len(ZONES)]}
-            await self.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node(number), "labels": labels}})
+            await self.create(
+                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node(number), "labels": labels}}
+            )
         for name, replicas in (("web", 4), ("api", 3)):
             labels = {"app": name}
             template = {"metadata": {"labels": labels}, "spec": _pod_spec(self._chance)}
@@ -200,7 +202,12 @@ class Load:
     async def _pause(self) -> None:
         if not self._paused:
             self._paused = True
-            pause = {"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionPause", "metadata": {"name": "all"}, "spec": {}}
+            pause = {
+                "apiVersion": "moorage.io/v1alpha1",
+                "kind": "EvictionPause",
+                "metadata": {"name": "all"},
+                "spec": {},
+            }
             await self.create(pause)
 
     async def _resume(self) -> None:
@@ -216,7 +223,9 @@ class Load:
             return
         spec = {"per": "Zone", "maxConcurrent": 1}
         metadata = {"name": "slowly"}
-        await self.create({"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionBudget", "metadata": metadata, "spec": spec})
+        await self.create(
+            {"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionBudget", "metadata": metadata, "spec": spec}
+        )
 
     async def _make_pod(self) -> None:
         self._made += 1
@@ -330,9 +339,7 @@ class Load:
                     partition=partition,
                     headers=to_headers(meta),
                 )
-            self.acknowledged.append(
-                Acknowledged(time.time(), CONDITION_REPORTS.short, place.partition, place.offset)
-            )
+            self.acknowledged.append(Acknowledged(time.time(), CONDITION_REPORTS.short, place.partition, place.offset))
             return
         self.lost.append(f"report {key} {event.type}={event.status}")
 

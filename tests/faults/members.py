@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import httpx
 
@@ -136,7 +137,7 @@ class Members:
     def __getitem__(self, name: str) -> Member:
         return self.all[name]
 
-    async def __aenter__(self) -> Members:
+    async def __aenter__(self) -> Self:
         await asyncio.gather(*(one.start() for one in self.all.values()))
         return self
 

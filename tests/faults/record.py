@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
@@ -57,7 +57,11 @@ class Recorder:
     """
 
     def __init__(
-        self, bootstrap: str, prefix: str, partitions: int, heard: Callable[[str, Any], None] = lambda _topic, _record: None
+        self,
+        bootstrap: str,
+        prefix: str,
+        partitions: int,
+        heard: Callable[[str, Any], None] = lambda _topic, _record: None,
     ) -> None:
         self._settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=partitions)
         self._shorts = {topic.name(prefix): topic.short for topic in TOPICS}
@@ -69,7 +73,7 @@ class Recorder:
         self.last = 0.0
         """When the last record was seen, of the monotonic clock."""
 
-    async def __aenter__(self) -> Recorder:
+    async def __aenter__(self) -> Self:
         self._consumer = await self._reader()
         self.last = time.monotonic()
         self._task = asyncio.create_task(self._follow(self._consumer), name="recorder")

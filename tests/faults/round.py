@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.faults.checking import check
 from tests.faults.cluster import SIDES, Cluster, quick_cleaning
@@ -18,6 +15,7 @@ from tests.faults.kinds import LAG, MEMBER_SESSION, RETENTION, TRANSACTION, Fiel
 from tests.faults.load import Load, settings_by_field
 from tests.faults.members import Member, Members, service_command
 from tests.faults.record import Recorder
+from tests.faults.saved import save
 from tests.seeded.history import History
 
 from moorage.cli import services
@@ -90,15 +88,7 @@ class Outcome:
         place = folder / f"{self.kind}-{self.seed}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "round.txt").write_text(f"{self}\n")
-        with (place / "history.jsonl").open("w") as file:
-            for entry in self.history.entries:
-                value = None if entry.value is None else entry.value.decode("utf-8", "replace")
-                line: dict[str, Any] = {**dataclasses.asdict(entry), "value": value}
-                file.write(json.dumps(line) + "\n")
-        rest = {name.name: getattr(self.history, name.name) for name in dataclasses.fields(self.history)}
-        rest["acknowledged"] = [dataclasses.asdict(one) for one in self.history.acknowledged]
-        del rest["entries"]
-        (place / "history.json").write_text(json.dumps(rest, indent=1, default=dict))
+        save(self.history, place)
         return place
 
 
@@ -119,8 +109,8 @@ async def play(cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim:
     prefix = f"f{time.time_ns() // 1_000_000:x}-{kind.name}-{seed}"
     settings = Settings(bootstrap_servers=cluster.bootstrap, topic_prefix=prefix, partitions=PARTITIONS)
     offset = chance.choice([-1, 1]) * round(chance.uniform(0.5, _MOST_SKEW), 2) if kind.skewed else 0.0
-    folder.mkdir(parents=True, exist_ok=True)
-    copies, rest, server = _processes(cluster, prefix, folder, victim, chance.choice(kind.copies), offset)
+    many = chance.choice(kind.copies)
+    copies, rest, server = _processes(cluster, folder, prefix=prefix, victim=victim, copies=many, offset=offset)
     try:
         async with Members([rest, *copies]) as members:
             await ensure_topics(settings)
@@ -189,12 +179,13 @@ async def _load_and_fault(field: Field, kind: Kind, load: Load) -> None:
 
 
 def _processes(
-    cluster: Cluster, prefix: str, folder: Path, victim: str, copies: int, offset: float
+    cluster: Cluster, folder: Path, *, prefix: str, victim: str, copies: int, offset: float
 ) -> tuple[list[Member], Member, str]:
     """The victim's processes by side A, one with all other services and the gateway by side B, and its address."""
+    folder.mkdir(parents=True, exist_ok=True)
     gateway, *ports = free_ports(copies + 2)
 
-    def member(name: str, chosen: Sequence[str], port: int, side: str, url_port: int, offset: float = 0.0) -> Member:
+    def member(name: str, chosen: Sequence[str], port: int, side: str, *, offset: float = 0.0) -> Member:
         environment = {
             **_RUNNING,
             **RULES,
@@ -207,14 +198,14 @@ def _processes(
             name=name,
             command=service_command(chosen, offset=offset),
             environment=environment,
-            url=f"http://127.0.0.1:{url_port}/readyz",
+            url=f"http://127.0.0.1:{port}/readyz",
             log=folder / f"{prefix}-{name}.log",
         )
 
     others = [name for name in services.names() if name != victim]
-    rest = member("rest", [*others, services.GATEWAY], ports[0], SIDES[1], ports[0])
+    rest = member("rest", [*others, services.GATEWAY], ports[0], SIDES[1])
     mine = [
-        member(f"{victim}-{number}", [victim], port, SIDES[0], port, offset)
+        member(f"{victim}-{number}", [victim], port, SIDES[0], offset=offset)
         for number, port in enumerate(ports[1:], start=1)
     ]
     return mine, rest, f"http://127.0.0.1:{gateway}"
