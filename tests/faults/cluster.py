@@ -415,7 +415,7 @@ class Cluster:
                         raise ClusterError(f"settings of topics: {for_code(code).__name__}: {message}")
 
     async def move_leaders(self, topics: Sequence[str], by: int) -> int:
-        """Let other brokers lead the partitions of some topics; return how many partitions there are.
+        """Let other brokers lead the partitions of some topics; return how many have another leader afterwards.
 
         Args:
             topics: their names.
@@ -441,7 +441,9 @@ class Cluster:
                 for _, code, message in results:
                     if code not in _NO_LEADER_MOVED:
                         raise ClusterError(f"leaders: {for_code(code).__name__}: {message}")
-        return sum(len(parts) for parts in turned.values())
+            before = _leaders(described)
+            after = _leaders(await admin.describe_topics(list(topics)))
+        return sum(leader != before.get(part) for part, leader in after.items())
 
     async def delete_topics(self, prefix: str) -> None:
         """Delete the topics of a round."""
@@ -449,6 +451,11 @@ class Cluster:
             ours = [name for name in await admin.list_topics() if name.startswith(f"{prefix}.")]
             if ours:
                 await admin.delete_topics(ours)
+
+
+def _leaders(described: Any) -> dict[tuple[str, int], int]:
+    """Who leads each partition."""
+    return {(found["topic"], part["partition"]): part["leader"] for found in described for part in found["partitions"]}
 
 
 class _Administrator:

@@ -128,7 +128,7 @@ async def move_leaders(field: Field) -> None:
     for _ in range(field.chance.randint(2, 4)):
         by = field.chance.randint(1, 2)
         moved = await field.cluster.move_leaders([*field.topics, *_INTERNAL], by)
-        field.note(f"leaders of {moved} partitions moved by {by}")
+        field.note(f"{moved} partitions have another leader")
         await stand_by(field.chance.uniform(0.3, 2.0))
 
 

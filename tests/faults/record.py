@@ -70,6 +70,9 @@ class Recorder:
         self._task: asyncio.Task[None] | None = None
         self._consumer: AIOKafkaConsumer | None = None
         self.noted: dict[Place, Noted] = {}
+        self.taken = 0
+        """How many of them compaction and retention had taken away by `complete`."""
+
         self.last = 0.0
         """When the last record was seen, of the monotonic clock."""
 
@@ -116,6 +119,8 @@ class Recorder:
 
     async def complete(self, seconds: float = 60.0) -> None:
         """Read everything once more from the beginning to the present end, with a reader that has seen no fault."""
+        left: set[Place] = set()
+        known = set(self.noted)
         async with asyncio.timeout(seconds):
             consumer = await self._reader()
             try:
@@ -124,8 +129,10 @@ class Recorder:
                     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
                         for record in records:
                             self._note(record, 0.0)
+                            left.add((self._shorts[record.topic], record.partition, record.offset))
             finally:
                 await consumer.stop()
+        self.taken = len(known - left)
 
     async def ends(self) -> Mapping[TopicPartition, int]:
         """The present ends of all partitions for readers of committed records."""

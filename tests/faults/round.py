@@ -64,6 +64,9 @@ class Outcome:
     """Whether it came to rest."""
 
     records: int
+    taken: int
+    """How many of them compaction and retention took away."""
+
     crashes: dict[str, list[int]]
     """Exit codes of processes that ended by themselves."""
 
@@ -159,6 +162,7 @@ async def play(cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim:
         violations=[str(one) for one in check(history)],
         quiet=quiet,
         records=len(history.entries),
+        taken=recorder.taken,
         crashes=crashes,
         seconds=time.time() - began,
         history=history,
