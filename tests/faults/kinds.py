@@ -253,7 +253,7 @@ class Kind:
     cleaning: bool = False
     """Whether compaction and retention are made short."""
 
-    load: float = 7.0
+    load: float = 5.0
     """Seconds of inputs, at least."""
 
     short: bool = True

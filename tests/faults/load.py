@@ -77,6 +77,7 @@ class Load:
         self._topic = CONDITION_REPORTS.name(prefix)
         self._partitions = partitions
         self._chance = chance
+        self._last = random.Random(chance.random())  # noqa: S311 - however many inputs there were before
         self._pods: set[str] = set()
         self._made = 0
         self._tainted: set[str] = set()
@@ -123,7 +124,7 @@ class Load:
             await self._make_pod()
 
     async def go_on(self, seconds: float) -> None:
-        """Inputs one after another for some time; which and when is drawn beforehand, so that a seed says it all."""
+        """Inputs one after another for some time; a seed draws the same ones, as many as there is time for."""
         steps: list[tuple[Callable[[], Awaitable[None]], int]] = [
             (self._taint, 24),
             (self._untaint, 18),
@@ -150,7 +151,7 @@ class Load:
             await self.report(name, ConditionStatus.TRUE)
         self._not_ready.clear()
         for name in sorted(self._tainted):
-            if self._chance.random() < 0.6:
+            if self._last.random() < 0.6:
                 await self._set_taint(name, present=False)
         await self.until_told()
 

@@ -25,7 +25,7 @@ from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import TOPICS, Cleanup
 
 PARTITIONS = 3
-STILL = 3.0
+STILL = 2.5
 """Seconds without a new record after which a round has come to rest."""
 
 _QUIET_WITHIN = 60.0
@@ -95,7 +95,9 @@ class Outcome:
         return place
 
 
-async def play(cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim: str = "") -> Outcome:
+async def play(
+    cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim: str = "", load_for: float = 0.0
+) -> Outcome:
     """Play one round and check it.
 
     Args:
@@ -104,6 +106,7 @@ async def play(cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim:
         seed: decides on everything that is drawn.
         folder: for the logs of its processes.
         victim: the service that the fault is about; drawn when empty.
+        load_for: seconds of inputs, when that is more than the kind needs.
     """
     began = time.time()
     chance = random.Random(f"{kind.name} {seed}")  # noqa: S311 - a seed must draw the same again
@@ -135,7 +138,7 @@ async def play(cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim:
                 if offset:
                     field.note(f"the clock of {victim} is off by {offset:g} s")
                 await load.settle_in()
-                await _load_and_fault(field, kind, load)
+                await _load_and_fault(field, kind, load, max(kind.load, load_for))
                 await cluster.mend()
                 await load.settle()
                 await members.until_ready(_READY_WITHIN)
@@ -169,7 +172,7 @@ async def play(cluster: Cluster, kind: Kind, seed: int, folder: Path, *, victim:
     )
 
 
-async def _load_and_fault(field: Field, kind: Kind, load: Load) -> None:
+async def _load_and_fault(field: Field, kind: Kind, load: Load, seconds: float) -> None:
     """The fault somewhere within the load; the load goes on until the fault is over."""
 
     async def harm() -> None:
@@ -178,7 +181,7 @@ async def _load_and_fault(field: Field, kind: Kind, load: Load) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         fault = tasks.create_task(harm())
-        tasks.create_task(load.go_on(kind.load))
+        tasks.create_task(load.go_on(seconds))
     assert fault.done()
 
 
