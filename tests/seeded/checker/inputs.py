@@ -1,0 +1,83 @@
+"""No accepted input is lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.seeded.checker.reading import EPSILON, Run, Seen, name_of, when
+from tests.seeded.checker.violations import Violation
+from tests.seeded.checker.wanting import resource_key
+
+
+def what_was_acknowledged_is_there(run: Run) -> Iterator[Violation]:
+    """Every record whose writing was acknowledged can be read.
+
+    Of a real run only what was written within the retention of its topic.
+    """
+    for topic, partition, offset in run.told:
+        if run.history.exact and (topic, partition, offset) not in run.places:
+            yield Violation("what_was_acknowledged_is_there", f"{topic}/{partition}@{offset}", "is not in the topic")
+
+
+def no_report_is_lost(run: Run) -> Iterator[Violation]:
+    """After quiet every acknowledged report has become a condition at least as new, or a dead letter.
+
+    Or it counted already (one with its id came before), or its target was deleted since.
+    """
+    if not (run.history.quiet and run.runs("condition-ingest")):
+        return
+    refused = {
+        (str(seen.data["topic"]), int(seen.data["partition"]), int(seen.data["offset"]))
+        for seen in run.of("dead-letters")
+        if "offset" in seen.data
+    }
+    copies: dict[str, list[Seen]] = defaultdict(list)
+    for seen in run.of("condition-reports"):
+        copies[seen.id].append(seen)  # one that came to the wrong partition is sent on under its id
+    for seen in run.of("condition-reports"):
+        place = (seen.entry.topic, seen.entry.partition, seen.entry.offset)
+        if place not in run.told:
+            continue
+        same = copies[seen.id] if seen.id else [seen]
+        if any((one.entry.topic, one.entry.partition, one.entry.offset) in refused for one in same):
+            continue
+        observed, target = when(seen.data, "observedTime"), seen.data.get("target")
+        if observed is None or not isinstance(target, dict):
+            yield Violation("no_report_is_lost", seen.where, "is no report, and was not refused")
+            continue
+        if same[0].order < seen.order and same[0].data != seen.data:
+            continue  # another report used its id before
+        if not _counted(run, seen, observed, name_of(target)):
+            yield Violation("no_report_is_lost", seen.where, "is in no condition and in no dead letter")
+
+
+def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
+    workload, name = seen.data.get("workload"), seen.data["type"]
+    topic, key = "conditions", f"{target}|{name}"
+    if workload is not None:
+        topic, key = "workload-conditions", f"{name_of(workload)}|{target}|{name}"
+    for one in run.records(topic, key):
+        heard = when(one.data, "lastHeartbeatTime")
+        if heard is not None and heard >= observed - EPSILON:
+            return True
+    return any(one.gone and one.order > seen.order for one in run.records("resources", resource_key(target)))
+
+
+def no_edit_is_lost(run: Run) -> Iterator[Violation]:
+    """After quiet every acknowledged edit of a target's taints is worked in: `wishesApplied` has reached it."""
+    if not (run.history.quiet and run.runs("taint-manager")):
+        return
+    tainted = run.table("taints")
+    for key, resource in run.table("resources").items():
+        kind, _, rest = key.partition("/")
+        if kind not in {"Node", "Cluster", "ManagedCluster"}:
+            continue
+        place = (resource.entry.topic, resource.entry.partition, resource.entry.offset)
+        newest = max((wish["generation"] for wish in resource.data.get("wishes") or ()), default=0)
+        if place not in run.told or not newest:
+            continue
+        found = tainted.get(f"{kind}/{rest.partition('/')[2]}")
+        applied = found.data.get("wishesApplied", 0) if found is not None else 0
+        if applied < newest:
+            yield Violation("no_edit_is_lost", resource.where, f"wish {newest} is not worked in, only {applied} is")

@@ -1,0 +1,176 @@
+"""Where work is put."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tests.seeded.checker.matching import matches, selects, untolerated
+from tests.seeded.checker.reading import Json, Run, Seen, instant
+from tests.seeded.checker.violations import Violation
+from tests.seeded.checker.wanting import AVAILABLE, ROWS, uid_of
+
+_SET_LABEL = "cluster.open-cluster-management.io/clusterset"
+_PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
+
+
+def bare_work_is_in_one_place(run: Run) -> Iterator[Violation]:
+    """A pod is bound to one node at a time.
+
+    A binding that replaces another one is written in the same transaction as the end of that: the two may be readable
+    in any order, so their decisions' times (but for twice the skew) are compared. What policies divide over clusters,
+    and OCM's placements, may be in several places.
+    """
+    live: dict[str, dict[str, Seen]] = {}
+    suspects: list[tuple[Seen, Seen]] = []
+    for seen in run.of("bindings"):
+        workload, _, target = seen.key.partition("|")
+        if not workload.startswith("Pod/"):
+            continue
+        there = live.setdefault(workload, {})
+        if seen.gone:
+            there.pop(target, None)
+            continue
+        suspects += [(other, seen) for place, other in there.items() if place != target]
+        there[target] = seen
+    for before, after in suspects:
+        ends = [one for one in run.records("bindings", before.key) if one.gone and one.order > before.order]
+        if not ends or ends[0].decided > after.decided + 2 * run.skew:
+            yield Violation("bare_work_is_in_one_place", after.where, f"is bound as {before.where}, too")
+
+
+def bindings_tolerate(run: Run) -> Iterator[Violation]:
+    """Who is bound to a node or a Karmada cluster anew tolerates its NoSchedule and NoExecute taints.
+
+    By the taints that were readable when that was decided (`Allowances.follow` before it at the earliest); unless the
+    person has named the node, and no scheduler was asked.
+    """
+    if not run.history.exact:
+        return
+    for _, records in run.keys("bindings"):
+        before: Seen | None = None
+        for seen in records:
+            # One that stood until now is only changed: NoSchedule drives nobody out.
+            fresh = not seen.gone and (before is None or before.gone)
+            before = seen
+            target = seen.key.partition("|")[2]
+            if not fresh or seen.data.get("bypassed") or seen.source != "moorage/placement":
+                continue
+            if target.startswith("ManagedCluster/"):
+                continue
+            tolerations = seen.data.get("tolerations") or ()
+            bad: list[Json] = []
+            for tainted in run.states("taints", target, seen, follow=True):
+                taints = (tainted.data.get("taints") or ()) if tainted is not None else ()
+                bad = untolerated(taints, tolerations, ("NoSchedule", "NoExecute"))
+                if not bad:
+                    break
+            if bad:
+                yield Violation("bindings_tolerate", seen.where, f"does not tolerate {bad[0]['key']}")
+
+
+def selected_clusters_are_tolerated(run: Run) -> Iterator[Violation]:
+    """After quiet no PlacementDecision names a cluster with a NoSelect taint that its Placement does not tolerate."""
+    if not (run.history.quiet and run.runs("placement")):
+        return
+    resources, tainted = run.table("resources"), run.table("taints")
+    for placement, decision in _decisions(run):
+        if placement not in resources:
+            continue
+        for cluster in decision.data.get("clusters") or ():
+            found = tainted.get(f"ManagedCluster/{cluster}")
+            if _kept_away(run, found, resources[placement], early=-run.allowances.lateness):
+                yield Violation("selected_clusters_are_tolerated", decision.where, f"{cluster} is not tolerated")
+
+
+def available_clusters_are_selected(run: Run) -> Iterator[Violation]:
+    """After quiet a Placement that takes every cluster of its namespace's sets has all that no taint keeps away.
+
+    A cluster that is reported available and of which nothing else is known is not kept away.
+    """
+    if not (run.history.quiet and run.runs("placement")):
+        return
+    resources, tainted = run.table("resources"), run.table("taints")
+    selected: dict[str, set[str]] = {}
+    for placement, decision in _decisions(run):
+        selected.setdefault(placement, set()).update(decision.data.get("clusters") or ())
+    for placement, resource in resources.items():
+        if not placement.startswith("Placement/") or not _takes_all(resource):
+            continue
+        for cluster in sorted(_members(resources, placement.split("/")[1]) - selected.get(placement, set())):
+            target = f"ManagedCluster/{cluster}"
+            if target not in tainted:
+                away = not _is_available(run, target, resources)
+            else:
+                away = _kept_away(run, tainted[target], resource, early=run.allowances.lateness, new=True)
+            if not away:
+                yield Violation("available_clusters_are_selected", resource.where, f"{cluster} is left out")
+
+
+def _decisions(run: Run) -> Iterator[tuple[str, Seen]]:
+    """The PlacementDecisions at the end, each with the key of its Placement."""
+    for key, decision in run.table("placements").items():
+        kind, namespace, _ = key.split("/")
+        if kind == "PlacementDecision":
+            name = (decision.data.get("labels") or {}).get(_PLACEMENT_LABEL, "")
+            yield f"Placement/{namespace}/{name}", decision
+
+
+def _kept_away(run: Run, tainted: Seen | None, placement: Seen, *, early: float, new: bool = False) -> bool:
+    """Whether a taint keeps a cluster out of a placement at the end, a toleration ending so much earlier."""
+    tolerations = (placement.data["object"].get("spec") or {}).get("tolerations") or ()
+    for taint in (tainted.data.get("taints") or ()) if tainted is not None else ():
+        if taint["effect"] not in ({"NoSelect", "NoSelectIfNew"} if new else {"NoSelect"}):
+            continue
+        first = next((one for one in tolerations if matches(one, taint)), None)
+        seconds = first.get("tolerationSeconds") if first is not None else None
+        if first is None or (
+            seconds is not None and instant(taint["timeAdded"]) + seconds <= run.history.ended + early
+        ):
+            return True
+    return False
+
+
+def _takes_all(placement: Seen) -> bool:
+    spec = placement.data["object"].get("spec") or {}
+    return not any(spec.get(name) for name in ("numberOfClusters", "predicates", "clusterSets", "tolerations")) and (
+        spec.get("numberOfClusters") is None
+    )
+
+
+def _is_available(run: Run, target: str, resources: Mapping[str, Seen]) -> bool:
+    records = run.records("conditions", f"{target}|{AVAILABLE}")
+    resource = resources.get(target.replace("/", "//", 1))
+    if not records or records[-1].gone or resource is None:
+        return False
+    row = next(iter(ROWS["ManagedCluster"]))
+    same = records[-1].data.get("targetUid", "") in {"", uid_of(resource)}
+    return same and row.condition == AVAILABLE and records[-1].data.get("status") == "True"
+
+
+def _members(resources: Mapping[str, Seen], namespace: str) -> set[str]:
+    """The clusters of the sets that are bound to a namespace."""
+    found: set[str] = set()
+    for key, binding in resources.items():
+        kind, place, name = key.split("/")
+        if kind == "ManagedClusterSetBinding" and place == namespace:
+            bound = (binding.data["object"].get("spec") or {}).get("clusterSet") or name
+            declared = resources.get(f"ManagedClusterSet//{bound}")
+            found |= {
+                other.rpartition("/")[2]
+                for other, resource in resources.items()
+                if other.startswith("ManagedCluster//") and _in_set(bound, declared, resource)
+            }
+    return found
+
+
+def _in_set(name: str, declared: Seen | None, cluster: Seen) -> bool:
+    """Whether a cluster is in a set: by its label, or by the set's own selector; two sets are built in."""
+    labels = (cluster.data["object"].get("metadata") or {}).get("labels") or {}
+    selector = ((declared.data["object"].get("spec") or {}) if declared is not None else {}).get(
+        "clusterSelector"
+    ) or {}
+    if selector.get("selectorType") == "LabelSelector":
+        return selects(selector.get("labelSelector"), labels)
+    if name == "global":
+        return True
+    return (declared is not None or name == "default") and labels.get(_SET_LABEL, "default") == name

@@ -1,0 +1,36 @@
+"""What the checker finds, and how much it allows for what cannot be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that must not be."""
+
+    invariant: str
+    """Which promise was broken: the name of the function that found it."""
+
+    where: str
+    """The record or the key that shows it."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowances:
+    """Seconds that are allowed for on top of the history's own clock skew."""
+
+    slack: float | None = None
+    """Between what became readable and a decision that must know of it. None takes 50 ms for an exact history, and
+    2 s for one that has only the timestamps of records, which come before the end of their transaction."""
+
+    follow: float = 0.05
+    """The same for what a service follows without waiting for it: pauses, budgets, the nodes that placement sees."""
+
+    lateness: float = 5.0
+    """By which, after quiet, whatever is due must have been done."""

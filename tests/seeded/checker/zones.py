@@ -1,0 +1,179 @@
+"""Zones: taints that evict come to nodes slowly, only where they may, and only for what has lasted."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tests.seeded.checker.reading import EPSILON, Json, Run, Seen, when
+from tests.seeded.checker.violations import Violation
+from tests.seeded.checker.wanting import ROWS, kind_of
+
+_DISRUPTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_FULL, _PARTIAL, _NORMAL = "FullDisruption", "PartialDisruption", "Normal"
+
+
+def _granted(run: Run) -> Iterator[Seen]:
+    """Each grant once, in order."""
+    for seen in run.of("zone-grants"):
+        if seen.data.get("granted") and seen.source == "moorage/governor":
+            yield seen
+
+
+def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
+    """The nodes of a zone are granted at `node_eviction_rate` per second at the most, one at a time.
+
+    There is never more than one token, so two grants are at least 1/rate apart (but for twice the skew); a zone that
+    had no nodes meanwhile begins anew. A large zone that was in partial disruption from the one grant to the other is
+    held to `secondary_node_eviction_rate`.
+    """
+    rate, slow = run.setting("node_eviction_rate", 0.1), run.setting("secondary_node_eviction_rate", 0.01)
+    states = _history(run)
+    last: dict[str, Seen] = {}
+    for seen in _granted(run):
+        zone, time = seen.data["zone"], when(seen.data, "grantedTime") or seen.decided
+        before = last.get(zone)
+        last[zone] = seen
+        if before is None or _emptied(run, zone, before, seen):
+            continue
+        gap = time - (when(before.data, "grantedTime") or before.decided)
+        between = {state.get(zone, _NORMAL) for order, state in states if before.order <= order < seen.order}
+        between.add(_at(states, before.order).get(zone, _NORMAL))
+        allowed = min(rate, slow) if between == {_PARTIAL} else max(rate, slow)
+        if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
+            yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")
+
+
+def _emptied(run: Run, zone: str, before: Seen, after: Seen) -> bool:
+    """Whether a zone had no nodes at some time between two records."""
+    return any(one.gone for one in run.records("zones", zone) if before.order < one.order < after.order)
+
+
+def lost_zones_get_nothing(run: Run) -> Iterator[Violation]:
+    """No node is granted while every zone is fully disrupted, or while its small zone is in partial disruption.
+
+    By the nodes as they were told to the governor (`zone-members`), from 50 ms (and the skew) before the grant on.
+    DOMAIN §3: partial is a part of at least `unhealthy_zone_threshold` and at least 3, small is at most
+    `large_cluster_size_threshold`.
+    """
+    states = _history(run)
+    for seen in _granted(run):
+        by = run.before(seen)
+        orders = [one.order for one in run.of("zone-members") if one.entry.committed <= by]
+        least = max(orders, default=-1)
+        seen_states = [_at(states, least), *(state for order, state in states if least < order < seen.order)]
+        zone = seen.data["zone"]
+        if all(state and set(state.values()) == {_FULL} for state in seen_states):
+            yield Violation("lost_zones_get_nothing", seen.where, "every zone is fully disrupted")
+        elif all(state.get(zone) == _PARTIAL and _small(run, seen, zone) for state in seen_states):
+            yield Violation("lost_zones_get_nothing", seen.where, f"zone {zone} is small and in partial disruption")
+
+
+def _history(run: Run) -> list[tuple[int, Mapping[str, str]]]:
+    """The state of every zone that has nodes, after each record of `zone-members`."""
+    threshold = run.setting("unhealthy_zone_threshold", 0.55)
+    members: dict[str, Json] = {}
+    found: list[tuple[int, Mapping[str, str]]] = []
+    for seen in run.of("zone-members"):
+        if seen.gone:
+            members.pop(seen.key, None)
+        else:
+            members[seen.key] = seen.data
+        zones: dict[str, list[bool]] = defaultdict(list)
+        for member in members.values():
+            zones[member["zone"]].append(bool(member["ready"]))
+        found.append((seen.order, {zone: _state(ready, threshold) for zone, ready in zones.items()}))
+    return found
+
+
+def _state(ready: list[bool], threshold: float) -> str:
+    lost = ready.count(False)
+    if lost == len(ready):
+        return _FULL
+    return _PARTIAL if lost >= 3 and lost / len(ready) >= threshold else _NORMAL
+
+
+def _at(states: list[tuple[int, Mapping[str, str]]], order: int) -> Mapping[str, str]:
+    return next((state for place, state in reversed(states) if place <= order), {})
+
+
+def _small(run: Run, seen: Seen, zone: str) -> bool:
+    members: dict[str, str] = {}
+    for one in run.of("zone-members"):
+        if one.order >= seen.order:
+            break
+        members[one.key] = "" if one.gone else one.data["zone"]
+    slow = run.setting("secondary_node_eviction_rate", 0.01)
+    large = sum(1 for place in members.values() if place == zone) > run.setting("large_cluster_size_threshold", 50)
+    return not large or slow <= 0
+
+
+def node_taints_are_granted(run: Run) -> Iterator[Violation]:
+    """A node gets the taint that evicts for not being ready only in an incident that the governor has granted.
+
+    Not ready and unreachable are one incident: the one taint may take the other's place.
+    """
+    if not run.runs("governor"):
+        return
+    for target, records in run.keys("taints"):
+        had, uid = False, ""
+        for seen in records:
+            taints = seen.data.get("taints") or ()
+            has = any(
+                taint["effect"] == "NoExecute" and taint["key"] in _DISRUPTED and "condition" in taint["origins"]
+                for taint in taints
+            )
+            had = had and seen.data.get("targetUid", "") == uid
+            ours = kind_of(target) == "Node" and seen.source == "moorage/taint-manager"
+            if has and not had and ours:
+                incident = seen.data.get("incident")
+                asked = [one for one in run.records("zone-grants", target) if one.order < seen.order]
+                if not any(one.data.get("granted") and one.data.get("incident") == incident for one in asked):
+                    yield Violation("node_taints_are_granted", seen.where, f"incident {incident} was not granted")
+            had, uid = has, str(seen.data.get("targetUid", ""))
+
+
+def conditions_have_held(run: Run) -> Iterator[Violation]:
+    """A condition's taint is added only after the condition has lasted for `taint_add_hold`.
+
+    Judged by all that was ever accepted of it: at some time before the record it must have lasted so long, by the
+    clock of condition-ingest, without a word to the contrary. Not ready and unreachable count as one, of a node.
+    """
+    hold = run.setting("taint_add_hold", 0)
+    if hold <= 0:
+        return
+    for target, records in run.keys("taints"):
+        kind, before = kind_of(target), set[tuple[str, str]]()
+        for seen in records:
+            now = {
+                (taint["key"], taint["effect"])
+                for taint in seen.data.get("taints") or ()
+                if "condition" in taint["origins"]
+            }
+            for row in ROWS.get(kind, ()):
+                fresh = {(row.key, effect) for effect in row.effects} & (now - before)
+                group = [one for one in ROWS[kind] if one.condition == row.condition]
+                there = {(one.key, effect) for one in group for effect in one.effects}
+                if not fresh or there & before:
+                    continue
+                if not _lasted(run, f"{target}|{row.condition}", {one.status for one in group}, seen, hold):
+                    yield Violation("conditions_have_held", seen.where, f"{row.key}: for less than {hold:g} s")
+            before = now
+
+
+def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> bool:
+    since: float | None = None
+    records = [one for one in run.records("conditions", key) if one.order < seen.order]
+    if not records:
+        return True  # an unreported condition has no time
+    for one in records:
+        began = when(one.data, "statusSince") or one.decided
+        if one.data.get("status") in statuses:
+            since = began if since is None else since
+            continue
+        if since is not None and began - since >= hold - 2 * run.skew - EPSILON:
+            return True
+        since = None
+    return since is not None and seen.decided - since >= hold - 2 * run.skew - EPSILON
