@@ -47,6 +47,7 @@ _START_WITHIN = 90.0
 _STOP_WITHIN = 15.0
 _POLL = 0.05
 _LISTENERS = "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT," + ",".join(f"{side}:PLAINTEXT" for side in SIDES)
+_DISK = "moorage-faults-"  # begins the name of a mounted disk; the number of the process that made it follows
 _NO_LEADER_MOVED = {0, 84}  # 84: the preferred replica leads already
 _LARGER_THAN_ALL = 1 << 62
 
@@ -153,7 +154,7 @@ class Node:
         data.mkdir(parents=True)
         if self._bounded:
             options = f"size={DISK_MB}m"
-            self._mounted = _run("mount", "-t", "tmpfs", "-o", options, "moorage-faults", str(data))
+            self._mounted = _run("mount", "-t", "tmpfs", "-o", options, f"{_DISK}{os.getpid()}", str(data))
         self.proxies = {side: Proxy(self.ports[side]) for side in SIDES}
         self._format(data, cluster_id)
         self._voters = voters
@@ -255,7 +256,7 @@ class Node:
         for proxy in self.proxies.values():
             await proxy.stop()
         if self._mounted:
-            _run("umount", str(self.folder / config.LOGS)) or _run("umount", "-l", str(self.folder / config.LOGS))
+            _unmount(self.folder / config.LOGS)
             self._mounted = False
 
     def resume_if_running(self) -> None:
@@ -350,6 +351,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _start(self) -> None:
+        _unmount_orphans()
         distribution = await asyncio.to_thread(jars.prepare)
         self.nodes = [
             Node(number, self.folder / f"broker-{number}", distribution, bounded=number == NODES)
@@ -482,6 +484,20 @@ def _turned(copies: Sequence[int], by: int) -> list[int]:
 
 def _addresses(ports: Mapping[str, int]) -> str:
     return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+
+
+def _unmount(place: Path) -> None:
+    if not _run("umount", str(place)):
+        _run("umount", "-l", str(place))  # something looks into it still
+
+
+def _unmount_orphans() -> None:
+    """Take away the disks of tests that were killed."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/mounts").read_text().splitlines():
+            name, place = line.split()[:2]
+            if name.startswith(_DISK) and not Path(f"/proc/{name.removeprefix(_DISK)}").exists():
+                _unmount(Path(place))
 
 
 def _run(*words: str) -> bool:

@@ -17,6 +17,7 @@ from tests.seeded.history import Acknowledged
 
 from moorage.cli import kinds
 from moorage.cli.client import MERGE_PATCH, list_path, object_path
+from moorage.runtime.settings import Settings
 from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.placement import WorkloadBound
@@ -345,6 +346,7 @@ class Load:
         self.lost.append(f"report {key} {event.type}={event.status}")
 
 
-def settings_by_field(environment: Mapping[str, str]) -> dict[str, object]:
-    """Environment variables of settings, by the fields' names."""
-    return {name.removeprefix("MOORAGE_").lower(): value for name, value in environment.items()}
+def differing(environment: Mapping[str, str]) -> dict[str, object]:
+    """The settings that these environment variables make, by the fields' names, as the services take them."""
+    fields = {name.removeprefix("MOORAGE_").lower(): value for name, value in environment.items()}
+    return Settings.model_validate(fields).model_dump(include=set(fields))

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.checking import check
 from tests.faults.cluster import SIDES, Cluster, quick_cleaning
 from tests.faults.kinds import LAG, MEMBER_SESSION, RETENTION, TRANSACTION, Field, Kind
-from tests.faults.load import Load, settings_by_field
+from tests.faults.load import Load, differing
 from tests.faults.members import Member, Members, service_command
 from tests.faults.record import Recorder
-from tests.faults.saved import save
+from tests.seeded.checker import check
 from tests.seeded.history import History
+from tests.seeded.saved import dumps
 
 from moorage.cli import services
 from moorage.cli.stack import free_ports
@@ -27,6 +27,9 @@ from moorage_schemas.topics import TOPICS, Cleanup
 PARTITIONS = 3
 STILL = 2.5
 """Seconds without a new record after which a round has come to rest."""
+
+HISTORY = "history.json"
+"""The file with a round's history, in the folder that it leaves."""
 
 _QUIET_WITHIN = 60.0
 _READY_WITHIN = 90.0
@@ -91,7 +94,7 @@ class Outcome:
         place = folder / f"{self.kind}-{self.seed}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "round.txt").write_text(f"{self}\n")
-        save(self.history, place)
+        (place / HISTORY).write_text(dumps(self.history, str(self)))
         return place
 
 
@@ -148,7 +151,7 @@ async def play(
                     began=began,
                     quiet=quiet,
                     skew=abs(offset),
-                    settings=settings_by_field(RULES),
+                    settings=differing(RULES),
                     places=load.acknowledged,
                     told=load.told,
                 )
