@@ -62,3 +62,8 @@ conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to ups
 storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too fast, nothing early, nothing lost
 	@$(BIN)/python bench/storm.py --rates default
 	@$(BIN)/python bench/storm.py --rates lifted --seconds 600
+
+SOAK ?=
+.PHONY: soak
+soak: $(READY) ## faults on a real three-broker Kafka, many rounds of each kind (SOAK="--kind zombie --minutes 30")
+	@$(BIN)/python ops/soak $(SOAK)
