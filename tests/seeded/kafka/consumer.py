@@ -85,6 +85,8 @@ class SimConsumer(Client):
         self._assigned: dict[TopicPartition, _Partition] | None = None
         self._started = False
         self._closed = False
+        self._fetcher: Any = None
+        """Where aiokafka would tell that its fetching task has ended: here it never does."""
 
         self._ready: dict[TopicPartition, None] = {}
         self._buffered: dict[TopicPartition, None] = {}

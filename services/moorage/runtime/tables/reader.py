@@ -29,6 +29,7 @@ Sink = Callable[[Sequence[Any]], None]
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
 _POLL_MS = 100  # a read that ends in a transaction's marker brings no records, so positions are looked at this often
+_IDLE_POLL_MS = 1000  # the same while nobody waits for a position
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
 
 
@@ -258,7 +259,9 @@ class TableReader:
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
         """Records, or nothing after a while or when the set of partitions changes."""
-        polled = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS, max_records=_CHUNK))
+        waited_for = any(tail.waiters or tail.limit is not None for tail in self._by_partition.values() if not tail.done)
+        timeout = _POLL_MS if waited_for else _IDLE_POLL_MS
+        polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
         changed = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
