@@ -129,7 +129,7 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert {name: pid for name, pid in children.items() if name != "timer"} == {
             name: pid for name, pid in before.items() if name != "timer"
         }
-        up.process.send_signal(signal.SIGINT)
+        up.process.send_signal(signal.SIGTERM)
         await up.wait_for("stopped")
         assert await up.process.wait() == 0
         assert await gone(children)

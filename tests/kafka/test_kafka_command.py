@@ -69,7 +69,7 @@ async def test_in_the_foreground_it_stays_until_it_is_stopped(tmp_path: Path, ho
     assert state is not None
     assert state.owner == process.pid
     if how == "signal":
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
     elif how == "down":
         assert await stop(tmp_path)
     else:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 from tests.services.cli_gateway import FakeGateway, Run, invoke, said, status
+
+from moorage.cli.client import Client, JsonObject
 
 # taint
 
@@ -376,3 +379,16 @@ def test_help_imports_neither_kafka_nor_models() -> None:
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_person_ends_a_watch_without_an_error(
+    gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.node("n1")
+
+    def interrupted(*_: object, **__: object) -> Iterator[tuple[str, JsonObject]]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "watch", interrupted)
+    code, out, err = said(run("get", "nodes", "-w", "-o", "name"))
+    assert (code, out, err) == (0, "node/n1\n", "")
