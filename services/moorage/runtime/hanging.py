@@ -10,22 +10,26 @@ commit of the same producer would make them visible. (docs/decisions/0013)
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import structlog
 from aiokafka import TopicPartition
 
-from moorage.runtime import metrics
+from moorage.runtime import codec, kafka, metrics
 from moorage.runtime.context import WorkerContext
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.producers import PartitionProducer
+from moorage.runtime.service import source_name
 from moorage_schemas.topics import DEAD_LETTERS, Topic
 
 log = structlog.get_logger(__name__)
 
 _SLOW = 0.5  # seconds of a transaction; one that works takes a tenth of that
 _LOOK_AGAIN: Final = 0.05  # seconds
+_READ_MS: Final = 200
 
 
 async def end_lost_transactions(
@@ -33,12 +37,13 @@ async def end_lost_transactions(
     partition: int,
     producer: PartitionProducer,
     committed: Mapping[Topic, int | None],
-) -> None:
+) -> Mapping[Topic, int | None]:
     """Look whether a transaction is open on the owner's changelog partitions, which it alone writes; end it if so.
 
-    It is aborted, even where the coordinator had decided to commit: not one marker of it is there, so nothing of it was
-    ever visible, and what it held is done again under the same ids. That only some markers of a commit were lost cannot
-    be told from this. One on outputs alone is not seen, for these have other writers.
+    It is aborted, even where the coordinator had decided to commit, and what it held is done again under the same ids.
+    When the offsets that it held were committed all the same, for only some of its markers were lost, they rest on
+    nothing: then the positions in the state records that are there count. One on outputs alone is not seen, for these
+    have other writers.
 
     A transaction of somebody else's that is open for long is taken for a lost one; sweeping then does no harm.
 
@@ -48,6 +53,9 @@ async def end_lost_transactions(
         producer: the owner's, started and not in a transaction.
         committed: the group's committed offset of each source.
 
+    Returns:
+        The committed offsets that can be trusted: all of them, or None for each.
+
     Raises:
         TimeoutError: it is still open; another start may end it.
         KafkaError: Kafka does not answer, or refuses.
@@ -55,7 +63,7 @@ async def end_lost_transactions(
     states = [context.tp(topic, partition) for topic in context.service.changelogs]
     hanging = await _still_open(context, states) if states else []
     if not hanging:
-        return
+        return committed
     metrics.LOST_MARKERS.labels(context.service.name).inc()
     place = {"service": context.service.name, "partition": partition}
     log.warning("partition.marker_lost", **place, open=_named(hanging))
@@ -64,6 +72,7 @@ async def end_lost_transactions(
         for topic in (*context.service.outputs, DEAD_LETTERS)
         for number in range(context.partitions)
     }
+    carried = await _carried(context, hanging)
     # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
     offsets = {context.tp(topic, partition): offset or 0 for topic, offset in committed.items()}
     await producer.sweep(sorted({*states, *outputs}), offsets)
@@ -71,6 +80,36 @@ async def end_lost_transactions(
     if hanging:
         raise TimeoutError(f"a transaction whose markers the broker lost could not be ended: {_named(hanging)}")
     log.info("partition.marker_made_up", **place)
+    groundless = any((committed[topic] or 0) >= carried.get(topic.short, math.inf) for topic in committed)
+    return dict.fromkeys(committed) if groundless else committed
+
+
+async def _carried(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[str, int]:
+    """The positions in the sources that the records of an open transaction carry, by short name: the lowest of them.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    found: dict[str, int] = {}
+    begins = await context.offsets.stable(hanging)
+    ends = await context.offsets.end(hanging)
+    consumer = kafka.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
+    try:
+        await consumer.start()
+        consumer.assign(list(ends))
+        for tp in ends:
+            consumer.seek(tp, begins[tp])
+        while [tp for tp, end in ends.items() if await consumer.position(tp) < end]:
+            for records in (await consumer.getmany(timeout_ms=_READ_MS)).values():
+                for record in records:
+                    for short, position in (
+                        codec.state_positions(record.headers, source_name(context.service.name)) or {}
+                    ).items():
+                        found[short] = min(position, found.get(short, position))
+    finally:
+        with contextlib.suppress(Exception):  # whatever it is, the client is given up
+            await consumer.stop()
+    return found
 
 
 async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, seconds: float) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -42,6 +42,7 @@ S = TypeVar("S")
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two questions to the coordinator
 _LOOK_AGAIN = 0.005  # seconds between two looks at how far the consumer has come
+_FRESH = 0.05  # seconds that reading to the present end may take, for it to be the present end; first attempt
 _STALE = 1.0  # seconds after which nothing irrevocable is begun that rests on what was read then
 _STALE_COMMIT = 5.0  # seconds that a transaction with something irrevocable may take
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
@@ -247,8 +248,8 @@ class PartitionOwner(Generic[S]):
             self._producer = producer
             await producer.start()
         self._moves += 1
-        committed = await context.committed(self._tps)
-        await end_lost_transactions(context, self.partition, producer, committed)
+        committed: Mapping[Topic, int | None] = await context.committed(self._tps)
+        committed = await end_lost_transactions(context, self.partition, producer, committed)
         self.phase = Phase.RESTORING
         await context.globals_ready()
         restorer = Restorer(
@@ -419,38 +420,48 @@ class PartitionOwner(Generic[S]):
             KafkaError: Kafka does not answer.
         """
         context, loop = self._context, asyncio.get_running_loop()
-        began = loop.time()
+        limit = _FRESH
         async with asyncio.timeout(2 * context.settings.transaction_timeout_ms / 1000):
-            read = {topic: self._tps[topic] for topic in needs.tables}
-            upstream = dict.fromkeys(topic for one in needs.upstream for topic in one.topics)
-            tps = {topic: context.tp(topic, self.partition) for topic in upstream} | read
-            ends, fresh = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
-            if not fresh:
-                return None
-            lagging = await upstream_lag(
-                context,
-                self.partition,
-                needs.upstream,
-                ends={topic: ends[tps[topic]] for topic in upstream},
-                progress=self._engine.progress_of,
-            )
-            if self._throttled:
-                with contextlib.suppress(IllegalStateError):
-                    context.consumer.resume(*read.values())
             while True:
-                if self._parking:
-                    return None
-                await self._note_passed(read)
-                if all(self._engine.reached(topic, ends[tp]) for topic, tp in read.items()):
-                    break
-                self._event.clear()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_AGAIN):
-                        await self._event.wait()
-            if self._throttled:
-                self._pause()
-        self._refreshed_at = began
-        return Freshness(context.clock.now(), {topic: ends[tp] for topic, tp in read.items()}, lagging)
+                began, now = loop.time(), context.clock.now()
+                found = await self._read_to_ends(needs, now)
+                if found is None or loop.time() - began <= limit:
+                    self._refreshed_at = began
+                    return found
+                # What was the end is not any more. Where everything is slow, more time is given with each attempt.
+                limit *= 2
+
+    async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
+        context = self._context
+        read = {topic: self._tps[topic] for topic in needs.tables}
+        upstream = dict.fromkeys(topic for one in needs.upstream for topic in one.topics)
+        tps = {topic: context.tp(topic, self.partition) for topic in upstream} | read
+        ends, fresh = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
+        if not fresh:
+            return None
+        if self._throttled:
+            with contextlib.suppress(IllegalStateError):
+                context.consumer.resume(*read.values())
+        while True:
+            if self._parking:
+                return None
+            await self._note_passed(read)
+            if all(self._engine.reached(topic, ends[tp]) for topic, tp in read.items()):
+                break
+            self._event.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN):
+                    await self._event.wait()
+        if self._throttled:
+            self._pause()
+        lagging = await upstream_lag(
+            context,
+            self.partition,
+            needs.upstream,
+            ends={topic: ends[tps[topic]] for topic in upstream},
+            progress=self._engine.progress_of,
+        )
+        return Freshness(now, {topic: ends[tp] for topic, tp in read.items()}, lagging)
 
     # Writing.
 

@@ -157,7 +157,7 @@ class Freshness:
     """What was found when `Needs` were met."""
 
     now: datetime
-    """The time after all was read."""
+    """The time at which the ends were asked for: what was committed by then is known."""
 
     ends: Mapping[Topic, int] = field(default_factory=dict)
     """The ends to which the tables were read."""

@@ -162,8 +162,14 @@ class PartitionEngine(Generic[S]):
         return self._positions.get(topic)
 
     def progress_of(self, upstream: Upstream) -> dict[str, int]:
-        """How far an upstream service had come with each of its topics, by what it wrote last; by short name."""
-        record = self._last.get(upstream.via.short)
+        """How far an upstream service had come with each of its topics, by what it wrote last; by short name.
+
+        What was offered counts, though it is not decided on yet: it will be before anything rests on this.
+        """
+        record = next(
+            (queued for topic, queued in reversed(self._queue) if topic is upstream.via),
+            self._last.get(upstream.via.short),
+        )
         found = None if record is None else self._form.positions(record, source_name(upstream.service))
         return dict(found or {})
 
@@ -405,7 +411,7 @@ class PartitionEngine(Generic[S]):
         found: Freshness | None = yield Refresh(needs)
         if found is None:
             return False
-        decision.now = max(decision.now, found.now)
+        decision.now = found.now
         ends = {topic.short: end for topic, end in found.ends.items()}
         newer = self._take_where(lambda topic, record: record.offset < ends.get(topic.short, 0))
         yield from self._process(newer, decision)

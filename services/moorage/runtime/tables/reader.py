@@ -259,7 +259,9 @@ class TableReader:
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
         """Records, or nothing after a while or when the set of partitions changes."""
-        waited_for = any(tail.waiters or tail.limit is not None for tail in self._by_partition.values() if not tail.done)
+        waited_for = any(
+            tail.waiters or tail.limit is not None for tail in self._by_partition.values() if not tail.done
+        )
         timeout = _POLL_MS if waited_for else _IDLE_POLL_MS
         polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
         changed = asyncio.ensure_future(self._changed.wait())

@@ -1,0 +1,183 @@
+"""Runs seeds: each is drawn, played on the simulated Kafka, and checked; a seed that fails is made smaller.
+
+    python -m tests.seeded.seeds --count 2000              the seeds 0 … 1999
+    python -m tests.seeded.seeds --first 7 --count 1 -v    one seed, with what happened
+    python -m tests.seeded.seeds --minutes 60 --long       as many as an hour allows, and larger ones
+    python -m tests.seeded.seeds --first 7 --shrink        the smallest story that fails in the same way
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from tests.seeded.checker import check
+from tests.seeded.kafka.world import dump
+from tests.seeded.stories import Play, Plot, draw
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a seed."""
+
+    seed: int
+    broken: tuple[str, ...]
+    """What was broken, a line each; empty when nothing was."""
+
+    told: tuple[str, ...]
+    seconds: float
+    """Of processor time."""
+
+    records: int
+    evicted: int
+
+    @property
+    def kind(self) -> str:
+        """The first promise that was broken, without names."""
+        return self.broken[0].partition(":")[0] if self.broken else ""
+
+
+def run(plot: Plot) -> Outcome:
+    """Play a plot and check what happened."""
+    began = time.process_time()
+    play = Play(plot)
+    records, evicted = 0, 0
+    try:
+        history = play.world().play(play)
+        broken = [f"{found.invariant}: {found.where}: {found.message}" for found in check(history)]
+        records = len(history.entries)
+        evicted = sum(b'"state":"Requested"' in (one.value or b"") for one in history.entries)
+    except Exception as error:  # noqa: BLE001 - whatever a run ends with is a finding
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        broken = [f"{type(error).__name__}: {last.name}:{last.lineno}: {error}"]
+    return Outcome(
+        plot.seed, tuple(broken), tuple(play.told), time.process_time() - began, records=records, evicted=evicted
+    )
+
+
+def twice(plot: Plot) -> bool:
+    """Whether a plot happens in the same way each time."""
+    return dump(Play(plot).world().play(Play(plot))) == dump(Play(plot).world().play(Play(plot)))
+
+
+def shrink(plot: Plot, fails: Callable[[Plot], bool]) -> Plot:
+    """Leave out as many steps as can be left out while it fails.
+
+    Args:
+        plot: one that fails.
+        fails: whether another one fails in the same way.
+    """
+    size = max(1, len(plot.steps) // 2)
+    while size:
+        place = 0
+        while place < len(plot.steps):
+            smaller = plot.without(frozenset(range(place, place + size)))
+            if fails(smaller):
+                plot = smaller
+            else:
+                place += size
+        size //= 2
+    return plot
+
+
+def many(
+    seeds: Iterable[int],
+    *,
+    long: bool = False,
+    processes: int | None = None,
+    planted: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Iterator[Outcome]:
+    """Run seeds on every core; the outcomes come as they are there.
+
+    Args:
+        seeds: which.
+        long: whether each is a large one.
+        processes: how many at a time.
+        planted: what is done to the code in every process before it begins.
+    """
+    jobs = ((seed, long) for seed in seeds)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(processes or os.cpu_count(), initializer=_prepare, initargs=(planted,)) as pool:
+        yield from pool.imap_unordered(_job, jobs, chunksize=1)
+
+
+_kept: list[AbstractContextManager[object]] = []
+
+
+def _prepare(planted: Callable[[], AbstractContextManager[object]]) -> None:
+    change = planted()
+    change.__enter__()
+    _kept.append(change)
+
+
+def _job(job: tuple[int, bool]) -> Outcome:
+    seed, long = job
+    return run(draw(seed, long=long))
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=None)
+    parser.add_argument("--minutes", type=float, default=None)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--out", type=Path, default=None, help="a folder for what failed")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    given = parser.parse_args()
+    if given.shrink:
+        return _shrink(given.first, long=given.long)
+    seeds: Iterable[int] = count(given.first)
+    if given.count is not None or given.minutes is None:
+        seeds = range(given.first, given.first + (given.count or 1))
+    began, number, seconds, failed = time.monotonic(), 0, 0.0, 0
+    evicted = 0
+    for outcome in many(seeds, long=given.long, processes=given.processes):
+        number += 1
+        seconds += outcome.seconds
+        evicted += outcome.evicted
+        if outcome.broken:
+            failed += 1
+            print(f"seed {outcome.seed}: {outcome.broken[0][:300]}", flush=True)
+            if given.out is not None:
+                given.out.mkdir(parents=True, exist_ok=True)
+                (given.out / f"{outcome.seed}.json").write_text(json.dumps(outcome.broken + outcome.told, indent=1))
+        if given.verbose:
+            print("\n".join([*outcome.told, *outcome.broken]), flush=True)
+        if given.minutes is not None and time.monotonic() - began > 60 * given.minutes:
+            break
+    passed = time.monotonic() - began
+    print(
+        f"{number} seeds, {failed} failed; {evicted} evictions; {passed:.1f} s, {1000 * seconds / max(1, number):.0f} ms a seed",
+        flush=True,
+    )
+    return 1 if failed else 0
+
+
+def _shrink(seed: int, *, long: bool) -> int:
+    plot = draw(seed, long=long)
+    outcome = run(plot)
+    if not outcome.broken:
+        print(f"seed {seed}: nothing is broken")
+        return 0
+    smallest = shrink(plot, lambda one: run(one).kind == outcome.kind)
+    outcome = run(smallest)
+    print(f"seed {seed}: {len(plot.steps)} steps, {len(smallest.steps)} of them needed")
+    print("\n".join([*outcome.told, *outcome.broken]))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,415 @@
+"""Stories drawn from a seed: a fleet, what people, probes and deployers do with it, and what breaks meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from tests.seeded.kafka.cluster import Faults
+from tests.seeded.kafka.disturb import FAULTS
+from tests.seeded.kafka.inputs import OCM, tolerate
+from tests.seeded.kafka.world import World
+
+TAINTS: Final = ("maint", "gpu", "old")
+SECONDS: Final = (None, 0, 2, 4, 8)
+"""For how long work tolerates a taint; None for ever."""
+
+LONGEST: Final = 12.0
+"""Seconds after which every deadline of a story is over."""
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happens: after a while somebody does something."""
+
+    after: float
+    """Virtual seconds since the step before."""
+
+    what: str
+    """The name of a deed in `DEEDS`, or of a fault."""
+
+    seed: int
+    """What the deed draws from, so that it is the same when other steps are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """All that is drawn before a run begins."""
+
+    seed: int
+    nodes: int
+    pods: int
+    workers: int
+    partitions: int
+    settings: Mapping[str, Any]
+    kinds: frozenset[str]
+    """Which kinds of targets there are, beside nodes: Cluster, ManagedCluster."""
+
+    slow: float
+    """How often a request takes long."""
+
+    cleaned: bool
+    """Whether topics are compacted and cut off within seconds."""
+
+    steps: tuple[Step, ...] = field(default=())
+
+    def without(self, chosen: frozenset[int]) -> Plot:
+        """The same, without some of the steps; the time of what follows stays."""
+        kept: list[Step] = []
+        waited = 0.0
+        for number, step in enumerate(self.steps):
+            if number in chosen:
+                waited += step.after
+            else:
+                kept.append(Step(step.after + waited, step.what, step.seed))
+                waited = 0.0
+        return Plot(**{name: getattr(self, name) for name in self.__slots__ if name != "steps"}, steps=tuple(kept))
+
+
+def draw(seed: int, *, long: bool = False) -> Plot:
+    """Draw a plot.
+
+    Args:
+        seed: decides all of it.
+        long: whether there is more of everything.
+    """
+    rng = Random(f"{seed}/plot")  # noqa: S311 - drawn to be repeated
+    scale = 3 if long else 1
+    kinds = frozenset(kind for kind in ("Cluster", "ManagedCluster") if rng.random() < 0.2)  # noqa: PLR2004 - some
+    settings: dict[str, Any] = {
+        "partitions": rng.choice([1, 1, 2]),
+        "node_monitor_grace_period": rng.choice([0, 0, 0, 6]),
+        "node_monitor_period": rng.choice([0, 0, 2]),
+        "node_eviction_rate": rng.choice([math.inf, math.inf, 1.0, 0.2]),
+        "taint_add_hold": rng.choice([0, 0, 0, 3]),
+        "taint_remove_hold": rng.choice([0, 0, 0, 2]),
+        "reconcile_interval": rng.choice([30.0, 30.0, 4.0]),
+        "disruption_budget_patience": 20,
+    }
+    if "Cluster" in kinds:
+        settings |= {"feature_gates": "Failover=true", "enable_no_execute_taint_eviction": True}
+        settings["resource_eviction_rate"] = rng.choice([math.inf, 2.0, 0.5])
+        settings["graceful_eviction_timeout"] = 5
+    weights = {name: weight for name, (weight, kind) in _WEIGHTS.items() if kind in {"", *kinds}}
+    faulty = rng.random() < 0.85  # noqa: PLR2004 - and sometimes nothing breaks
+    breaking = {name: rng.choice([0, 1, 3]) for name in FAULTS} if faulty else {}
+    share = rng.choice([0.1, 0.25, 0.4]) if any(breaking.values()) else 0.0
+    pace = rng.choice([0.05, 0.4, 1.5])
+    steps = []
+    for _ in range(rng.randint(8, 22) * scale):
+        chosen = breaking if rng.random() < share else weights
+        (what,) = rng.choices(list(chosen), list(chosen.values()))
+        after = min(10.0, rng.expovariate(1 / pace)) if rng.random() < 0.8 else rng.uniform(0, 6)  # noqa: PLR2004
+        steps.append(Step(round(after, 3), what, rng.getrandbits(32)))
+    return Plot(
+        seed=seed,
+        nodes=rng.randint(1, 4 * scale),
+        pods=rng.randint(1, 5 * scale),
+        workers=rng.choice([1, 2, 2]),
+        partitions=int(settings["partitions"]),
+        settings=settings,
+        kinds=kinds,
+        slow=rng.choice([0.0, 0.0, 0.02]),
+        cleaned=rng.random() < 0.3,  # noqa: PLR2004 - some
+        steps=tuple(steps),
+    )
+
+
+_WEIGHTS: Final[Mapping[str, tuple[float, str]]] = {
+    "taint": (6, ""),
+    "untaint": (5, ""),
+    "flash": (2, ""),
+    "report": (6, ""),
+    "recover": (4, ""),
+    "flap": (2, ""),
+    "pod": (3, ""),
+    "drop-pod": (2, ""),
+    "deploy": (2, ""),
+    "node": (1, ""),
+    "drop-node": (1, ""),
+    "pause": (2, ""),
+    "resume": (3, ""),
+    "budget": (2, ""),
+    "drop-budget": (2, ""),
+    "disruption-budget": (1, ""),
+    "wait": (4, ""),
+    "cluster-taint": (3, "Cluster"),
+    "cluster-untaint": (2, "Cluster"),
+    "cluster-report": (2, "Cluster"),
+    "cluster-policy": (1, "Cluster"),
+    "managed-taint": (3, "ManagedCluster"),
+    "managed-untaint": (2, "ManagedCluster"),
+    "managed-report": (3, "ManagedCluster"),
+    "managed-cluster": (1, "ManagedCluster"),
+}
+
+
+class Play:
+    """Plays a plot in a world."""
+
+    def __init__(self, plot: Plot) -> None:
+        self.plot = plot
+        self.told: list[str] = []
+        """What happened, a line each, with its time."""
+
+    def world(self, **options: Any) -> World:
+        """The world in which it happens."""
+        plot = self.plot
+        config = {"": {"min.compaction.lag.ms": "3000", "delete.retention.ms": "9000"}} if plot.cleaned else None
+        return World(
+            plot.seed,
+            workers=plot.workers,
+            settings=dict(plot.settings),
+            faults=Faults(slow=plot.slow),
+            topic_config=config,
+            max_time=20_000.0,
+            **options,
+        )
+
+    async def __call__(self, world: World) -> None:
+        """The story."""
+        await world.ready()
+        people, plot = world.people, self.plot
+        rng = Random(f"{plot.seed}/fleet")  # noqa: S311 - drawn to be repeated
+        if "Cluster" in plot.kinds:
+            world.deployer(after=rng.choice([0.2, 2.0]))
+            for number in range(3):
+                people.declare("Cluster", f"c{number}")
+                people.report("Cluster", f"c{number}", status="True")
+            people.declare("ConfigMap", "shared")
+            _policy(people, rng)
+        if "ManagedCluster" in plot.kinds:
+            _managed(people)
+        for number in range(plot.nodes):
+            people.node(f"n{number}", zone=rng.choice(["a", "a", "b"]))
+            people.report("Node", f"n{number}", status="True")
+        for number in range(plot.pods):
+            people.pod(f"p{number}", _tolerations(rng))
+        await asyncio.sleep(rng.choice([0.0, 1.0]))
+        for step in plot.steps:
+            await asyncio.sleep(step.after)
+            draws = Random(step.seed)  # noqa: S311 - drawn to be repeated
+            if step.what in FAULTS:
+                world.rng = draws
+                said = FAULTS[step.what](world)
+            else:
+                said = DEEDS[step.what](world, draws)
+            self.told.append(f"{world.loop.time():9.3f}  {step.what}: {said}")
+        await asyncio.sleep(LONGEST)
+        for key in [key for key in people.objects if key.startswith(("EvictionPause/", "EvictionBudget/"))]:
+            kind, _, name = key.split("/")
+            people.delete(kind, name)
+        await asyncio.sleep(1.0)
+        world.mend()
+        await asyncio.sleep(LONGEST)
+        await world.settle()
+
+
+def _tolerations(rng: Random) -> list[dict[str, Any]]:
+    found = [tolerate(key, rng.choice(SECONDS)) for key in TAINTS if rng.random() < 0.5]  # noqa: PLR2004 - half
+    # Not the defaults' 300 s, which would outlast the story.
+    found += [tolerate(key, rng.choice([0, 3, 6])) for key in (NOT_READY, UNREACHABLE)]
+    return found
+
+
+def _policy(people: Any, rng: Random) -> None:
+    tolerations = [tolerate("maint", rng.choice([1, 4]))] if rng.random() < 0.5 else []  # noqa: PLR2004 - half
+    people.declare(
+        "PropagationPolicy",
+        "all",
+        {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "placement": {
+                "clusterAffinity": {"clusterNames": ["c0", "c1", "c2"]},
+                "clusterTolerations": tolerations,
+            },
+        },
+    )
+
+
+def _managed(people: Any) -> None:
+    people.declare("ManagedClusterSet", "all", {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}})
+    people.declare("ManagedClusterSetBinding", "all", {"clusterSet": "all"})
+    for number in range(3):
+        people.declare("ManagedCluster", f"m{number}", labels={f"{OCM}/clusterset": "all"})
+        people.report("ManagedCluster", f"m{number}", "ManagedClusterConditionAvailable", "True")
+    people.declare("Placement", "some", {"numberOfClusters": 2})
+    people.declare("Placement", "every", {"tolerations": [{"key": "maint", "operator": "Exists", "tolerationSeconds": 4}]})
+
+
+Deed = Callable[[World, Random], str]
+
+
+def _names(world: World, kind: str) -> list[str]:
+    return sorted(key.rpartition("/")[2] for key in world.people.objects if key.startswith(f"{kind}/"))
+
+
+def _one(world: World, kind: str, rng: Random) -> str | None:
+    names = _names(world, kind)
+    return rng.choice(names) if names else None
+
+
+def _taint(kind: str, *, present: bool, effects: tuple[str, ...] = ("NoExecute", "NoExecute", "NoSchedule")) -> Deed:
+    def deed(world: World, rng: Random) -> str:
+        name = _one(world, kind, rng)
+        if name is None:
+            return "nobody"
+        key, effect = rng.choice(TAINTS), rng.choice(effects)
+        world.people.taint(kind, name, key, effect, present=present)
+        return f"{name} {key}:{effect}{'' if present else '-'}"
+
+    return deed
+
+
+def _flash(world: World, rng: Random) -> str:
+    """A taint that is taken away at once."""
+    name = _one(world, "Node", rng)
+    if name is None:
+        return "nobody"
+    key = rng.choice(TAINTS)
+    world.people.taint("Node", name, key)
+    world.people.untaint("Node", name, key)
+    return f"{name} {key}"
+
+
+def _report(kind: str, condition: str, statuses: tuple[str, ...]) -> Deed:
+    def deed(world: World, rng: Random) -> str:
+        name = _one(world, kind, rng)
+        if name is None:
+            return "nobody"
+        status = rng.choice(statuses)
+        world.people.report(kind, name, condition, status)
+        return f"{name} {condition}={status}"
+
+    return deed
+
+
+def _flap(world: World, rng: Random) -> str:
+    name = _one(world, "Node", rng)
+    if name is None:
+        return "nobody"
+    for status in ("False", "True", "Unknown", "True")[: rng.choice([2, 4])]:
+        world.people.report("Node", name, status=status)
+    return name
+
+
+def _pod(world: World, rng: Random) -> str:
+    name = f"p{rng.randrange(8)}"
+    if f"Pod/default/{name}" in world.people.objects:
+        return f"{name} is there"
+    world.people.pod(name, _tolerations(rng))
+    return name
+
+
+def _drop(kind: str) -> Deed:
+    def deed(world: World, rng: Random) -> str:
+        name = _one(world, kind, rng)
+        if name is None:
+            return "nobody"
+        world.people.delete(kind, name)
+        return name
+
+    return deed
+
+
+def _deploy(world: World, rng: Random) -> str:
+    name, replicas = rng.choice(["web", "db"]), rng.randrange(4)
+    world.people.deploy(name, replicas)
+    return f"{name} x{replicas}"
+
+
+def _node(world: World, rng: Random) -> str:
+    name = f"n{rng.randrange(6)}"
+    if f"Node//{name}" not in world.people.objects:
+        world.people.node(name, zone=rng.choice(["a", "b"]))
+    return name
+
+
+def _pause(world: World, rng: Random) -> str:
+    name = rng.choice(["first", "second"])
+    scope = rng.choice([{}, {}, {"namespaces": ["default"]}, {"namespaces": ["other"]}])
+    world.people.declare("EvictionPause", name, {"scope": scope})
+    return f"{name} {scope}"
+
+
+def _budget(world: World, rng: Random) -> str:
+    spec: dict[str, Any] = rng.choice(
+        [{"maxConcurrent": 1}, {"maxConcurrent": 2}, {"maxInWindow": 1, "window": "5s"}, {"maxConcurrent": 0}]
+    )
+    name = rng.choice(["slow", "slower"])
+    world.people.declare("EvictionBudget", name, spec)
+    return f"{name} {spec}"
+
+
+def _disruption(world: World, rng: Random) -> str:
+    spec = {"minAvailable": rng.randrange(3), "selector": {"matchLabels": {"app": "web"}}}
+    world.people.declare("PodDisruptionBudget", "web", spec)
+    return str(spec)
+
+
+def _cluster_policy(world: World, rng: Random) -> str:
+    effect = "NoSchedule"
+    world.people.declare(
+        "ClusterTaintPolicy",
+        "policy",
+        {
+            "targetClusters": {"clusterNames": [f"c{rng.randrange(3)}"]},
+            "addOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}],
+            "removeOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": ["True"]}],
+            "taints": [{"key": "policy", "effect": effect}],
+        },
+    )
+    return effect
+
+
+def _managed_cluster(world: World, rng: Random) -> str:
+    name = f"m{rng.randrange(5)}"
+    if f"ManagedCluster//{name}" in world.people.objects:
+        world.people.delete("ManagedCluster", name)
+        return f"{name} goes"
+    world.people.declare("ManagedCluster", name, labels={f"{OCM}/clusterset": "all"})
+    world.people.report("ManagedCluster", name, "ManagedClusterConditionAvailable", "True")
+    return name
+
+
+def _wait(_world: World, _rng: Random) -> str:
+    return "nothing"
+
+
+DEEDS: Final[Mapping[str, Deed]] = {
+    "taint": _taint("Node", present=True),
+    "untaint": _taint("Node", present=False),
+    "flash": _flash,
+    "report": _report("Node", "Ready", ("False", "False", "Unknown", "True")),
+    "recover": _report("Node", "Ready", ("True",)),
+    "flap": _flap,
+    "pod": _pod,
+    "drop-pod": _drop("Pod"),
+    "deploy": _deploy,
+    "node": _node,
+    "drop-node": _drop("Node"),
+    "pause": _pause,
+    "resume": _drop("EvictionPause"),
+    "budget": _budget,
+    "drop-budget": _drop("EvictionBudget"),
+    "disruption-budget": _disruption,
+    "cluster-taint": _taint("Cluster", present=True),
+    "cluster-untaint": _taint("Cluster", present=False),
+    "cluster-report": _report("Cluster", "Ready", ("False", "Unknown", "True")),
+    "cluster-policy": _cluster_policy,
+    "managed-taint": _taint("ManagedCluster", present=True, effects=("NoSelect", "NoSelectIfNew", "PreferNoSelect")),
+    "managed-untaint": _taint("ManagedCluster", present=False, effects=("NoSelect", "NoSelectIfNew", "PreferNoSelect")),
+    "managed-report": _report(
+        "ManagedCluster", "ManagedClusterConditionAvailable", ("False", "Unknown", "True", "True")
+    ),
+    "managed-cluster": _managed_cluster,
+    "wait": _wait,
+}
+"""What people and probes do, each told in a few words."""
