@@ -21,6 +21,9 @@ SECONDS: Final = (None, 0, 2, 4, 8)
 LONGEST: Final = 12.0
 """Seconds after which every deadline of a story is over."""
 
+_FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
+"""Markers are never lost out of the blue: see `_hang`."""
+
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
@@ -99,7 +102,7 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         settings["graceful_eviction_timeout"] = 5
     weights = {name: weight for name, (weight, kind) in _WEIGHTS.items() if kind in {"", *kinds}}
     faulty = rng.random() < 0.85  # noqa: PLR2004 - and sometimes nothing breaks
-    breaking = {name: rng.choice([0, 1, 3]) for name in FAULTS} if faulty else {}
+    breaking = {name: rng.choice([0, 1, 3]) for name in (*_FAULTS, "hang")} if faulty else {}
     share = rng.choice([0.1, 0.25, 0.4]) if any(breaking.values()) else 0.0
     pace = rng.choice([0.05, 0.4, 1.5])
     steps = []
@@ -245,6 +248,29 @@ def _managed(people: Any) -> None:
 
 
 Deed = Callable[[World, Random], str]
+
+
+def _hang(world: World, rng: Random) -> str:
+    """The broker hangs for longer than its session, and loses the markers of what was being committed.
+
+    What is lost is as on Kafka: whatever was asked for while it hung, with the offsets.
+    """
+    cluster, seconds = world.cluster, rng.choice([1.0, 7.0])
+    if not cluster.answers:
+        return "nothing: the broker is away"
+    cluster.freeze()
+    cluster.transactions.losing = set(cluster.logs)
+
+    def thaw() -> None:
+        if cluster.frozen:
+            cluster.thaw()
+        world.loop.call_later(0.002, found, context=cluster.context)
+
+    def found() -> None:
+        cluster.transactions.losing = None
+
+    world.loop.call_later(seconds, thaw, context=cluster.context)
+    return f"for {seconds:g} s"
 
 
 def _names(world: World, kind: str) -> list[str]:
@@ -411,5 +437,6 @@ DEEDS: Final[Mapping[str, Deed]] = {
     ),
     "managed-cluster": _managed_cluster,
     "wait": _wait,
+    "hang": _hang,
 }
 """What people and probes do, each told in a few words."""
