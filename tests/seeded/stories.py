@@ -96,6 +96,8 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         "reconcile_interval": rng.choice([30.0, 30.0, 4.0]),
         "disruption_budget_patience": 20,
     }
+    settings["secondary_node_eviction_rate"] = rng.choice([settings["node_eviction_rate"], math.inf])
+    settings["large_cluster_size_threshold"] = 0 if settings["secondary_node_eviction_rate"] == math.inf else 50
     if "Cluster" in kinds:
         settings |= {"feature_gates": "Failover=true", "enable_no_execute_taint_eviction": True}
         settings["resource_eviction_rate"] = rng.choice([math.inf, 2.0, 0.5])

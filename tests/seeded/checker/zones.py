@@ -161,6 +161,9 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
 def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> bool:
     since: float | None = None
     records = [one for one in run.records("conditions", key) if run.precedes(one, seen)]
+    positions = seen.positions()
+    if positions is not None:  # what was not read yet was not known
+        records = [one for one in records if one.entry.offset < positions.get("conditions", 0)]
     if not records:
         return True  # an unreported condition has no time
     for one in records:
