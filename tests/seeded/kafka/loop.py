@@ -339,11 +339,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def dump(self) -> str:
         """What every task that has not ended waits for."""
         lines = []
+        dead = set().union(*self.graveyard) if self.graveyard else set()
         for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
             frames = task.get_stack(limit=None)
             place = " < ".join(f"{frame.f_code.co_qualname}:{frame.f_lineno}" for frame in reversed(frames))
             inner = _innermost(task)
-            lines.append(f"  {task.get_name()}: {place}{inner}")
+            old = " (older than a crash)" if task in dead else ""
+            lines.append(f"  {task.get_name()}: {place}{inner}{old}")
         more = len(lines) - _SHOWN_TASKS
         return "\n".join(lines[:_SHOWN_TASKS] + ([f"  and {more} more"] if more > 0 else []))
 

@@ -57,6 +57,9 @@ class Transactions:
         self.losing: set[TopicPartition] | None = None
         """Partitions that have no leader at the moment, whose markers are lost for good; planted (docs/decisions/0013)."""
 
+        self.losing_begun_before = float("inf")
+        """Only markers of transactions that began before that time are lost."""
+
         self.losing_groups = False
         """Whether the offsets' markers are lost with them."""
 
@@ -165,7 +168,7 @@ class Transactions:
         timestamp = int((START_SECONDS + now) * 1000)
         for tp in parts:
             found.left -= 1
-            if self.losing is not None and tp in self.losing:
+            if self.losing is not None and tp in self.losing and found.began < self.losing_begun_before:
                 self.lost.append((found.id, tp))
                 continue
             cluster.logs[tp].mark(found.pid, found.outcome, timestamp, now)
