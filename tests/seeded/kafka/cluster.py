@@ -222,9 +222,7 @@ class Cluster:
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
         """Note that somebody outside was told that a record is accepted."""
-        self.acknowledged.append(
-            Acknowledged(START_SECONDS + self.loop.time(), short_name(topic), partition, offset)
-        )
+        self.acknowledged.append(Acknowledged(START_SECONDS + self.loop.time(), short_name(topic), partition, offset))
 
     def clean(self, topics: Iterable[str] | None = None) -> int:
         """Compact and expire what is old enough by now, and return how many entries went."""
@@ -318,7 +316,7 @@ class Cluster:
         """Answer a request, at once unless the answer gets lost."""
         faults = self.faults
         if faults.answer_lost and self.rng.random() < faults.answer_lost:
-            delay = REQUEST_TIMEOUT if self.rng.random() < 0.3 else self.draw(faults.slow_seconds)  # noqa: PLR2004 - some
+            delay = REQUEST_TIMEOUT if self.rng.random() < 0.3 else self.draw(faults.slow_seconds)
             self.loop.call_later(delay, self._hand_over, request, result, problem, context=self.context)
         else:
             self._hand_over(request, result, problem)
@@ -451,4 +449,4 @@ def _again(request: Request, result: Any, problem: BaseException | None) -> Requ
 def short_name(topic: str) -> str:
     """`taints` of `moorage.taints.v1`; another name as it is."""
     parts = topic.split(".")
-    return parts[-2] if len(parts) > 2 else topic  # noqa: PLR2004 - prefix, name, version
+    return parts[-2] if len(parts) > 2 else topic

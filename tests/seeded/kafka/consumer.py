@@ -56,7 +56,7 @@ class _Partition:
 class SimConsumer(Client):
     """A consumer, with or without a group."""
 
-    def __init__(  # noqa: PLR0917 - the options of aiokafka's own
+    def __init__(
         self,
         cluster: Cluster,
         process: Process,
@@ -92,6 +92,7 @@ class SimConsumer(Client):
         self._resolving = False
         self._waiter: asyncio.Future[None] | None = None
         self._moved = False
+        self._hurried = False
 
         self.member_id = ""
         self.generation = -1
@@ -434,6 +435,11 @@ class SimConsumer(Client):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def hurry(self) -> None:
+        """Somebody waits for what `getmany`'s caller will find when it returns: its own timeout holds this time."""
+        self._hurried = True
+        self._wake()
+
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
@@ -454,8 +460,9 @@ class SimConsumer(Client):
             if drained or not timeout or self._closed:
                 return drained
             now = loop.time()
-            if self._moved:
+            if self._moved or self._hurried:
                 # The position is new, which the caller may be waiting for: its own timeout holds.
+                self._hurried = False
                 deadline = min(deadline or 1e18, began + timeout * (1 + int((now - began) / timeout)))
             until = deadline if deadline is not None else began + max(timeout, self.cluster.idle_poll)
             if now >= until:
@@ -486,9 +493,7 @@ class SimConsumer(Client):
         except ConsumerStoppedError:
             raise StopAsyncIteration from None
 
-    def _drain(
-        self, partitions: tuple[TopicPartition, ...], limit: int | None
-    ) -> dict[TopicPartition, list[Record]]:
+    def _drain(self, partitions: tuple[TopicPartition, ...], limit: int | None) -> dict[TopicPartition, list[Record]]:
         drained: dict[TopicPartition, list[Record]] = {}
         if not self._buffered:
             return drained

@@ -110,7 +110,7 @@ def _lose_markers(world: World) -> str:
     if not cluster.answers:
         return "nothing: the broker is away"
     cluster.freeze()
-    leaderless = {tp for tp in cluster.logs if world.rng.random() < 0.5}  # noqa: PLR2004 - half
+    leaderless = {tp for tp in cluster.logs if world.rng.random() < 0.5}
     world.loop.call_later(seconds, _thaw_without_leaders, world, leaderless, context=cluster.context)
     return f"freeze the broker for {seconds:.1f} s, and lose markers"
 

@@ -258,7 +258,13 @@ class People:
         return self.taint(kind, name, key, effect, present=False)
 
     def report(
-        self, kind: str, name: str, condition: str = "Ready", status: str = "False", *, workload: WorkloadRef | None = None
+        self,
+        kind: str,
+        name: str,
+        condition: str = "Ready",
+        status: str = "False",
+        *,
+        workload: WorkloadRef | None = None,
     ) -> asyncio.Future[int]:
         """Report a condition of a target, as a probe does."""
         target = TargetRef(kind=TargetKind(kind), name=name)
@@ -288,7 +294,9 @@ class Deployer:
     Pods need none of it: placement ends the binding of one that has to go.
     """
 
-    def __init__(self, cluster: Cluster, process: Process, settings: Settings, people: People, *, after: float = 1.0) -> None:
+    def __init__(
+        self, cluster: Cluster, process: Process, settings: Settings, people: People, *, after: float = 1.0
+    ) -> None:
         self._cluster = cluster
         self._process = process
         self._settings = settings

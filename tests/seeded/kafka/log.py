@@ -148,7 +148,9 @@ class Log:
         part = self._open.pop(pid, None)
         if part is not None:
             part.outcome = outcome
-        self._add(Record(self.tp.topic, self.tp.partition, self.end, timestamp, None, None, (), pid, None, now, outcome))
+        self._add(
+            Record(self.tp.topic, self.tp.partition, self.end, timestamp, None, None, (), pid, None, now, outcome)
+        )
         self.settle()
 
     def _add(self, record: Record) -> None:

@@ -22,6 +22,7 @@ from aiokafka.structs import RecordMetadata
 from tests.seeded.kafka.cluster import LATER, Client, Cluster, Request
 from tests.seeded.kafka.consumer import plain_offsets
 from tests.seeded.kafka.loop import START_SECONDS, Process
+
 from moorage_schemas.topics import murmur2
 
 Header = tuple[str, bytes]
@@ -203,9 +204,7 @@ class SimProducer(Client):
         self._check_sending()
         count = self.cluster.topics[topic]
         if partition is None:
-            partition = (
-                (murmur2(key) & 0x7FFFFFFF) % count if key is not None else self.cluster.rng.randrange(count)
-            )
+            partition = (murmur2(key) & 0x7FFFFFFF) % count if key is not None else self.cluster.rng.randrange(count)
         assert 0 <= partition < count, "Unrecognized partition"
         batch = self.create_batch()
         batch.append(timestamp=timestamp_ms, key=key, value=value, headers=headers or ())
@@ -249,7 +248,7 @@ class SimProducer(Client):
         cluster = self.cluster
         straggling: list[_Sent] = []
         if cluster.rng.random() < cluster.faults.straggling:
-            straggling = [one for one in sent if cluster.rng.random() < 0.5]  # noqa: PLR2004 - some
+            straggling = [one for one in sent if cluster.rng.random() < 0.5]
         first = [one for one in sent if one not in straggling]
 
         def added(result: Any, problem: BaseException | None) -> None:
