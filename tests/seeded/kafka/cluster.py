@@ -289,20 +289,11 @@ class Cluster:
         if self.closed:
             return
         process = request.client.process
-        if process.state is State.DEAD:
-            if self.rng.random() >= self.faults.in_flight_arrives or not process.connected:
-                return
-        elif not process.connected:
-            self._hold(request)
+        if process.state is State.DEAD and (
+            self.rng.random() >= self.faults.in_flight_arrives or not process.connected
+        ):
             return
-        if self.frozen:
-            self._hold(request)
-            return
-        if not self.up:
-            if request.refusable is KafkaConnectionError:
-                self._refuse(request)
-            else:
-                self._hold(request)
+        if not self._takes(request):
             return
         try:
             result = request.op(request)
@@ -311,6 +302,18 @@ class Cluster:
         else:
             if result is not LATER:
                 self.answer(request, result)
+
+    def _takes(self, request: Request) -> bool:
+        """Whether a request gets through; it is kept, or refused, when it does not."""
+        if not request.client.process.connected or self.frozen:
+            self._hold(request)
+        elif self.up:
+            return True
+        elif request.refusable is KafkaConnectionError:
+            self._refuse(request)
+        else:
+            self._hold(request)
+        return False
 
     def answer(self, request: Request, result: Any, problem: BaseException | None = None) -> None:
         """Answer a request, at once unless the answer gets lost."""

@@ -225,7 +225,7 @@ class SimConsumer(Client):
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from an offset."""
-        if not isinstance(offset, int) or offset < 0:
+        if offset < 0:
             raise ValueError("Offset must be a positive integer")
         state = self._state(partition)
         state.buffer = None
@@ -562,11 +562,11 @@ class SimConsumer(Client):
 
     async def _coordinate(self) -> None:
         """Join, and join again whenever the group rebalances."""
-        while not self._closed:
+        while not self._is_closed():
             self._reassigning = True
             await self._tell_listener("on_partitions_revoked", set(self._assigned or ()))
-            assignment = None
-            while not self._closed:
+            assignment: list[TopicPartition] | None = None
+            while not self._is_closed():
                 self._rejoin.clear()
                 assignment = await self._join()
                 if assignment is not None:
@@ -584,6 +584,9 @@ class SimConsumer(Client):
                 self.cluster.groups.leave(self._group or "", self.member_id)
             self._beat()
             await self._rejoin.wait()
+
+    def _is_closed(self) -> bool:
+        return self._closed
 
     async def _join(self) -> list[TopicPartition] | None:
         name = self._group or ""

@@ -106,24 +106,25 @@ class Writer:
     async def _run(self) -> None:
         while True:
             wanted = await self._queue.get()
-            while True:
-                try:
-                    offset = await (self._report(wanted) if wanted.topic is CONDITION_REPORTS else self._commit(wanted))
-                except (KafkaError, AssertionError):
-                    # It is not known whether it was written; a person looks, and does it again.
-                    for producer in (self._producer, self._reports):
-                        if producer is not None:
-                            producer.gone = True
-                    self._producer = self._reports = None
-                    await asyncio.sleep(0.5)
-                else:
-                    break
+            offset = await self._until_taken(wanted)
             name, partition = wanted.topic.name(self._settings.topic_prefix), self._partition(wanted)
             self._cluster.acknowledge(name, partition, offset)
             self.acknowledged += 1
             self._busy -= 1
             if not wanted.done.done():
                 wanted.done.set_result(offset)
+
+    async def _until_taken(self, wanted: _Write) -> int:
+        while True:
+            try:
+                return await (self._report(wanted) if wanted.topic is CONDITION_REPORTS else self._commit(wanted))
+            except (KafkaError, AssertionError):
+                # It is not known whether it was written; a person looks, and does it again.
+                for producer in (self._producer, self._reports):
+                    if producer is not None:
+                        producer.gone = True
+                self._producer = self._reports = None
+                await asyncio.sleep(0.5)
 
     def _partition(self, wanted: _Write) -> int:
         return partition_of(wanted.partition_key, self._settings.partitions)
@@ -221,7 +222,7 @@ class People:
     def node(self, name: str, *, zone: str = "", cpu: str = "") -> asyncio.Future[int]:
         """Declare a node."""
         labels = {"topology.kubernetes.io/zone": zone} if zone else {}
-        status = {"status": {"allocatable": {"cpu": cpu}}} if cpu else {}
+        status: Document = {"status": {"allocatable": {"cpu": cpu}}} if cpu else {}
         return self.declare("Node", name, labels=labels, **status)
 
     def pod(self, name: str, tolerations: Sequence[Document] = (), **spec: Any) -> asyncio.Future[int]:

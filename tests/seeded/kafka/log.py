@@ -127,9 +127,9 @@ class Log:
         value: bytes | None,
         headers: tuple[tuple[str, bytes], ...],
         timestamp: int,
+        *,
         now: float,
         pid: int = -1,
-        *,
         transactional: bool = False,
     ) -> int:
         """Add a record and return its offset; `settle` when the batch is complete."""
