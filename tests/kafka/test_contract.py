@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -30,9 +30,9 @@ class Real:
     def name(self, what: str) -> str:
         return f"{self._prefix}{what}-{next(self._numbers)}"
 
-    async def topic(self, partitions: int = 1, **config: str) -> str:
+    async def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name, admin = self.name("topic"), await self.admin()
-        response = await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=config)])
+        response = await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(config or {}))])
         assert [code for _, code, *_ in response.topic_errors] == [0]
         while True:
             (found,) = await admin.describe_topics([name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -31,22 +32,23 @@ class Simulated:
         self.cluster.watch(process)
         return process
 
-    async def topic(self, partitions: int = 1, **config: str) -> str:
+    async def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name = self.name("topic")
-        self.cluster.create(name, partitions, config)
+        self.cluster.create(name, partitions, dict(config or {}))
         return name
 
     async def producer(self, **options: Any) -> SimProducer:
-        return await self._started(SimProducer(self.cluster, self.process(), **options))
+        client = SimProducer(self.cluster, self.process(), **options)
+        await client.start()
+        return client
 
     async def consumer(self, **options: Any) -> SimConsumer:
-        return await self._started(SimConsumer(self.cluster, self.process(), auto_offset_reset="earliest", **options))
+        client = SimConsumer(self.cluster, self.process(), auto_offset_reset="earliest", **options)
+        await client.start()
+        return client
 
     async def admin(self) -> SimAdmin:
-        return await self._started(SimAdmin(self.cluster, self.process()))
-
-    @staticmethod
-    async def _started(client: Any) -> Any:
+        client = SimAdmin(self.cluster, self.process())
         await client.start()
         return client
 

@@ -42,7 +42,7 @@ class SimAdmin(Client):
         """Make topics; each has its error code in the answer."""
 
         def create(_: object) -> Any:
-            errors = []
+            errors: list[tuple[str, int, str | None]] = []
             for new in new_topics:
                 if new.name in self.cluster.topics:
                     errors.append((new.name, TopicAlreadyExistsError.errno, "it exists"))

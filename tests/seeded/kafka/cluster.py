@@ -222,9 +222,7 @@ class Cluster:
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
         """Note that somebody outside was told that a record is accepted."""
-        self.acknowledged.append(
-            Acknowledged(START_SECONDS + self.loop.time(), short_name(topic), partition, offset)
-        )
+        self.acknowledged.append(Acknowledged(START_SECONDS + self.loop.time(), short_name(topic), partition, offset))
 
     def clean(self, topics: Iterable[str] | None = None) -> int:
         """Compact and expire what is old enough by now, and return how many entries went."""
@@ -291,20 +289,11 @@ class Cluster:
         if self.closed:
             return
         process = request.client.process
-        if process.state is State.DEAD:
-            if self.rng.random() >= self.faults.in_flight_arrives or not process.connected:
-                return
-        elif not process.connected:
-            self._hold(request)
+        if process.state is State.DEAD and (
+            self.rng.random() >= self.faults.in_flight_arrives or not process.connected
+        ):
             return
-        if self.frozen:
-            self._hold(request)
-            return
-        if not self.up:
-            if request.refusable is KafkaConnectionError:
-                self._refuse(request)
-            else:
-                self._hold(request)
+        if not self._takes(request):
             return
         try:
             result = request.op(request)
@@ -314,11 +303,23 @@ class Cluster:
             if result is not LATER:
                 self.answer(request, result)
 
+    def _takes(self, request: Request) -> bool:
+        """Whether a request gets through; it is kept, or refused, when it does not."""
+        if not request.client.process.connected or self.frozen:
+            self._hold(request)
+        elif self.up:
+            return True
+        elif request.refusable is KafkaConnectionError:
+            self._refuse(request)
+        else:
+            self._hold(request)
+        return False
+
     def answer(self, request: Request, result: Any, problem: BaseException | None = None) -> None:
         """Answer a request, at once unless the answer gets lost."""
         faults = self.faults
         if faults.answer_lost and self.rng.random() < faults.answer_lost:
-            delay = REQUEST_TIMEOUT if self.rng.random() < 0.3 else self.draw(faults.slow_seconds)  # noqa: PLR2004 - some
+            delay = REQUEST_TIMEOUT if self.rng.random() < 0.3 else self.draw(faults.slow_seconds)
             self.loop.call_later(delay, self._hand_over, request, result, problem, context=self.context)
         else:
             self._hand_over(request, result, problem)
@@ -451,4 +452,4 @@ def _again(request: Request, result: Any, problem: BaseException | None) -> Requ
 def short_name(topic: str) -> str:
     """`taints` of `moorage.taints.v1`; another name as it is."""
     parts = topic.split(".")
-    return parts[-2] if len(parts) > 2 else topic  # noqa: PLR2004 - prefix, name, version
+    return parts[-2] if len(parts) > 2 else topic

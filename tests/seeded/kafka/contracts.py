@@ -6,7 +6,7 @@ Each contract gets a rig, which makes topics and clients.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 import pytest
@@ -25,7 +25,7 @@ class Rig(Protocol):
     def name(self, what: str) -> str:
         """A name that nothing else has, for a group or a transactional id."""
 
-    async def topic(self, partitions: int = 1, **config: str) -> str:
+    async def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """A new topic."""
 
     async def producer(self, **options: Any) -> Any:
@@ -185,7 +185,7 @@ async def the_position_passes_the_markers_at_the_end(rig: Rig) -> None:
     producer = await rig.producer(transactional_id=rig.name("id"))
     await _transaction(producer, topic, b"1", b"2")
     reader = await _assigned(rig, topic, isolation_level="read_committed")
-    found = []
+    found: list[int] = []
     while len(found) < 2:
         for records in (await reader.getmany(timeout_ms=1000, max_records=1)).values():
             found += [record.offset for record in records]
@@ -485,7 +485,7 @@ async def a_member_that_the_group_has_given_up_cannot_commit(rig: Rig) -> None:
 @contract
 async def compaction_keeps_the_last_of_each_key_and_every_offset(rig: Rig) -> None:
     topic = await rig.topic(
-        **{
+        config={
             "cleanup.policy": "compact",
             "min.compaction.lag.ms": "0",
             "delete.retention.ms": "3600000",

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from aiokafka import TopicPartition
 from tests.seeded.kafka.world import World
 
 Fault = Callable[[World], str]
@@ -101,15 +102,31 @@ def _start(world: World) -> None:
 
 
 def _lose_markers(world: World) -> str:
-    """Some partitions have no leader for a moment: markers that are due then are lost."""
-    cluster, seconds = world.cluster, world.rng.uniform(0.05, 1.0)
-    cluster.transactions.losing = {tp for tp in cluster.logs if world.rng.random() < 0.5}  # noqa: PLR2004 - half
-    world.loop.call_later(seconds, _find_leaders, world, context=cluster.context)
-    return f"lose markers for {seconds:.2f} s"
+    """The broker hangs for so long that its partitions lose their leaders, and with them markers that are due then.
+
+    A transaction that is ended in that moment has been waiting for the broker, so who ended it knows that it took long.
+    """
+    cluster, seconds = world.cluster, world.rng.uniform(6.5, 15.0)
+    if not cluster.answers:
+        return "nothing: the broker is away"
+    cluster.freeze()
+    leaderless = {tp for tp in cluster.logs if world.rng.random() < 0.5}
+    world.loop.call_later(seconds, _thaw_without_leaders, world, leaderless, context=cluster.context)
+    return f"freeze the broker for {seconds:.1f} s, and lose markers"
+
+
+def _thaw_without_leaders(world: World, leaderless: set[TopicPartition]) -> None:
+    cluster = world.cluster
+    if cluster.frozen:
+        cluster.transactions.losing = leaderless
+        cluster.transactions.losing_begun_before = world.loop.time()
+        cluster.thaw()
+        world.loop.call_later(0.5, _find_leaders, world, context=cluster.context)
 
 
 def _find_leaders(world: World) -> None:
     world.cluster.transactions.losing = None
+    world.cluster.transactions.losing_begun_before = float("inf")
 
 
 FAULTS: Final[Mapping[str, Fault]] = {

@@ -302,7 +302,7 @@ class Groups:
             for member in list(group.members.values()):
                 if group.members.get(member.id) is not member:
                     continue
-                if not lenient and away > member.session and self._cluster.rng.random() < 0.5:  # noqa: PLR2004 - as it happens
+                if not lenient and away > member.session and self._cluster.rng.random() < 0.5:
                     self._remove(name, group, member.id)
                 else:
                     self._mind(member)

@@ -106,24 +106,25 @@ class Writer:
     async def _run(self) -> None:
         while True:
             wanted = await self._queue.get()
-            while True:
-                try:
-                    offset = await (self._report(wanted) if wanted.topic is CONDITION_REPORTS else self._commit(wanted))
-                except (KafkaError, AssertionError):
-                    # It is not known whether it was written; a person looks, and does it again.
-                    for producer in (self._producer, self._reports):
-                        if producer is not None:
-                            producer.gone = True
-                    self._producer = self._reports = None
-                    await asyncio.sleep(0.5)
-                else:
-                    break
+            offset = await self._until_taken(wanted)
             name, partition = wanted.topic.name(self._settings.topic_prefix), self._partition(wanted)
             self._cluster.acknowledge(name, partition, offset)
             self.acknowledged += 1
             self._busy -= 1
             if not wanted.done.done():
                 wanted.done.set_result(offset)
+
+    async def _until_taken(self, wanted: _Write) -> int:
+        while True:
+            try:
+                return await (self._report(wanted) if wanted.topic is CONDITION_REPORTS else self._commit(wanted))
+            except (KafkaError, AssertionError):
+                # It is not known whether it was written; a person looks, and does it again.
+                for producer in (self._producer, self._reports):
+                    if producer is not None:
+                        producer.gone = True
+                self._producer = self._reports = None
+                await asyncio.sleep(0.5)
 
     def _partition(self, wanted: _Write) -> int:
         return partition_of(wanted.partition_key, self._settings.partitions)
@@ -221,7 +222,7 @@ class People:
     def node(self, name: str, *, zone: str = "", cpu: str = "") -> asyncio.Future[int]:
         """Declare a node."""
         labels = {"topology.kubernetes.io/zone": zone} if zone else {}
-        status = {"status": {"allocatable": {"cpu": cpu}}} if cpu else {}
+        status: Document = {"status": {"allocatable": {"cpu": cpu}}} if cpu else {}
         return self.declare("Node", name, labels=labels, **status)
 
     def pod(self, name: str, tolerations: Sequence[Document] = (), **spec: Any) -> asyncio.Future[int]:
@@ -258,7 +259,13 @@ class People:
         return self.taint(kind, name, key, effect, present=False)
 
     def report(
-        self, kind: str, name: str, condition: str = "Ready", status: str = "False", *, workload: WorkloadRef | None = None
+        self,
+        kind: str,
+        name: str,
+        condition: str = "Ready",
+        status: str = "False",
+        *,
+        workload: WorkloadRef | None = None,
     ) -> asyncio.Future[int]:
         """Report a condition of a target, as a probe does."""
         target = TargetRef(kind=TargetKind(kind), name=name)
@@ -288,7 +295,9 @@ class Deployer:
     Pods need none of it: placement ends the binding of one that has to go.
     """
 
-    def __init__(self, cluster: Cluster, process: Process, settings: Settings, people: People, *, after: float = 1.0) -> None:
+    def __init__(
+        self, cluster: Cluster, process: Process, settings: Settings, people: People, *, after: float = 1.0
+    ) -> None:
         self._cluster = cluster
         self._process = process
         self._settings = settings

@@ -6,7 +6,7 @@ import gc
 import inspect
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType
@@ -19,19 +19,27 @@ from tests.seeded.kafka.loop import Process, current_process
 from tests.seeded.kafka.producer import SimProducer
 
 from moorage.runtime import app  # noqa: F401 - so that every module of the runtime is there to be patched
+from moorage.runtime.tables.reader import TableReader, Tail
 
 _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaConsumer": SimConsumer,
     "AIOKafkaProducer": SimProducer,
     "AIOKafkaAdminClient": SimAdmin,
 }
-_CLIENT_PLACES = ("moorage.runtime.kafka", "moorage.runtime.offsets", "moorage.runtime.topics_admin", "moorage.runtime.worker")
+_CLIENT_PLACES = (
+    "moorage.runtime.kafka",
+    "moorage.runtime.offsets",
+    "moorage.runtime.topics_admin",
+    "moorage.runtime.worker",
+)
 
 _GC_THRESHOLDS = (50_000, 20, 100)  # as the services run
 
 
 @contextmanager
-def installed(cluster: Cluster, outside: Process, told: Callable[[dict[str, Any]], None] | None = None) -> Iterator[None]:
+def installed(
+    cluster: Cluster, outside: Process, told: Callable[[dict[str, Any]], None] | None = None
+) -> Iterator[None]:
     """While this is open, what the runtime takes for Kafka is the cluster, and nothing in it is left to chance.
 
     Args:
@@ -41,7 +49,13 @@ def installed(cluster: Cluster, outside: Process, told: Callable[[dict[str, Any]
     """
     clients = {name: partial(_make, client, cluster, outside) for name, client in _CLIENTS.items()}
     logger = _Dropped() if told is None else _Told(cluster, told)
-    instead = {**clients, "uuid": _Ids(cluster), "log": logger, "seconds": cluster.loop.time}
+    instead = {
+        **clients,
+        "uuid": _Ids(cluster),
+        "log": logger,
+        "seconds": cluster.loop.time,
+        "reached": _hurrying(cluster, TableReader.reached),
+    }
     places = _places()
     before = [(holder, name, _get(holder, name)) for holder, name in places]
     thresholds = gc.get_threshold()
@@ -60,7 +74,23 @@ def _make(client: type[Client], cluster: Cluster, outside: Process, *args: Any, 
     return client(cluster, current_process() or outside, *args, **options)
 
 
-_Holder = ModuleType | dict[str, Any]
+def _hurrying(
+    cluster: Cluster, reached: Callable[[TableReader, Tail, int], Coroutine[Any, Any, None]]
+) -> Callable[[TableReader, Tail, int], Coroutine[Any, Any, None]]:
+    """`TableReader.reached`, which relies on the reader's looking at its positions ten times in a second."""
+
+    async def hurrying(self: TableReader, tail: Tail, offset: int) -> None:
+        if tail.position < offset:
+            process = current_process()
+            for consumer in cluster.consumers:
+                if consumer.process is process and consumer.client_id == self._client_id:
+                    consumer.hurry()
+        await reached(self, tail, offset)
+
+    return hurrying
+
+
+_Holder = ModuleType | type | dict[str, Any]
 
 
 def _get(holder: _Holder, name: str) -> Any:
@@ -81,7 +111,7 @@ def _places() -> list[tuple[_Holder, str]]:
     Those measure virtual time instead, in which no slice takes any.
     """
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("moorage.")]
-    found: list[tuple[_Holder, str]] = []
+    found: list[tuple[_Holder, str]] = [(TableReader, "reached")]
     for module in modules:
         if module.__name__ in _CLIENT_PLACES:
             found += [(module, name) for name in _CLIENTS if hasattr(module, name)]
@@ -141,6 +171,8 @@ class _Told(_Dropped):
         who = "" if process is None else process.name
         error = sys.exc_info()[1]
         problem = {} if error is None else {"exception": repr(error)}
-        self._told({"time": round(self._cluster.loop.time(), 6), "process": who, "event": event, "args": args} | more | problem)
+        self._told(
+            {"time": round(self._cluster.loop.time(), 6), "process": who, "event": event, "args": args} | more | problem
+        )
 
     debug = info = warning = error = exception = critical = _drop

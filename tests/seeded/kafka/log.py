@@ -127,9 +127,9 @@ class Log:
         value: bytes | None,
         headers: tuple[tuple[str, bytes], ...],
         timestamp: int,
+        *,
         now: float,
         pid: int = -1,
-        *,
         transactional: bool = False,
     ) -> int:
         """Add a record and return its offset; `settle` when the batch is complete."""
@@ -148,7 +148,9 @@ class Log:
         part = self._open.pop(pid, None)
         if part is not None:
             part.outcome = outcome
-        self._add(Record(self.tp.topic, self.tp.partition, self.end, timestamp, None, None, (), pid, None, now, outcome))
+        self._add(
+            Record(self.tp.topic, self.tp.partition, self.end, timestamp, None, None, (), pid, None, now, outcome)
+        )
         self.settle()
 
     def _add(self, record: Record) -> None:

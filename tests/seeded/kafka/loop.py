@@ -15,9 +15,10 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The true time at which every run begins."""
@@ -208,7 +209,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> events.Handle:
         """Run a callback in its turn."""
         handle = events.Handle(callback, args, self, context)
@@ -216,13 +217,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> events.TimerHandle:
         """Run a callback after some virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> events.TimerHandle:
         """Run a callback at a virtual time; those of one instant run in the order in which they were asked for."""
         timer = events.TimerHandle(when, callback, args, self, context)
@@ -230,11 +239,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
-    def call_soon_threadsafe(self, *_: Any, **__: Any) -> events.Handle:
+    def call_soon_threadsafe(self, *_: Any, **__: Any) -> events.Handle:  # type: ignore[override]  # it never works
         """Never: there are no threads here."""
         raise RuntimeError("a simulated process uses no threads")
 
-    def run_in_executor(self, *_: Any) -> Any:
+    def run_in_executor(self, *_: Any) -> Any:  # type: ignore[override]  # it never works
         """Never: there are no threads here."""
         raise RuntimeError("a simulated process uses no threads")
 
@@ -270,7 +279,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle = waiting.popleft()
             if handle._cancelled:
                 continue
-            process = handle._context.get(_current)
+            process = handle._context.get(_current)  # type: ignore[attr-defined]  # the types leave it out
             if process is not None and process.state is not running:
                 process.stash.append(handle)
                 continue
@@ -339,11 +348,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def dump(self) -> str:
         """What every task that has not ended waits for."""
         lines = []
+        dead = set().union(*self.graveyard) if self.graveyard else set()
         for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
             frames = task.get_stack(limit=None)
             place = " < ".join(f"{frame.f_code.co_qualname}:{frame.f_lineno}" for frame in reversed(frames))
             inner = _innermost(task)
-            lines.append(f"  {task.get_name()}: {place}{inner}")
+            old = " (older than a crash)" if task in dead else ""
+            lines.append(f"  {task.get_name()}: {place}{inner}{old}")
         more = len(lines) - _SHOWN_TASKS
         return "\n".join(lines[:_SHOWN_TASKS] + ([f"  and {more} more"] if more > 0 else []))
 
@@ -355,7 +366,7 @@ def _finish(future: asyncio.Future[None]) -> None:
 
 def _innermost(task: asyncio.Task[Any]) -> str:
     """The chain of coroutines below a task's own frame."""
-    chain = []
+    chain: list[str] = []
     awaited: Any = getattr(task.get_coro(), "cr_await", None)
     while awaited is not None and len(chain) < 12:
         code = getattr(awaited, "cr_code", None)

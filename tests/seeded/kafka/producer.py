@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from aiokafka import TopicPartition
 from aiokafka.errors import (
@@ -22,6 +22,7 @@ from aiokafka.structs import RecordMetadata
 from tests.seeded.kafka.cluster import LATER, Client, Cluster, Request
 from tests.seeded.kafka.consumer import plain_offsets
 from tests.seeded.kafka.loop import START_SECONDS, Process
+
 from moorage_schemas.topics import murmur2
 
 Header = tuple[str, bytes]
@@ -170,7 +171,7 @@ class SimProducer(Client):
             self._idle.append(waiter)
             await waiter
 
-    async def __aenter__(self) -> SimProducer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -189,7 +190,7 @@ class SimProducer(Client):
         assert 0 <= partition < self.cluster.topics[topic], "Unrecognized partition"
         return self._add(TopicPartition(topic, partition), batch.rows, batch.size)
 
-    async def send(
+    async def send(  # noqa: PLR0917 - as in aiokafka
         self,
         topic: str,
         value: bytes | None = None,
@@ -203,9 +204,7 @@ class SimProducer(Client):
         self._check_sending()
         count = self.cluster.topics[topic]
         if partition is None:
-            partition = (
-                (murmur2(key) & 0x7FFFFFFF) % count if key is not None else self.cluster.rng.randrange(count)
-            )
+            partition = (murmur2(key) & 0x7FFFFFFF) % count if key is not None else self.cluster.rng.randrange(count)
         assert 0 <= partition < count, "Unrecognized partition"
         batch = self.create_batch()
         batch.append(timestamp=timestamp_ms, key=key, value=value, headers=headers or ())
@@ -249,7 +248,7 @@ class SimProducer(Client):
         cluster = self.cluster
         straggling: list[_Sent] = []
         if cluster.rng.random() < cluster.faults.straggling:
-            straggling = [one for one in sent if cluster.rng.random() < 0.5]  # noqa: PLR2004 - some
+            straggling = [one for one in sent if cluster.rng.random() < 0.5]
         first = [one for one in sent if one not in straggling]
 
         def added(result: Any, problem: BaseException | None) -> None:
@@ -329,7 +328,9 @@ class SimProducer(Client):
         first = found.end
         transactional = self._id is not None
         for row in one.rows:
-            found.append(row.key, row.value, row.headers, row.timestamp, now, self._pid, transactional=transactional)
+            found.append(
+                row.key, row.value, row.headers, row.timestamp, now=now, pid=self._pid, transactional=transactional
+            )
         found.settle()
         return RecordMetadata(tp.topic, tp.partition, tp, first, int((START_SECONDS + now) * 1000), 0, found.start)
 
@@ -449,7 +450,9 @@ class SimProducer(Client):
         self._go(_State.IN_TRANSACTION, to=_State.COMMITTING if commit else _State.ABORTING)
         if self._busy or self._pending or self._queue or self._straying:
             # It is ended even when its caller does not wait for that.
-            await asyncio.shield(self.loop.create_task(self._end_settled(id_, commit=commit)))
+            ending = self.loop.create_task(self._end_settled(id_, commit=commit))
+            ending.add_done_callback(_noted)
+            await asyncio.shield(ending)
         else:
             await self._end_now(id_, commit=commit)
 
@@ -492,7 +495,7 @@ class _Transaction:
     def __init__(self, producer: SimProducer) -> None:
         self._producer = producer
 
-    async def __aenter__(self) -> _Transaction:
+    async def __aenter__(self) -> Self:
         await self._producer.begin_transaction()
         return self
 
@@ -502,6 +505,12 @@ class _Transaction:
                 await self._producer.abort_transaction()
         else:
             await self._producer.commit_transaction()
+
+
+def _noted(task: asyncio.Task[None]) -> None:
+    """Its caller may have stopped to wait for it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _fail(sent: Sequence[_Sent], problem: BaseException) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
@@ -55,7 +56,10 @@ class Transactions:
     def __init__(self, cluster: Cluster, check: float) -> None:
         self.by_id: dict[str, Transactional] = {}
         self.losing: set[TopicPartition] | None = None
-        """Partitions that have no leader at the moment, whose markers are lost for good; planted (docs/decisions/0013)."""
+        """Partitions that have no leader now, whose markers are lost for good; planted (docs/decisions/0013)."""
+
+        self.losing_begun_before = float("inf")
+        """Only markers of transactions that began before that time are lost."""
 
         self.losing_groups = False
         """Whether the offsets' markers are lost with them."""
@@ -144,9 +148,9 @@ class Transactions:
         if found.left and cluster.rng.random() < cluster.faults.straggling:
             cluster.rng.shuffle(parts)
             for tp in parts:
-                self._later(lambda tp=tp: self._mark(found, [tp], []), cluster.faults.fetch_slow_seconds)
+                self._later(partial(self._mark, found, [tp], []), cluster.faults.fetch_slow_seconds)
             for group in groups:
-                self._later(lambda group=group: self._mark(found, [], [group]), cluster.faults.fetch_slow_seconds)
+                self._later(partial(self._mark, found, [], [group]), cluster.faults.fetch_slow_seconds)
         else:
             self._later(lambda: self._mark(found, parts, groups), cluster.faults.latency)
 
@@ -165,7 +169,7 @@ class Transactions:
         timestamp = int((START_SECONDS + now) * 1000)
         for tp in parts:
             found.left -= 1
-            if self.losing is not None and tp in self.losing:
+            if self.losing is not None and tp in self.losing and found.began < self.losing_begun_before:
                 self.lost.append((found.id, tp))
                 continue
             cluster.logs[tp].mark(found.pid, found.outcome, timestamp, now)

@@ -241,11 +241,8 @@ class World:
 
     def behind(self) -> list[str]:
         """Who has not come to the end of what there is to read, or has something in hand."""
-        found = []
         cluster = self.cluster
-        for replica in self.replicas:
-            if replica.wanted and not replica.idle:
-                found.append(replica.name)
+        found = [replica.name for replica in self.replicas if replica.wanted and not replica.idle]
         for consumer in cluster.consumers:
             for tp, state in (consumer._assigned or {}).items():
                 if state.paused or state.position is None:
