@@ -79,7 +79,7 @@ async def kill_service(field: Field) -> None:
     """SIGKILL of the service's processes, each once or twice, and back."""
     for number in range(field.chance.randint(1, 3)):
         copy = field.copies[number % len(field.copies)]
-        away = field.chance.uniform(0.0, 1.5)
+        away = field.chance.choice([0.0, field.chance.uniform(0.2, 1.5), field.chance.uniform(2.0, 4.5)])
         field.note(f"SIGKILL {copy.name}, away {away:.1f} s")
         await copy.kill()
         await stand_by(away)
