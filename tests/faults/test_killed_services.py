@@ -14,6 +14,8 @@ import yaml
 from tests.brokers import Broker
 from tests.faults.fleet import PATIENCE, TOPICS, check_decisions, copies_of_each, documents, events, running
 from tests.kafka.cli_stack import collect, until
+from tests.seeded.checker import check
+from tests.seeded.real import read_history
 
 from moorage.cli import services
 from moorage.cli.reading import BEGINNING, TopicReader
@@ -50,3 +52,4 @@ async def test_killed_at_any_time(broker: Broker, topic_prefix: str, tmp_path: P
             every = await reader.to_end()
     assert {name.rpartition("-")[0] for name in fleet.crashes} == set(services.names())
     check_decisions(every, hosts)
+    assert [str(violation) for violation in check(await read_history(broker.bootstrap, prefix))] == []

@@ -49,10 +49,10 @@ def find(history: History, test: Test, number: int = 0) -> Entry:
 
 
 def changed(
-    history: History, entry: Entry, value: Json | None = None, *, earlier: float = 0.0, **headers: str
+    history: History, entry: Entry, value: Json | None = None, *, earlier: float = 0.0, sources: str = ""
 ) -> History:
-    """With other fields in a record's value, or with the record earlier in time by some seconds, not in order."""
-    given = dict(entry.headers) | headers
+    """With other fields in a record's value, with positions, or earlier in time by some seconds, not in order."""
+    given = dict(entry.headers) | ({"moorage-sources": sources} if sources else {})
     if earlier and "ce_time" in given:
         given["ce_time"] = text(instant(given["ce_time"]) - earlier)
     other = replace(

@@ -125,7 +125,7 @@ def tolerated_for_ever() -> History:
 def decided_on_the_past() -> History:
     history = flows.patience()
     request = find(history, where("evictions", "patient", state="Requested"))
-    return changed(history, request, **{"moorage-sources": "bindings=100,taints=0"})
+    return changed(history, request, sources="bindings=100,taints=0")
 
 
 def decided_on_what_was_lifted() -> History:
@@ -133,7 +133,7 @@ def decided_on_what_was_lifted() -> History:
     history = flows.patience()
     request = find(history, where("evictions", "patient", state="Requested"))
     tainted = find(history, where("taints", "n1"), -1)
-    history = changed(history, request, **{"moorage-sources": f"bindings=100,taints={tainted.offset + 1}"})
+    history = changed(history, request, sources=f"bindings=100,taints={tainted.offset + 1}")
     request = find(history, where("evictions", "patient", state="Requested"))
     lifted = value_of(tainted) | {"taints": [], "generation": 9}
     time = request.committed - 2

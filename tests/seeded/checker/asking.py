@@ -24,7 +24,7 @@ def nobody_evicted_after_a_cancel(run: Run) -> Iterator[Violation]:
                 continue
             same_taints = before.data.get("taintGeneration") == after.data.get("taintGeneration")
             bound = run.records("bindings", key.rpartition("|")[0])
-            rebound = any(before.decided - run.skew <= one.decided and one.order < after.order for one in bound)
+            rebound = any(before.decided - run.skew <= one.decided and run.precedes(one, after) for one in bound)
             if same_taints and not rebound:
                 yield Violation("nobody_evicted_after_a_cancel", after.where, "nothing has changed since its cancel")
 
@@ -48,7 +48,7 @@ def nobody_evicted_without_leave(run: Run) -> Iterator[Violation]:
         name = "nobody_evicted_without_leave"
         asked = int(seen.data.get("asked", 0))
         if asked:
-            answers = [one for one in run.records("eviction-answers", seen.key) if one.order < seen.order]
+            answers = [one for one in run.records("eviction-answers", seen.key) if run.precedes(one, seen)]
             if not any(one.data.get("granted") and one.data.get("asked") == asked for one in answers):
                 yield Violation(name, seen.where, f"ask {asked} was never granted")
             continue

@@ -112,7 +112,7 @@ def concurrency_is_kept(run: Run) -> Iterator[Violation]:
 def _stands(run: Run, grant: Grant, at: Seen) -> bool:
     """Whether the binding of what was granted still stood, whatever the governor had read of it."""
     key = f"{grant.subject.workload}|{grant.subject.target}"
-    known = [one for one in run.records("bindings", key) if one.order < at.order]
+    known = [one for one in run.records("bindings", key) if run.precedes(one, at)]
     return bool(known) and not known[-1].gone and known[-1].data["generation"] == grant.generation
 
 

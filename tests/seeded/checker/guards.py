@@ -32,7 +32,7 @@ def subject_of(run: Run, decision: Seen, workload: str, target: str, generation:
     bound = [
         one
         for one in run.records("bindings", f"{workload}|{target}")
-        if not one.gone and one.data["generation"] == generation and one.order < decision.order
+        if not one.gone and one.data["generation"] == generation and run.precedes(one, decision)
     ]
     if not bound:
         return None

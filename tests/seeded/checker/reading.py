@@ -196,10 +196,13 @@ class Run:
 
     def at_most(self, topic: str, key: str, decision: Seen) -> int:
         """How many records of a key whoever decided can have known: those readable before his own record was."""
-        records = self.records(topic, key)
+        return sum(1 for one in self.records(topic, key) if self.precedes(one, decision))
+
+    def precedes(self, one: Seen, decision: Seen) -> bool:
+        """Whether a record may have been known when another one was decided on; by timestamps it is not sure."""
         if self.history.exact:
-            return sum(1 for one in records if one.order < decision.order)
-        return sum(1 for one in records if one.entry.appended <= decision.entry.appended + self.slack)
+            return one.order < decision.order
+        return one is not decision and one.entry.appended <= decision.entry.appended + self.slack
 
     def states(self, topic: str, key: str, decision: Seen, *, follow: bool = False) -> list[Seen | None]:
         """The last record of a key as whoever decided may rightly have seen it, at each time when he may have looked.

@@ -39,8 +39,8 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
         if before is None or _emptied(run, zone, before, seen):
             continue
         gap = time - (when(before.data, "grantedTime") or before.decided)
-        between = {state.get(zone, _NORMAL) for order, state in states if before.order <= order < seen.order}
-        between.add(_at(states, before.order).get(zone, _NORMAL))
+        between = {state.get(zone, _NORMAL) for one, state in states if before.order <= one.order < seen.order}
+        between.add(next((state for one, state in reversed(states) if one.order < before.order), {}).get(zone, _NORMAL))
         allowed = min(rate, slow) if between == {_PARTIAL} else max(rate, slow)
         if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
             yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")
@@ -60,10 +60,9 @@ def lost_zones_get_nothing(run: Run) -> Iterator[Violation]:
     """
     states = _history(run)
     for seen in _granted(run):
-        by = run.before(seen)
-        orders = [one.order for one in run.of("zone-members") if one.entry.committed <= by]
-        least = max(orders, default=-1)
-        seen_states = [_at(states, least), *(state for order, state in states if least < order < seen.order)]
+        least = sum(1 for one, _ in states if one.entry.committed <= run.before(seen))
+        most = sum(1 for one, _ in states if run.precedes(one, seen))
+        seen_states = [states[count - 1][1] if count else {} for count in range(least, max(least, most) + 1)]
         zone = seen.data["zone"]
         if all(state and set(state.values()) == {_FULL} for state in seen_states):
             yield Violation("lost_zones_get_nothing", seen.where, "every zone is fully disrupted")
@@ -71,11 +70,11 @@ def lost_zones_get_nothing(run: Run) -> Iterator[Violation]:
             yield Violation("lost_zones_get_nothing", seen.where, f"zone {zone} is small and in partial disruption")
 
 
-def _history(run: Run) -> list[tuple[int, Mapping[str, str]]]:
+def _history(run: Run) -> list[tuple[Seen, Mapping[str, str]]]:
     """The state of every zone that has nodes, after each record of `zone-members`."""
     threshold = run.setting("unhealthy_zone_threshold", 0.55)
     members: dict[str, Json] = {}
-    found: list[tuple[int, Mapping[str, str]]] = []
+    found: list[tuple[Seen, Mapping[str, str]]] = []
     for seen in run.of("zone-members"):
         if seen.gone:
             members.pop(seen.key, None)
@@ -84,7 +83,7 @@ def _history(run: Run) -> list[tuple[int, Mapping[str, str]]]:
         zones: dict[str, list[bool]] = defaultdict(list)
         for member in members.values():
             zones[member["zone"]].append(bool(member["ready"]))
-        found.append((seen.order, {zone: _state(ready, threshold) for zone, ready in zones.items()}))
+        found.append((seen, {zone: _state(ready, threshold) for zone, ready in zones.items()}))
     return found
 
 
@@ -95,14 +94,10 @@ def _state(ready: list[bool], threshold: float) -> str:
     return _PARTIAL if lost >= 3 and lost / len(ready) >= threshold else _NORMAL
 
 
-def _at(states: list[tuple[int, Mapping[str, str]]], order: int) -> Mapping[str, str]:
-    return next((state for place, state in reversed(states) if place <= order), {})
-
-
 def _small(run: Run, seen: Seen, zone: str) -> bool:
     members: dict[str, str] = {}
     for one in run.of("zone-members"):
-        if one.order >= seen.order:
+        if not run.precedes(one, seen):
             break
         members[one.key] = "" if one.gone else one.data["zone"]
     slow = run.setting("secondary_node_eviction_rate", 0.01)
@@ -129,7 +124,7 @@ def node_taints_are_granted(run: Run) -> Iterator[Violation]:
             ours = kind_of(target) == "Node" and seen.source == "moorage/taint-manager"
             if has and not had and ours:
                 incident = seen.data.get("incident")
-                asked = [one for one in run.records("zone-grants", target) if one.order < seen.order]
+                asked = [one for one in run.records("zone-grants", target) if run.precedes(one, seen)]
                 if not any(one.data.get("granted") and one.data.get("incident") == incident for one in asked):
                     yield Violation("node_taints_are_granted", seen.where, f"incident {incident} was not granted")
             had, uid = has, str(seen.data.get("targetUid", ""))
@@ -165,7 +160,7 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
 
 def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> bool:
     since: float | None = None
-    records = [one for one in run.records("conditions", key) if one.order < seen.order]
+    records = [one for one in run.records("conditions", key) if run.precedes(one, seen)]
     if not records:
         return True  # an unreported condition has no time
     for one in records:
