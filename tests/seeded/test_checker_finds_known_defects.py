@@ -18,6 +18,8 @@ FOUND = {
     "damping": {"conditions_have_held"},
     "backlog": {"nobody_evicted_after_relief"},
     "lost_answer": {"evictions_are_what_is_due"},
+    "ruled_out": {"available_clusters_are_selected"},
+    "by_hand": {"nobody_evicted_after_relief", "taints_are_what_is_asked_for"},
 }
 """By the history's file: what was broken in it."""
 

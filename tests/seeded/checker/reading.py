@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from tests.seeded.checker.violations import Allowances
@@ -120,19 +121,19 @@ class Run:
         self.slack = slack
         self.skew = history.skew
         self._topics: dict[str, list[Seen]] = defaultdict(list)
-        self._keys: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+        found: dict[str, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
         self._committed: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.places: dict[tuple[str, int, int], Seen] = {}
         for entry in history.entries:
             seen = read(entry)
             self._topics[entry.topic].append(seen)
-            self._keys[entry.topic, entry.key].append(seen)
+            found[entry.topic][entry.key].append(seen)
             self.places[entry.topic, entry.partition, entry.offset] = seen
-        for place, records in self._keys.items():
-            latest = float("-inf")
-            for seen in records:  # what became readable later than its follower counts from when both were
-                latest = max(latest, seen.entry.committed)
-                self._committed[place].append(latest)
+        self._keys = {topic: dict(sorted(keys.items())) for topic, keys in found.items()}
+        for topic, keys in self._keys.items():
+            for key, records in keys.items():
+                # What became readable later than its follower counts from when both were.
+                self._committed[topic, key] = list(accumulate((seen.entry.committed for seen in records), max))
         self.told = {(one.topic, one.partition, one.offset): one.time for one in history.acknowledged}
 
     # Settings.
@@ -169,13 +170,11 @@ class Run:
 
     def keys(self, topic: str) -> Iterator[tuple[str, Sequence[Seen]]]:
         """The records of each key of a topic."""
-        for (name, key), records in sorted(self._keys.items()):
-            if name == topic:
-                yield key, records
+        yield from self._keys.get(topic, {}).items()
 
     def records(self, topic: str, key: str) -> Sequence[Seen]:
         """The records of a key."""
-        return self._keys.get((topic, key), ())
+        return self._keys.get(topic, {}).get(key, ())
 
     def table(self, topic: str) -> dict[str, Seen]:
         """The last record of each key that is not deleted."""
