@@ -45,6 +45,7 @@ SESSION = 3.0
 
 _START_WITHIN = 90.0
 _STOP_WITHIN = 15.0
+_TOLD_WITHIN = 2.0
 _POLL = 0.05
 _LISTENERS = "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT," + ",".join(f"{side}:PLAINTEXT" for side in SIDES)
 _DISK = "moorage-faults-"  # begins the name of a mounted disk; the number of the process that made it follows
@@ -445,8 +446,14 @@ class Cluster:
                     if code not in _NO_LEADER_MOVED:
                         raise ClusterError(f"leaders: {for_code(code).__name__}: {message}")
             before = _leaders(described)
-            after = _leaders(await admin.describe_topics(list(topics)))
-        return sum(leader != before.get(part) for part, leader in after.items())
+            # Any broker answers, and it may not have heard yet.
+            deadline = time.monotonic() + _TOLD_WITHIN
+            while True:
+                after = _leaders(await admin.describe_topics(list(topics)))
+                moved = sum(leader != before.get(part) for part, leader in after.items())
+                if moved == len(after) or time.monotonic() > deadline:
+                    return moved
+                await asyncio.sleep(_POLL)
 
     async def delete_topics(self, prefix: str) -> None:
         """Delete the topics of a round."""
