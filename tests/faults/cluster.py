@@ -45,9 +45,11 @@ SESSION = 3.0
 
 _START_WITHIN = 90.0
 _STOP_WITHIN = 15.0
+_TOLD_WITHIN = 2.0
 _POLL = 0.05
 _LISTENERS = "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT," + ",".join(f"{side}:PLAINTEXT" for side in SIDES)
 _DISK = "moorage-faults-"  # begins the name of a mounted disk; the number of the process that made it follows
+_LIMITS = hasattr(resource, "prlimit")  # Linux can limit the files of another process
 _NO_LEADER_MOVED = {0, 84}  # 84: the preferred replica leads already
 _LARGER_THAN_ALL = 1 << 62
 
@@ -143,7 +145,7 @@ class Node:
     @property
     def disk(self) -> str:
         """How its disk can be filled, in words; empty for a broker whose disk cannot."""
-        if not self._bounded:
+        if not self._bounded or not (self._mounted or _LIMITS):
             return ""
         return f"a disk of {DISK_MB} MB" if self._mounted else "a limit on the size of its files (mounting is refused)"
 
@@ -231,8 +233,8 @@ class Node:
         Raises:
             ClusterError: its disk cannot be filled.
         """
-        if not self._bounded:
-            raise ClusterError(f"broker {self.number} shares its disk with everything else")
+        if not self.disk:
+            raise ClusterError(f"the disk of broker {self.number} cannot be filled")
         if self._mounted:
             with contextlib.suppress(OSError), self._ballast.open("wb", buffering=0) as file:
                 while True:
@@ -245,7 +247,7 @@ class Node:
     def free_disk(self) -> None:
         """Make room again."""
         self._ballast.unlink(missing_ok=True)
-        if not self._mounted and self.running:
+        if not self._mounted and _LIMITS and self.running:
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (_LARGER_THAN_ALL, _LARGER_THAN_ALL))
 
@@ -444,8 +446,14 @@ class Cluster:
                     if code not in _NO_LEADER_MOVED:
                         raise ClusterError(f"leaders: {for_code(code).__name__}: {message}")
             before = _leaders(described)
-            after = _leaders(await admin.describe_topics(list(topics)))
-        return sum(leader != before.get(part) for part, leader in after.items())
+            # Any broker answers, and it may not have heard yet.
+            deadline = time.monotonic() + _TOLD_WITHIN
+            while True:
+                after = _leaders(await admin.describe_topics(list(topics)))
+                moved = sum(leader != before.get(part) for part, leader in after.items())
+                if moved == len(after) or time.monotonic() > deadline:
+                    return moved
+                await asyncio.sleep(_POLL)
 
     async def delete_topics(self, prefix: str) -> None:
         """Delete the topics of a round."""

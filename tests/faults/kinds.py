@@ -79,7 +79,7 @@ async def kill_service(field: Field) -> None:
     """SIGKILL of the service's processes, each once or twice, and back."""
     for number in range(field.chance.randint(1, 3)):
         copy = field.copies[number % len(field.copies)]
-        away = field.chance.uniform(0.0, 1.5)
+        away = field.chance.choice([0.0, field.chance.uniform(0.2, 1.5), field.chance.uniform(2.0, 4.5)])
         field.note(f"SIGKILL {copy.name}, away {away:.1f} s")
         await copy.kill()
         await stand_by(away)
@@ -191,7 +191,10 @@ async def slow_link(field: Field) -> None:
 
 async def fill_disk(field: Field) -> None:
     """A broker's disk is full, of which Kafka's brokers die; room is made, and it is back."""
-    node = next(one for one in field.cluster.nodes if one.disk)
+    node = next((one for one in field.cluster.nodes if one.disk), None)
+    if node is None:
+        field.note("no disk can be filled here: nothing can be mounted, and nothing limits the files of a process")
+        return
     full = field.chance.uniform(1.0, 5.0)
     field.note(f"broker {node.number}: {node.fill_disk()} is full for {full:.1f} s")
     died = await node.until_ended(full)

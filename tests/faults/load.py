@@ -85,6 +85,7 @@ class Load:
         self._not_ready: set[str] = set()
         self._paused = False
         self._budget = False
+        self._protected = False
         self._healthy: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.acknowledged: list[Acknowledged] = []
@@ -131,9 +132,11 @@ class Load:
             (self._untaint, 18),
             (self._fail, 14),
             (self._recover, 14),
+            (self._black_out, 3),
             (self._pause, 5),
             (self._resume, 9),
             (self._limit, 5),
+            (self._protect, 4),
             (self._make_pod, 7),
             (self._delete_pod, 4),
         ]
@@ -148,6 +151,8 @@ class Load:
         await self._resume()
         if self._budget:
             await self._limit()
+        if self._protected:
+            await self._protect()
         for name in sorted(self._not_ready):
             await self.report(name, ConditionStatus.TRUE)
         self._not_ready.clear()
@@ -201,6 +206,18 @@ class Load:
             self._not_ready.discard(name)
             await self.report(name, ConditionStatus.TRUE)
 
+    async def _black_out(self) -> None:
+        """Every node fails at once, or every one that had failed is back."""
+        failed = sorted(self._not_ready)
+        if len(failed) > NODES // 2:
+            self._not_ready.clear()
+            for name in failed:
+                await self.report(name, ConditionStatus.TRUE)
+            return
+        for name in map(node, range(NODES)):
+            self._not_ready.add(name)
+            await self.report(name, ConditionStatus.UNKNOWN)
+
     async def _pause(self) -> None:
         if not self._paused:
             self._paused = True
@@ -227,6 +244,17 @@ class Load:
         metadata = {"name": "slowly"}
         await self.create(
             {"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionBudget", "metadata": metadata, "spec": spec}
+        )
+
+    async def _protect(self) -> None:
+        """Put a PodDisruptionBudget over a deployment, or take it away."""
+        self._protected = not self._protected
+        if not self._protected:
+            await self.delete("PodDisruptionBudget", _NAMESPACE, "web")
+            return
+        spec = {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}
+        await self.create(
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
         )
 
     async def _make_pod(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,9 +117,12 @@ async def play(
     victim = victim or drawn
     prefix = f"f{time.time_ns() // 1_000_000:x}-{kind.name}-{seed}"
     settings = Settings(bootstrap_servers=cluster.bootstrap, topic_prefix=prefix, partitions=PARTITIONS)
+    rules = {**RULES, "MOORAGE_TAINT_ADD_HOLD": chance.choice(["0", "0", "1s"])}
     offset = chance.choice([-1, 1]) * round(chance.uniform(0.5, _MOST_SKEW), 2) if kind.skewed else 0.0
     many = chance.choice(kind.copies)
-    copies, rest, server = _processes(cluster, folder, prefix=prefix, victim=victim, copies=many, offset=offset)
+    copies, rest, server = _processes(
+        cluster, folder, rules={**rules, "MOORAGE_TOPIC_PREFIX": prefix}, victim=victim, copies=many, offset=offset
+    )
     try:
         async with Members([rest, *copies]) as members:
             await ensure_topics(settings)
@@ -151,7 +154,7 @@ async def play(
                     began=began,
                     quiet=quiet,
                     skew=abs(offset),
-                    settings=differing(RULES),
+                    settings=differing(rules),
                     places=load.acknowledged,
                     told=load.told,
                 )
@@ -189,7 +192,7 @@ async def _load_and_fault(field: Field, kind: Kind, load: Load, seconds: float) 
 
 
 def _processes(
-    cluster: Cluster, folder: Path, *, prefix: str, victim: str, copies: int, offset: float
+    cluster: Cluster, folder: Path, *, rules: Mapping[str, str], victim: str, copies: int, offset: float
 ) -> tuple[list[Member], Member, str]:
     """The victim's processes by side A, one with all other services and the gateway by side B, and its address."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -198,9 +201,8 @@ def _processes(
     def member(name: str, chosen: Sequence[str], port: int, side: str, *, offset: float = 0.0) -> Member:
         environment = {
             **_RUNNING,
-            **RULES,
+            **rules,
             "MOORAGE_BOOTSTRAP_SERVERS": cluster.bootstrap_of(side),
-            "MOORAGE_TOPIC_PREFIX": prefix,
             "MOORAGE_HTTP_PORT": str(port),
             "MOORAGE_GATEWAY_PORT": str(gateway),
         }
@@ -209,7 +211,7 @@ def _processes(
             command=service_command(chosen, offset=offset),
             environment=environment,
             url=f"http://127.0.0.1:{port}/readyz",
-            log=folder / f"{prefix}-{name}.log",
+            log=folder / f"{name}.log",
         )
 
     others = [name for name in services.names() if name != victim]

@@ -29,4 +29,5 @@ async def test_a_round(cluster: Cluster, tmp_path: Path, name: str) -> None:
     place = outcome.save(tmp_path) if outcome.failed else tmp_path
     assert not outcome.failed, f"{outcome}\n(everything about it is in {place})"
     assert outcome.records > 100, "too little happened to show anything"
+    assert outcome.history.acknowledged
     assert bool(outcome.taken) == KINDS[name].cleaning, f"{outcome.taken} records were compacted or expired"

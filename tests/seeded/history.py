@@ -28,7 +28,8 @@ class Entry:
     """True time, in seconds since the epoch, at which the broker took it."""
 
     committed: float
-    """True time at which it could be read; on a real broker, where that is not known, as `appended`."""
+    """True time at which it could be read; on a real broker, where that is not known, as `appended`, or when a reader
+    who followed the topics saw it where that was more than a moment later."""
 
     order: int
     """Its place in the order in which records became readable, over all partitions."""
