@@ -1,9 +1,9 @@
 """Runs seeds: each is drawn, played on the simulated Kafka, and checked; a seed that fails is made smaller.
 
-    python -m tests.seeded.seeds --count 2000              the seeds 0 … 1999
-    python -m tests.seeded.seeds --first 7 --count 1 -v    one seed, with what happened
-    python -m tests.seeded.seeds --minutes 60 --long       as many as an hour allows, and larger ones
-    python -m tests.seeded.seeds --first 7 --shrink        the smallest story that fails in the same way
+python -m tests.seeded.seeds --count 2000              the seeds 0 … 1999
+python -m tests.seeded.seeds --first 7 --count 1 -v    one seed, with what happened
+python -m tests.seeded.seeds --minutes 60 --long       as many as an hour allows, and larger ones
+python -m tests.seeded.seeds --first 7 --shrink        the smallest story that fails in the same way
 """
 
 from __future__ import annotations

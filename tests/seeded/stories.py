@@ -85,7 +85,7 @@ def draw(seed: int, *, long: bool = False) -> Plot:
     """
     rng = Random(f"{seed}/plot")  # noqa: S311 - drawn to be repeated
     scale = 3 if long else 1
-    kinds = frozenset(kind for kind in ("Cluster", "ManagedCluster") if rng.random() < 0.2)  # noqa: PLR2004 - some
+    kinds = frozenset(kind for kind in ("Cluster", "ManagedCluster") if rng.random() < 0.2)
     settings: dict[str, Any] = {
         "partitions": rng.choice([1, 1, 2]),
         "node_monitor_grace_period": rng.choice([0, 0, 0, 6]),
@@ -103,7 +103,7 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         settings["resource_eviction_rate"] = rng.choice([math.inf, 2.0, 0.5])
         settings["graceful_eviction_timeout"] = 5
     weights = {name: weight for name, (weight, kind) in _WEIGHTS.items() if kind in {"", *kinds}}
-    faulty = rng.random() < 0.85  # noqa: PLR2004 - and sometimes nothing breaks
+    faulty = rng.random() < 0.85
     breaking = {name: rng.choice([0, 1, 3]) for name in (*_FAULTS, "hang")} if faulty else {}
     share = rng.choice([0.1, 0.25, 0.4]) if any(breaking.values()) else 0.0
     pace = rng.choice([0.05, 0.4, 1.5])
@@ -111,7 +111,7 @@ def draw(seed: int, *, long: bool = False) -> Plot:
     for _ in range(rng.randint(8, 22) * scale):
         chosen = breaking if rng.random() < share else weights
         (what,) = rng.choices(list(chosen), list(chosen.values()))
-        after = min(10.0, rng.expovariate(1 / pace)) if rng.random() < 0.8 else rng.uniform(0, 6)  # noqa: PLR2004
+        after = min(10.0, rng.expovariate(1 / pace)) if rng.random() < 0.8 else rng.uniform(0, 6)
         steps.append(Step(round(after, 3), what, rng.getrandbits(32)))
     return Plot(
         seed=seed,
@@ -122,7 +122,7 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         settings=settings,
         kinds=kinds,
         slow=rng.choice([0.0, 0.0, 0.02]),
-        cleaned=rng.random() < 0.3,  # noqa: PLR2004 - some
+        cleaned=rng.random() < 0.3,
         steps=tuple(steps),
     )
 
@@ -213,19 +213,20 @@ class Play:
             people.delete(kind, name)
         await asyncio.sleep(1.0)
         world.mend()
+        await world.ready(within=600.0)
         await asyncio.sleep(LONGEST)
         await world.settle()
 
 
 def _tolerations(rng: Random) -> list[dict[str, Any]]:
-    found = [tolerate(key, rng.choice(SECONDS)) for key in TAINTS if rng.random() < 0.5]  # noqa: PLR2004 - half
+    found = [tolerate(key, rng.choice(SECONDS)) for key in TAINTS if rng.random() < 0.5]
     # Not the defaults' 300 s, which would outlast the story.
     found += [tolerate(key, rng.choice([0, 3, 6])) for key in (NOT_READY, UNREACHABLE)]
     return found
 
 
 def _policy(people: Any, rng: Random) -> None:
-    tolerations = [tolerate("maint", rng.choice([1, 4]))] if rng.random() < 0.5 else []  # noqa: PLR2004 - half
+    tolerations = [tolerate("maint", rng.choice([1, 4]))] if rng.random() < 0.5 else []
     people.declare(
         "PropagationPolicy",
         "all",
@@ -246,7 +247,9 @@ def _managed(people: Any) -> None:
         people.declare("ManagedCluster", f"m{number}", labels={f"{OCM}/clusterset": "all"})
         people.report("ManagedCluster", f"m{number}", "ManagedClusterConditionAvailable", "True")
     people.declare("Placement", "some", {"numberOfClusters": 2})
-    people.declare("Placement", "every", {"tolerations": [{"key": "maint", "operator": "Exists", "tolerationSeconds": 4}]})
+    people.declare(
+        "Placement", "every", {"tolerations": [{"key": "maint", "operator": "Exists", "tolerationSeconds": 4}]}
+    )
 
 
 Deed = Callable[[World, Random], str]

@@ -54,7 +54,9 @@ def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
             yield Violation(name, seen.where, "its target is not declared")
         elif wrong := _misreported(seen, said.get((target, kind), ())):
             yield Violation(name, seen.where, wrong)
-        elif seen.data.get("status") != "Unknown" and grace and late:  # silence makes a condition Unknown, and nothing else
+        elif (
+            seen.data.get("status") != "Unknown" and grace and late
+        ):  # silence makes a condition Unknown, and nothing else
             yield Violation(name, seen.where, f"its source {source!r} is silent for more than {grace:g} s")
 
 
