@@ -59,8 +59,8 @@ def _part(spec: Json, subject: Subject) -> str:
 
 
 def _patient(run: Run, grant: Grant, seconds: object) -> bool:
-    """Whether a guard still had patience; what went in spite of it breaks nothing."""
-    return seconds is None or grant.time < grant.due + float(str(seconds)) + 2 * run.skew
+    """Whether a guard surely still had patience; what went in spite of it breaks nothing."""
+    return seconds is None or grant.time < grant.due + float(str(seconds)) - 2 * run.skew
 
 
 def _judged(run: Run, found: Sequence[Grant]) -> Iterator[tuple[Grant, Seen, Json, list[Grant]]]:
