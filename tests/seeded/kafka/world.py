@@ -46,7 +46,9 @@ class Replica:
 
         self.starts = 0
         self.process: Process
-        self.worker: Worker[Any]
+        self.worker: Worker[Any] | None = None
+        """The shipped worker of the process that runs now; None before it has begun."""
+
         self._world = world
         self._skew = 0.0
 
@@ -54,16 +56,18 @@ class Replica:
         """Start a process of it."""
         world = self._world
         self.starts += 1
+        self.worker = None
         self.process = process = world.new_process(f"{self.name}.{self.starts}", skew=self._skew)
         process.spawn(self._main(process), name=process.name)
 
     async def _main(self, process: Process) -> None:
         world = self._world
         made = SERVICES[self.service].service(world.settings)
-        self.worker = Worker(made, world.settings, clock=process.clock, partitions=world.settings.partitions)
-        await self.worker.start()
+        worker = Worker(made, world.settings, clock=process.clock, partitions=world.settings.partitions)
+        self.worker = worker
+        await worker.start()
         try:
-            await self.worker.join()
+            await worker.join()
         finally:
             if not world.over:
                 world.ended.append(process.name)
@@ -98,17 +102,18 @@ class Replica:
     def skew(self, seconds: float) -> None:
         """Set its clock, for its later processes, too."""
         self._skew = seconds
+        self._world.skew = max(self._world.skew, abs(seconds))
         self.process.clock.set_skew(seconds, self._world.rng)
 
     @property
     def ready(self) -> bool:
         """Whether it is at work, and nothing stands in its way."""
-        return self.process.reachable and hasattr(self, "worker") and self.worker.ready
+        return self.process.reachable and self.worker is not None and self.worker.ready
 
     @property
     def idle(self) -> bool:
         """Whether none of its owners has anything in hand."""
-        owners = self.worker.owners.values()
+        owners = () if self.worker is None else self.worker.owners.values()
         return all(owner.phase is Phase.RUNNING and owner.idle for owner in owners)
 
 
@@ -280,7 +285,7 @@ class World:
             ended=START_SECONDS + self.loop.time(),
             quiet=self._quiet,
             partitions=self.settings.partitions,
-            skew=max([self.skew, *(abs(process.clock.skew) for process in self.loop.processes)]),
+            skew=self.skew,
             settings=dict(self.given),
         )
 
