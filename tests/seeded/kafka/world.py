@@ -18,6 +18,7 @@ from tests.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, V
 from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.owner import Phase
 from moorage.runtime.settings import Settings
+from moorage.runtime.watchdog import Watchdog
 from moorage.runtime.worker import Worker
 from moorage_schemas.topics import TOPICS
 
@@ -33,6 +34,7 @@ SERVICES: Final[Mapping[str, ModuleType]] = {
 _RESTART = 1.0  # seconds until a process that has ended is started again
 _QUIET = 3.0  # seconds without a record after which a world that has nothing to do is at rest
 _LOOK = 0.5
+_LOOKS = 12  # of the watchdog within its limit
 
 
 class Replica:
@@ -66,12 +68,33 @@ class Replica:
         worker = Worker(made, world.settings, clock=process.clock, partitions=world.settings.partitions)
         self.worker = worker
         await worker.start()
+        if world.watchdog:
+            process.spawn(self._watched(process, worker), name=f"{process.name}-watchdog")
         try:
             await worker.join()
         finally:
             if not world.over:
                 world.ended.append(process.name)
                 world.loop.call_later(_RESTART, self._again, process, context=world.cluster.context)
+
+    async def _watched(self, process: Process, worker: Worker[Any]) -> None:
+        """The shipped watchdog's looks, without its thread: nothing blocks a loop here."""
+        world, settings = self._world, self._world.settings
+
+        async def answers() -> bool:
+            return world.cluster.reaches(process)
+
+        def end(why: str) -> None:
+            world.ended.append(f"{process.name}: {why}")
+            process.crash()
+            world.loop.call_later(_RESTART, self._again, process, context=world.cluster.context)
+
+        limit = settings.watchdog_timeout
+        hidden = 3 * settings.transaction_timeout_ms / 1000
+        watchdog = Watchdog([worker], limit=limit, hidden=hidden, kafka_answers=answers, end=end)
+        while True:
+            await asyncio.sleep(limit / _LOOKS)
+            await watchdog.look(limit / _LOOKS)
 
     def _again(self, process: Process) -> None:
         if self.wanted and self.process is process and not self._world.over:
@@ -127,6 +150,7 @@ class World:
         services: which take part.
         settings: of all services, beside the defaults; limits that slow tests down are lifted unless they are given.
         topic_config: settings of topics, beside the table's: `{"": …}` of all, `{"taints": …}` of one.
+        watchdog: whether the shipped watchdog looks at every worker, and ends its process.
         log: gets each line that the services log.
         max_time: virtual seconds after which a run is stuck.
         options: of the cluster.
@@ -141,6 +165,7 @@ class World:
         services: Sequence[str] = tuple(SERVICES),
         settings: Mapping[str, Any] | None = None,
         topic_config: Mapping[str, Mapping[str, str]] | None = None,
+        watchdog: bool = False,
         log: Callable[[dict[str, Any]], None] | None = None,
         max_time: float = 100_000.0,
         max_steps: int = 3_000_000,
@@ -158,6 +183,7 @@ class World:
         self.ended: list[str] = []
         """Processes that ended by themselves."""
 
+        self.watchdog = watchdog
         self.over = False
         self.skew = 0.0
         """The largest skew that any clock had, either way."""
