@@ -28,8 +28,10 @@ Sink = Callable[[Sequence[Any]], None]
 """Takes consumed records of one partition, in order; must not block. One that raises gets no more."""
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
-_POLL_MS = 100  # a read that ends in a transaction's marker brings no records, so positions are looked at this often
-_IDLE_POLL_MS = 1000  # the same while nobody waits for a position
+# A read that ends in a transaction's marker brings no records, so positions are looked at this often:
+_WAITED_MS = 10  # while somebody waits for one
+_LIMITED_MS = 100  # while a tail has an end
+_IDLE_MS = 1000
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
 
 
@@ -66,6 +68,7 @@ class TableReader:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._consumer: AIOKafkaConsumer | None = None
+        self._polled: asyncio.Future[Any] | None = None
         self._reading: dict[TopicPartition, Tail] = {}
         self._behind: dict[TopicPartition, int] = {}
         self._standing: frozenset[TopicPartition] = frozenset()
@@ -95,6 +98,12 @@ class TableReader:
         self._standing = frozenset(tp for tp, position in found.items() if self._behind.get(tp) == position)
         self._behind = found
         return found
+
+    async def _passed(self, tail: Tail) -> int:
+        """The offset below which the tail's sink was given everything, by what the consumer knows now."""
+        if self._polled is not None and self._polled.done():
+            return tail.position  # what it brought is about to be taken
+        return await self._position(tail)
 
     async def _position(self, tail: Tail) -> int:
         """The offset that a tail has come to, with the markers that come after its last record."""
@@ -161,7 +170,7 @@ class TableReader:
         Raises:
             StartAfresh: the tail was removed meanwhile.
         """
-        if tail.position >= offset:
+        if tail.position >= offset or await self._passed(tail) >= offset:
             return
         if self._by_partition.get(tail.tp) is not tail:
             raise StartAfresh("the table is no longer read")
@@ -193,7 +202,7 @@ class TableReader:
                 # Whatever it is, what is read stays where it is, and a new consumer goes on from there.
                 log.exception("tables.reader_failed", client=self._client_id)
             finally:
-                self._consumer = None
+                self._consumer = self._polled = None
                 await self._give_up(consumer)
             await asyncio.sleep(_BACKOFF)
 
@@ -233,6 +242,7 @@ class TableReader:
                 tail = reading[tp]
                 if self._by_partition.get(tp) is tail and not tail.done:
                     self._take(tail, records)
+            self._polled = None
             # At once, before anybody is told: what was fetched beyond a limit is gone from the consumer, and
             # whoever moves the limit on must find the tail at rest, so that it is sought back.
             self._pause_idle(consumer, reading, idle)
@@ -259,11 +269,14 @@ class TableReader:
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
         """Records, or nothing after a while or when the set of partitions changes."""
-        waited_for = any(
-            tail.waiters or tail.limit is not None for tail in self._by_partition.values() if not tail.done
-        )
-        timeout = _POLL_MS if waited_for else _IDLE_POLL_MS
-        polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
+        timeout = _IDLE_MS
+        for tail in self._by_partition.values():
+            if tail.waiters:
+                timeout = _WAITED_MS
+                break
+            if not tail.done and tail.limit is not None:
+                timeout = _LIMITED_MS
+        polled = self._polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
         changed = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
