@@ -70,6 +70,9 @@ class TableReader:
         self._consumer: AIOKafkaConsumer | None = None
         self._polled: asyncio.Future[Any] | None = None
         self._reading: dict[TopicPartition, Tail] = {}
+        self._idle: set[TopicPartition] = set()
+        """What is assigned, and paused until it is wanted again."""
+
         self._behind: dict[TopicPartition, int] = {}
         self._standing: frozenset[TopicPartition] = frozenset()
 
@@ -101,9 +104,10 @@ class TableReader:
 
     async def _passed(self, tail: Tail) -> int:
         """The offset below which the tail's sink was given everything, by what the consumer knows now."""
-        if self._polled is not None and self._polled.done():
-            return tail.position  # what it brought is about to be taken
-        return await self._position(tail)
+        taken = self._polled is None or not self._polled.done()  # else what it brought is about to be taken
+        # A tail with an end may have been fetched beyond it, and one at rest is sought back before it goes on.
+        followed = tail.limit is None and tail.tp not in self._idle
+        return await self._position(tail) if taken and followed else tail.position
 
     async def _position(self, tail: Tail) -> int:
         """The offset that a tail has come to, with the markers that come after its last record."""
@@ -220,7 +224,7 @@ class TableReader:
 
     async def _read(self, consumer: AIOKafkaConsumer) -> None:
         reading = self._reading = {}
-        idle: set[TopicPartition] = set()
+        idle = self._idle = set()
         while True:
             if _has_ended(consumer):
                 raise KafkaError("the consumer has ceased to fetch")
@@ -229,7 +233,7 @@ class TableReader:
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
                 # A new assignment interrupts all fetches, so tails that are only announced come in with it.
                 reading, idle = dict(self._by_partition), set()
-                self._reading = reading
+                self._reading, self._idle = reading, idle
                 consumer.assign(list(reading))
                 for tp, tail in reading.items():
                     consumer.seek(tp, tail.position)
