@@ -267,14 +267,17 @@ class Stack:
         owner = self._owner(service, partition)
         engine = owner.engine
         self._catch_up(owner)
+        waiting = engine.waiting
         self._offer(owner, limit)
+        offered = engine.waiting > waiting
         due = engine.next_due()
         if not engine.restless and (due is None or due > self.now) and engine.caught_up:
             return False
         self.steps += 1
         before, behind = dict(engine.positions), not engine.caught_up
         decision = self._drive(owner, engine.decide(self.now))
-        moved = engine.positions != before or (behind and engine.caught_up)
+        # One that catches up waits for what is older, so being offered something is a step of its own.
+        moved = engine.positions != before or (behind and (engine.caught_up or offered))
         if not moved and not decision.emits:
             return False
         self._commit(owner, decision)
