@@ -374,6 +374,17 @@ def test_a_timer_id_is_never_used_again() -> None:
     assert (first, second) == ([TIMER_ID], [f"evict|{WEB}|2"])
 
 
+def test_whoever_takes_a_partition_over_evicts_what_has_just_come_due() -> None:
+    """Its timer's record may have been read, and not decided on, by whoever had the partition before."""
+    bench = Bench()
+    bench.bind(tolerate("k1", 3))
+    bench.taints(K1)
+    bench.state.begun = False
+    assert told(wake(SERVICE, bench.state, at(2.9))) == []
+    bench.state.begun = False
+    assert told(wake(SERVICE, bench.state, at(3.1))) == ["Requested#2 TolerationExpired", "timers tombstone"]
+
+
 def reconciled(bench: Bench, time: float) -> list[str]:
     """What a round of the reconciler writes, and the wake that follows at once."""
     return told(SERVICE.reconcile(bench.state, at(time)) + wake(SERVICE, bench.state, at(time)))

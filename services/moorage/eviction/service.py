@@ -180,7 +180,8 @@ class Eviction(Service[State]):
         emits: list[Emit] = []
         if not state.begun:
             state.begun = True
-            emits += self._look_at_all(state, now)
+            # What had come due and was not decided on when the partition moved is known by its deadline only.
+            emits += self._look_at_all(state, now, due=now)
         found, state.found = state.found, None
         if found is None:
             return emits
@@ -195,9 +196,9 @@ class Eviction(Service[State]):
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
         """Decide anew on everything; what differs, or was never followed by its timer, is repaired."""
-        return self._look_at_all(state, now)
+        return self._look_at_all(state, now, due=now - _GRACE)
 
-    def _look_at_all(self, state: State, now: datetime) -> list[Emit]:
+    def _look_at_all(self, state: State, now: datetime, *, due: datetime) -> list[Emit]:
         emits: list[Emit] = []
         for key, target in sorted(state.targets.items()):
             if not target.taints and not target.tasks:
@@ -213,7 +214,7 @@ class Eviction(Service[State]):
                     time=now,
                     subject=key,
                 )
-                look = Look(state, key, cause, now, due=now - _GRACE, emits=emits, verdicts=verdicts)
+                look = Look(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
                 self._look(state, look, target, workload)
         return emits
 
