@@ -72,6 +72,7 @@ from moorage_schemas.topics import (
     TAINTS,
     TIMER_FIRED,
     TIMERS,
+    ZONE_GRANTS,
     Topic,
     eviction_key,
 )
@@ -101,11 +102,13 @@ def _concerns(topic: Topic, key: str) -> str | None:
     """The target that a record which the taint-manager reads is about."""
     if topic is CONDITIONS:
         return key.partition("|")[0]
+    if topic is ZONE_GRANTS:
+        return key
     target = target_of_resource(key)
     return None if target is None else target.key
 
 
-_UPSTREAM: Final = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, _concerns)
+_UPSTREAM: Final = Upstream("taint-manager", (RESOURCES, CONDITIONS, ZONE_GRANTS), TAINTS, _concerns)
 _NEEDS: Final = Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), (_UPSTREAM,))
 _AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
