@@ -244,7 +244,25 @@ def _unheld(run: Run, task: Seen) -> Iterator[str]:
         elif subject is not None and not concerns(guards[name], subject):
             yield f"is held by {name}, which does not concern it"
 
+    if names and all(name in guards and _has_room(run, guards[name]) for name in names):
+        yield f"is held by {', '.join(names)}, of which nothing is under way"
 
+
+def _has_room(run: Run, guard: Seen) -> bool:
+    """Whether a budget surely lets something go: some at a time, and nothing is under way."""
+    spec = guard.data["object"].get("spec") or {}
+    if guard.key.partition("/")[0] != "EvictionBudget" or spec.get("maxInWindow") is not None:
+        return False
+    if spec.get("maxConcurrent") in {None, 0, "0", "0%"}:
+        return False
+    if any(key.partition("/")[0] in _OWNERS for key, _ in run.keys("resources")):
+        return False  # one that is gone counts until its owner has another
+    bound, tasks = run.table("bindings"), run.table("evictions")
+    requested = [key.rpartition("|") for key, task in tasks.items() if task.data["state"] == "Requested"]
+    return not any(place in bound for place, _, _ in requested)
+
+
+_OWNERS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
 _GUARDS = frozenset({"EvictionPause", "EvictionBudget", "PodDisruptionBudget"})
 
 
