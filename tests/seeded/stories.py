@@ -126,9 +126,10 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         (what,) = rng.choices(list(chosen), list(chosen.values()))
         after = min(10.0, rng.expovariate(1 / pace)) if rng.random() < 0.8 else rng.uniform(0, 6)
         steps.append(Step(round(after, 3), what, rng.getrandbits(32)))
-    if rng.random() < 0.4:
+    expiring = rng.random() < 0.1
+    if rng.random() < 0.4 or expiring:
         place = rng.randrange(len(steps))
-        steps[place:place] = _absence(rng, kinds)
+        steps[place:place] = _absence(rng, kinds, expiring=expiring)
     return Plot(
         seed=seed,
         nodes=rng.randint(1, 4 * scale),
@@ -139,13 +140,15 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         kinds=kinds,
         slow=rng.choice([0.0, 0.0, 0.02]),
         cleaned=rng.random() < 0.3,
-        expiring=rng.random() < 0.1,
+        expiring=expiring,
         guarded=rng.random() < 0.4,
         steps=tuple(steps),
     )
 
 
+_LOST_ANSWER: Final = ("pause-all taint", "away-eviction", "resume-all", "")
 _ABSENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
+    _LOST_ANSWER,
     ("taint", "away-eviction", "untaint", ""),
     ("report", "away-eviction", "recover", ""),
     ("pod", "away-eviction", "drop-pod", ""),
@@ -162,12 +165,17 @@ _ABSENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
 """What happens, who is away then, and what happens meanwhile; by kinds of targets that it takes."""
 
 
-def _absence(rng: Random, kinds: frozenset[str]) -> list[Step]:
+def _absence(rng: Random, kinds: frozenset[str], *, expiring: bool) -> list[Step]:
     """A service is away between two deeds that belong together: they draw from one seed, so they mean the same."""
-    before, away, meanwhile, _ = rng.choice([one for one in _ABSENCES if one[3] in {"", *kinds}])
+    choice = rng.choice([one for one in _ABSENCES if one[3] in {"", *kinds}])
+    before, away, meanwhile, _ = _LOST_ANSWER if expiring else choice
     seed = rng.getrandbits(32)
     first, second = rng.choice([0.02, 0.3, 1.2]), rng.choice([0.05, 0.5, 1.5])
-    return [Step(0.5, before, seed), Step(first, away, rng.getrandbits(32)), Step(second, meanwhile, seed)]
+    return [
+        *(Step(0.5, what, seed) for what in before.split()),
+        Step(first, away, rng.getrandbits(32)),
+        Step(second, meanwhile, seed),
+    ]
 
 
 _WEIGHTS: Final[Mapping[str, tuple[float, str]]] = {
@@ -184,6 +192,7 @@ _WEIGHTS: Final[Mapping[str, tuple[float, str]]] = {
     "drop-node": (1, ""),
     "pause": (2, ""),
     "resume": (3, ""),
+    "resume-all": (1, ""),
     "budget": (2, ""),
     "drop-budget": (2, ""),
     "disruption-budget": (1, ""),
@@ -425,6 +434,18 @@ def _pause(world: World, rng: Random) -> str:
     return f"{name} {scope}"
 
 
+def _pause_all(world: World, _rng: Random) -> str:
+    world.people.declare("EvictionPause", "first", {"scope": {}})
+    return "first"
+
+
+def _resume_all(world: World, _rng: Random) -> str:
+    names = _names(world, "EvictionPause")
+    for name in names:
+        world.people.delete("EvictionPause", name)
+    return " ".join(names)
+
+
 def _budget(world: World, rng: Random) -> str:
     spec: dict[str, Any] = rng.choice(
         [{"maxConcurrent": 1}, {"maxConcurrent": 2}, {"maxInWindow": 1, "windowSeconds": 5}, {"maxConcurrent": 0}]
@@ -525,6 +546,8 @@ DEEDS: Final[Mapping[str, Deed]] = {
     "drop-node": _drop("Node"),
     "pause": _pause,
     "resume": _drop("EvictionPause"),
+    "pause-all": _pause_all,
+    "resume-all": _resume_all,
     "budget": _budget,
     "drop-budget": _drop("EvictionBudget"),
     "disruption-budget": _disruption,

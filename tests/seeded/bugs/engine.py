@@ -12,7 +12,6 @@ from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Read, Span
-from moorage.runtime.service import Freshness
 from moorage_schemas.topics import ZONE_GRANTS
 
 _LOOK = PartitionEngine._look_whether_caught_up
@@ -65,16 +64,6 @@ def _() -> list[Change]:
 @bug("1d half-a-hold", "The taint-manager, back again, ends waits before it has read what was waiting.")
 def _() -> list[Change]:
     return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("taint-manager"))]
-
-
-@bug("placement-on-half", "Placement, back again, decides before it has read what was waiting.")
-def _() -> list[Change]:
-    return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("placement"))]
-
-
-@bug("timer-on-half", "The timer, back again, fires before it has read what was waiting.")
-def _() -> list[Change]:
-    return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("timer"))]
 
 
 @bug("5 carried-is-committed", "Positions restored from state records count as committed, and never are.")
@@ -178,17 +167,6 @@ def _() -> list[Change]:
     return [(PartitionEngine, "_wake", wake), (PartitionEngine, "reconcile", lambda _self, _decision: None)]
 
 
-@bug("stale-ends", "What is read before an eviction is what was found once, not its present end.")
-def _() -> list[Change]:
-    def refresh(self: Any, _needs: Any, decision: Decision) -> Any:
-        yield from ()
-        self.service.refreshed(self._state, Freshness(decision.now))
-        decision.fresh = True
-        return True
-
-    return [(PartitionEngine, "_refresh", refresh)]
-
-
 @bug("one-record-lost", "The last record of a batch of three or more is passed over.")
 def _() -> list[Change]:
     def process(self: Any, state: Any, run: Any, decision: Any, *, catching_up: bool) -> Any:
@@ -209,14 +187,6 @@ def _() -> list[Change]:
     return [(Encoder, "records", records)]
 
 
-@bug("done-twice", "The last record of each batch is processed twice.")
-def _() -> list[Change]:
-    def process(self: Any, state: Any, run: Any, decision: Any, *, catching_up: bool) -> Any:
-        return (yield from _BATCH(self, state, [*run, *run[-1:]], decision, catching_up=catching_up))
-
-    return [(BatchProcessor, "_process", process)]
-
-
 @bug("positions-ahead", "State records say that they rest on one record more than they do.")
 def _() -> list[Change]:
     def records(self: Any, decision: Any, positions: Any) -> Any:
@@ -231,6 +201,7 @@ def _() -> list[Change]:
         found = _PREPARE(self, decision)
         if found is not None:
             found.offsets.clear()
+        self._committed = dict(self._positions)
         return found
 
     def records(self: Any, decision: Any, _positions: Any) -> Any:

@@ -63,9 +63,14 @@ def _() -> list[Change]:
     return _unasked()
 
 
-@bug("3 held-for-ever", "A held eviction whose answer was lost never asks again.")
+@bug("3 held-for-ever", "A held eviction asks again only when nothing has told it yet what holds it.")
 def _() -> list[Change]:
-    return [(module, "_ASK_AGAIN", timedelta(days=1000))]
+    def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
+        task = state.targets[look.target].tasks.get(workload)
+        if look.answer is not None or task is None or not (task.asked and task.held_by):
+            _DUE(self, state, look, workload, found)
+
+    return [(Eviction, "_due", due)]
 
 
 @bug("7 two-clocks", "Whether a pause came after the leave to go is judged by the clocks of two machines.")
@@ -127,29 +132,10 @@ def _() -> list[Change]:
     return [(TimerTable, "fired", forget)]
 
 
-@bug("fired-forgotten", "What has fired is not restored.")
-def _() -> list[Change]:
-    from moorage.timer.service import TimerService  # noqa: PLC0415 - only what it is planted in
-
-    wake = TimerService.wake
-
-    def first(self: Any, state: Any, now: Any) -> Any:
-        if not state.begun:
-            for timer_id in list(state.table._fired):
-                del state.table._fired[timer_id]
-                timer = state.table._timers.get(timer_id)
-                if timer is not None:
-                    del state.table._timers[timer_id]
-                    state.table.set(timer)
-        return wake(self, state, now)
-
-    return [(TimerService, "wake", first)]
-
-
-@bug("early-deadline", "Eviction takes a deadline for due a millisecond early.")
+@bug("early-deadline", "Eviction takes a deadline for due two seconds early.")
 def _() -> list[Change]:
     is_due = module._is_due
-    return [(module, "_is_due", lambda found, task, time: is_due(found, task, time + timedelta(seconds=0.5)))]
+    return [(module, "_is_due", lambda found, task, time: is_due(found, task, time + timedelta(seconds=2)))]
 
 
 def _each(taints: Any, tolerations: Any, **named: Any) -> list[Verdict]:

@@ -21,6 +21,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     generations.timers_move_forward,
     generations.timers_fire_once_and_never_early,
     evicting.nobody_evicted_needlessly,
+    evicting.deadlines_are_what_taints_say,
     evicting.nobody_evicted_on_stale_positions,
     evicting.nobody_evicted_after_relief,
     asking.nobody_evicted_after_a_cancel,

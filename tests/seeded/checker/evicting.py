@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.seeded.checker.matching import leaves_at, must_leave
-from tests.seeded.checker.reading import EPSILON, Json, Run, Seen
+from tests.seeded.checker.reading import EPSILON, Json, Run, Seen, when
 from tests.seeded.checker.violations import Violation
 from tests.seeded.checker.wanting import kind_of, possible
 
@@ -82,6 +82,26 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
         elif run.history.exact and min(found) > seen.entry.appended + run.skew + EPSILON:
             late = min(found) - seen.entry.appended
             yield Violation("nobody_evicted_early", seen.where, f"its time comes {late:.6f} s after the record")
+
+
+def deadlines_are_what_taints_say(run: Run) -> Iterator[Violation]:
+    """Who is Scheduled has a deadline that follows from his binding and some set of taints that was there by then."""
+    if not run.history.exact:
+        return
+    for seen in run.of("evictions"):
+        deadline = when(seen.data, "deadline")
+        if seen.data.get("state") != "Scheduled" or deadline is None:
+            continue
+        workload, target, generation = seen.key.split("|")
+        bound = [
+            one
+            for one in run.records("bindings", f"{workload}|{target}")
+            if not one.gone and one.data["generation"] == int(generation) and one.order < seen.order
+        ]
+        tainted = [one for one in run.records("taints", target) if one.order < seen.order]
+        times = (must_leave(_taints(one), work.data.get("tolerations") or ()) for one in tainted for work in bound)
+        if not any(time is not None and abs(time - deadline) <= EPSILON for time in times):
+            yield Violation("deadlines_are_what_taints_say", seen.where, f"no taints say {deadline:.6f}")
 
 
 def nobody_evicted_on_stale_positions(run: Run) -> Iterator[Violation]:
