@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from tests.seeded.checker.matching import leaves_at, must_leave
 from tests.seeded.checker.reading import EPSILON, Json, Run, Seen, when
@@ -120,6 +121,32 @@ def nobody_evicted_on_stale_positions(run: Run) -> Iterator[Violation]:
             must = run.records(topic, key)[count - 1]
             if must.entry.offset >= positions[topic]:
                 yield Violation("nobody_evicted_on_stale_positions", seen.where, f"{must.where} was readable")
+
+
+def owners_know_what_was_there(run: Run) -> Iterator[Violation]:
+    """Whoever takes a partition over decides only when he has read what was in its tables when he began.
+
+    What is written while that is read is not judged: the taint-manager follows the past then, and so does eviction, but
+    for what it requests.
+    """
+    for seen in run.of_services(_TABLES):
+        positions, started = seen.positions(), seen.entry.started
+        if positions is None or started is None:
+            continue
+        if seen.source == "moorage/eviction" and seen.data.get("state") != "Requested":
+            continue
+        for topic in _TABLES[seen.source]:
+            must = run.latest(topic, seen.entry.partition, started, seen)
+            if must is not None and must.entry.offset >= positions.get(topic, 0):
+                yield Violation("owners_know_what_was_there", seen.where, f"{must.where} was there")
+
+
+_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "moorage/governor": ("zone-members", "eviction-asks"),
+    "moorage/timer": ("timers",),
+    "moorage/placement": ("resources",),
+    "moorage/eviction": ("taints", "bindings"),
+}
 
 
 def nobody_evicted_after_relief(run: Run) -> Iterator[Violation]:

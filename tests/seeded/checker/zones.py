@@ -166,7 +166,10 @@ def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> 
     records = [one for one in run.records("conditions", key) if run.precedes(one, seen)]
     positions = seen.positions()
     if positions is not None:  # what was not read yet was not known
-        records = [one for one in records if one.entry.offset < positions.get("conditions", 0)]
+        began = seen.entry.started or 0.0
+        records = [
+            one for one in records if one.entry.offset < positions.get("conditions", 0) or one.entry.committed <= began
+        ]
     if not records:
         return True  # an unreported condition has no time
     for one in records:
