@@ -201,7 +201,7 @@ def _() -> list[Change]:
         found = _PREPARE(self, decision)
         if found is not None:
             found.offsets.clear()
-        self._committed = dict(self._positions)
+        self._committed, self._dirty_since = dict(self._positions), None
         return found
 
     def records(self: Any, decision: Any, _positions: Any) -> Any:
