@@ -45,8 +45,9 @@ def find(name: str, seeds: Iterable[int]) -> Found:
     return Found(name, None, "", time.process_time() - began)
 
 
-def _find(job: tuple[str, int]) -> Found:
-    return find(job[0], range(job[1]))
+def _find(job: tuple[str, int, int]) -> Found:
+    name, first, last = job
+    return find(name, range(first, last))
 
 
 def main() -> int:
@@ -56,6 +57,7 @@ def main() -> int:
     parser.add_argument("--bug", action="append", default=[], choices=list(BUGS), metavar="NAME")
     parser.add_argument("--list", action="store_true", help="tell what there is")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"at most (default {SEEDS})")
+    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
     parser.add_argument("--processes", type=int, default=None)
     given = parser.parse_args()
     if given.list:
@@ -66,7 +68,7 @@ def main() -> int:
     missed = 0
     print("| bug | seeds needed | what was broken |\n|---|---:|---|")
     with context.Pool(given.processes, maxtasksperchild=1) as pool:
-        for found in pool.imap_unordered(_find, [(name, given.seeds) for name in names], chunksize=1):
+        for found in pool.imap_unordered(_find, [(name, given.first, given.seeds) for name in names], chunksize=1):
             missed += found.seed is None
             needed = f"over {given.seeds}" if found.seed is None else str(found.seed + 1)
             promise = found.broken.partition(":")[0]

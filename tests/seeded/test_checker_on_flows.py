@@ -418,6 +418,7 @@ BY_HAND = {
     "nothing_is_done_twice",
     "owners_know_what_was_there",
     "requested_work_has_left",
+    "timers_are_forgotten",
 }
 """What `test_checker_owners.py` plants."""
 

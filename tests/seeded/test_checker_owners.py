@@ -111,3 +111,12 @@ def test_a_budget_with_room_holds_nobody(spec: dict[str, int], found: set[str]) 
     history = put(history, "taints", "Node/n", {"generation": 1, "taints": taints})
     task = {"state": "Held", "revision": 1, "generation": 2, "workloadUid": "u", "heldBy": ["EvictionBudget/slow"]}
     assert broken(put(history, "evictions", f"{PLACE}|2", task)) == found
+
+
+@pytest.mark.parametrize(("state", "found"), [("Requested", {"timers_are_forgotten"}), ("Cancelled", set())])
+def test_a_timer_goes_with_its_eviction(state: str, found: set[str]) -> None:
+    task = {"state": state, "revision": 1, "generation": 2, "workloadUid": "u"}
+    history = put(bound_and_placed(), "evictions", f"{PLACE}|2", task)
+    timer = {"generation": 1, "deadline": None, "owner": "eviction"}
+    history = put(history, "timers", f"evict|{PLACE}|2", timer, source="moorage/eviction")
+    assert broken(history) & {"timers_are_forgotten"} == found

@@ -282,16 +282,6 @@ def _() -> list[Change]:
     return [(Look, "emit", keep)]
 
 
-@bug("stale-binding", "A workload that was made again under its name is taken for the earlier one.")
-def _() -> list[Change]:
-    from moorage.eviction import state  # noqa: PLC0415 - only what it is planted in
-
-    def newer(event: Any, known: Any) -> bool:
-        return known is None or (event.generation, event.revision) > (known.generation + 1, known.revision)
-
-    return [(state, "newer_binding", newer), (module, "newer_binding", newer)]
-
-
 @bug("taints-not-newer", "A set of taints supersedes the one that is known only when it skips a generation.")
 def _() -> list[Change]:
     from moorage.eviction import state  # noqa: PLC0415 - only what it is planted in

@@ -197,6 +197,25 @@ def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
             yield Violation(name, binding.where, wrong)
 
 
+def timers_are_forgotten(run: Run) -> Iterator[Violation]:
+    """After quiet no timer of an eviction is left that is requested, or over."""
+    if not (run.history.quiet and run.runs("eviction")):
+        return
+    tasks = run.table("evictions")
+    for key, timer in run.table("timers").items():
+        if not key.startswith("evict|") or timer.source != "moorage/eviction":
+            continue
+        task = tasks.get(key.removeprefix("evict|"))
+        over = task is None or task.data["state"] in {"Requested", "Completed"} or _is_ended(task)
+        if over:
+            state = "gone" if task is None else task.data["state"]
+            yield Violation("timers_are_forgotten", timer.where, f"its eviction is {state}")
+
+
+def _is_ended(task: Seen) -> bool:
+    return task.data.get("reason") == "BindingEnded"
+
+
 def asks_are_answered(run: Run) -> Iterator[Violation]:
     """After quiet every ask that is not requested yet has an answer, and is that of a Held eviction."""
     if not (run.history.quiet and run.runs("eviction") and run.runs("governor")):

@@ -45,6 +45,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     agreement.conditions_are_the_last_reports,
     agreement.taints_are_what_is_asked_for,
     agreement.evictions_are_what_is_due,
+    agreement.timers_are_forgotten,
     agreement.asks_are_answered,
     agreement.what_is_due_is_done,
     agreement.views_are_the_topics,
