@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -67,12 +68,51 @@ class Fleet:
                 ready_url=f"http://127.0.0.1:{ready}/readyz",
             )
 
-        specs = [spec(name, copy, port) for (name, copy), port in zip(names, ports, strict=True)]
-        self.supervisor = Supervisor([*specs, spec(services.GATEWAY, 0, health)], lambda _: None)
+        specs: dict[str, list[ChildSpec]] = {}
+        for (name, copy), port in zip(names, ports, strict=True):
+            specs.setdefault(name, []).append(spec(name, copy, port))
+        specs[services.GATEWAY] = [spec(services.GATEWAY, 0, health)]
+        self._supervisors = {name: Supervisor(of_one, lambda _: None) for name, of_one in specs.items()}
+
+    @property
+    def children(self) -> list[Child]:
+        """All processes."""
+        return [child for one in self._supervisors.values() for child in one.children]
+
+    async def start(self) -> None:
+        """Start all processes, and return when they are ready."""
+        for one in self._supervisors.values():
+            await one.start()
+        await self.until_ready(120)
+
+    async def stop(self) -> None:
+        """Stop all processes, the gateway first."""
+        for one in reversed(self._supervisors.values()):
+            await one.stop()
+
+    async def until_ready(self, seconds: float) -> None:
+        """Return when every process says that it is ready."""
+        async with asyncio.TaskGroup() as group:
+            for one in self._supervisors.values():
+                group.create_task(one.until_ready(seconds))
 
     def members(self, service: str) -> list[Child]:
         """The processes of one service that run now."""
-        return [one for one in self.supervisor.children if one.spec.name.startswith(f"{service}-") and one.pid]
+        return [one for one in self._supervisors[service].children if one.pid]
+
+    async def take_away(self, service: str) -> None:
+        """Kill all processes of a service, and start none again until `bring_back`."""
+        supervisor = self._supervisors[service]
+        supervisor.kill()
+        await supervisor.stop()
+
+    async def bring_back(self, service: str, *, wait: bool = True) -> None:
+        """Start the processes of a service that was taken away."""
+        specs = [child.spec for child in self._supervisors[service].children]
+        supervisor = self._supervisors[service] = Supervisor(specs, lambda _: None)
+        await supervisor.start()
+        if wait:
+            await supervisor.until_ready(120)
 
     def kill(self, service: str, which: int) -> None:
         """Kill one process of a service, if one runs."""
@@ -82,13 +122,13 @@ class Fleet:
     @property
     def crashes(self) -> dict[str, int]:
         """How often processes ended that were not asked to, by their names; only those that did."""
-        return {child.spec.name: child.crashes for child in self.supervisor.children if child.crashes}
+        return {child.spec.name: child.crashes for child in self.children if child.crashes}
 
     async def ready_again(self, seconds: float) -> None:
         """Return when every process says anew that it is ready."""
-        for child in self.supervisor.children:
+        for child in self.children:
             child.ready = False
-        await self.supervisor.until_ready(seconds)
+        await self.until_ready(seconds)
 
     async def moorage(self, *words: str, text: str | None = None) -> str:
         """Run the command line; it must end well."""
@@ -115,15 +155,14 @@ async def running(
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=4)
     await ensure_topics(settings)
     fleet = Fleet(settings, folder, copies, given)
-    await fleet.supervisor.start()
     try:
-        await fleet.supervisor.until_ready(120)
+        await fleet.start()
         yield fleet
     finally:
-        for child in fleet.supervisor.children:
+        for child in fleet.children:
             if child.pid:
                 os.kill(child.pid, signal.SIGCONT)  # a process that stands still could not stop in order
-        await fleet.supervisor.stop()
+        await fleet.stop()
 
 
 def documents(host: str, patience: timedelta = PATIENCE) -> list[dict[str, Any]]:

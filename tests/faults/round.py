@@ -25,7 +25,7 @@ from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import TOPICS, Cleanup
 
 PARTITIONS = 3
-STILL = 2.5
+STILL = 6.0
 """Seconds without a new record after which a round has come to rest."""
 
 HISTORY = "history.json"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
@@ -20,6 +20,7 @@ from moorage.simulation.stack import Owner, Stack
 from moorage_schemas.topics import TOPICS, Cleanup, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+_EARLY = datetime.min.replace(tzinfo=UTC)  # stands for at once
 
 __all__ = ["START", "Crash", "Flow", "Record", "replay"]
 
@@ -51,6 +52,9 @@ class Flow(Stack):
 
         self.behind: set[str] = set()
         """Services whose view of the whole learns only what they ask for with `NeedFresh`."""
+
+        self.skew: dict[str, timedelta] = {}
+        """By how much the clock of a service's machine is ahead; behind when negative."""
 
         self.crash_when: Callable[[str, int], Crash | None] = lambda _service, _partition: None
         """Asked at each step that would commit something."""
@@ -84,7 +88,17 @@ class Flow(Stack):
     def step(self, service: str, partition: int, *, limit: int | None = None, crash: Crash | None = None) -> bool:
         """As a stack's; `crash` dies at this point, None asks `crash_when`."""
         self._crash = crash
-        return super().step(service, partition, limit=limit)
+        skew = self.skew.get(service, timedelta())
+        self.now += skew
+        try:
+            return super().step(service, partition, limit=limit)
+        finally:
+            self.now -= skew
+
+    def next_wake(self, service: str, partition: int) -> datetime | None:
+        """When a partition of a service waits for, by the right clock."""
+        due = super().next_wake(service, partition)
+        return due if due is None or due <= _EARLY else due - self.skew.get(service, timedelta())
 
     def reconcile(self, service: str | None = None) -> list[Emit]:
         """Let the reconcilers look at every partition that has caught up; what they repair is written and returned."""

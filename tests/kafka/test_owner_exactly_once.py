@@ -8,6 +8,8 @@ import signal
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from tests.brokers import Broker
 from tests.kafka.processes import CounterProcess
 from tests.kafka.toys import (
@@ -16,6 +18,7 @@ from tests.kafka.toys import (
     TABLE,
     TALLIES,
     Counter,
+    CounterState,
     Number,
     assert_exactly_once,
     counted,
@@ -27,7 +30,9 @@ from tests.kafka.toys import (
     write_numbers,
 )
 
+from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
+from moorage_schemas.topics import Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -219,3 +224,59 @@ async def test_a_paused_process_writes_nothing_after_its_partitions_have_moved(
         await write_numbers(settings, more)
         await all_counted(settings, 700)
     assert_exactly_once(await counted(settings), [*first, *second, *third, *more])
+
+
+class Erasing(Counter):
+    """The counter, but what the table says of a key erases its tally."""
+
+    name = "erasing"
+
+    def _one(self, state: CounterState, record: Input) -> list[Emit]:
+        if record.topic is not TABLE:
+            return super()._one(state, record)
+        self.apply(state, TALLIES, record.key, None)
+        return [Emit(TALLIES, record.key, record.key, None, record.meta)]
+
+
+async def test_restored_positions_are_committed_before_the_record_that_carries_them_goes(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await make_toys(settings)
+    five = [Number(key="k", n=n) for n in range(5)]
+    await write_numbers(settings, five)
+    async with worker_for(Erasing(), settings) as worker:
+        await worker.wait_ready()
+        await all_counted(settings, 5)
+        group = worker.group
+    await _rewind(settings, group)  # only the tally carries the position now
+    async with worker_for(Erasing(), settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, [Number(key="k", n=0)], topic=TABLE)
+
+        async def erased() -> bool:
+            return any(record.value is None for record in await read_all(settings, TALLIES))
+
+        await eventually(erased)
+    await _compact_away(settings, TALLIES)
+    await write_numbers(settings, [Number(key="k", n=7)])
+    async with worker_for(Erasing(), settings) as worker:
+        await worker.wait_ready()
+        await all_counted(settings, 6)
+    assert [event.n for event in (await counted(settings))["k"]] == [0, 1, 2, 3, 4, 7]
+
+
+async def _compact_away(settings: Settings, topic: Topic) -> None:
+    """Let a topic be as compaction leaves it when every key has a tombstone, and these are old: empty."""
+    name = topic.name(settings.topic_prefix)
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)
+    await admin.start()
+    try:
+        # Records of a topic that is only compacted cannot be deleted.
+        configs = {"cleanup.policy": "compact,delete"}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs)])
+        parts = [TopicPartition(name, partition) for partition in range(settings.partitions)]
+        await admin.delete_records({part: RecordsToDelete(before_offset=-1) for part in parts})
+    finally:
+        await admin.close()
+    assert not await read_all(settings, topic)

@@ -12,11 +12,6 @@ import pytest
 from tests.repo.files import ROOT, files, name
 
 # A module of the services may be longer than this only with a reason.
-MAX_LINES = 400
-LONGER: dict[str, str] = {
-    "services/moorage/runtime/owner.py": "one state machine, whose phases share the producer, the state and the lock",
-    "services/moorage/runtime/embedded/broker.py": "the life of one child process, and each way to fail",
-}
 
 # Put together, so that this file does not find itself.
 PATHS_IN_CONTAINERS = {"tests/brokers.py": "where the script lies that starts Kafka in a container"}
@@ -98,14 +93,6 @@ def test_every_exception_has_its_reason() -> None:
 )
 def test_what_counts_as_a_reason(line: str, *, fine: bool) -> None:
     assert (_unexplained(line + "\n") == []) is fine
-
-
-def test_modules_of_the_services_are_short() -> None:
-    lengths = {name(path): len(path.read_text("utf-8").splitlines()) for path in files(".py", under="services")}
-    assert {path: length for path, length in lengths.items() if length > MAX_LINES and path not in LONGER} == {}
-    assert all(lengths.get(path, 0) > MAX_LINES and reason for path, reason in LONGER.items()), (
-        "an entry is out of date"
-    )
 
 
 def test_every_module_with_code_defers_its_annotations() -> None:

@@ -146,3 +146,21 @@ def test_the_same_seed_is_the_same_run_in_another_process() -> None:
         for seed in ("0", "1")
     }
     assert found == {fingerprint(5) + "\n"}
+
+
+def test_the_watchdog_ends_a_worker_that_hears_nothing_any_more() -> None:
+    async def story(world: World) -> None:
+        world.people.node("n0")
+        await world.settle()
+        (replica,) = world.of("taint-manager")
+        (deaf,) = (one for one in world.cluster.consumers if one.process is replica.process and one.member_id)
+        deaf.deaf = True
+        world.people.taint("Node", "n0", "maint")
+        await asyncio.sleep(150)
+        await world.settle()
+
+    world = World(1, workers=1, watchdog=True)
+    history = world.play(story)
+    (ended,) = world.ended
+    assert "hears nothing of what Kafka has" in ended
+    assert [taint["key"] for taint in last(history, "taints")["Node/n0"]["taints"]] == ["maint"]

@@ -46,7 +46,8 @@ from moorage_schemas.topics import (
 )
 
 _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
-_NEEDS = Needs(globals=frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
+_OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
+_OF_ASKS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
@@ -113,9 +114,16 @@ class Governor(Service[State]):
         state.unsettled = True
         return []
 
-    def needs(self, state: State, now: datetime) -> Needs | None:  # noqa: ARG002 - whenever it is
-        """All that budgets look at, while anybody asks: what is let go cannot be called back."""
-        return _NEEDS if state.budgets.asked else None
+    def needs(self, state: State, now: datetime) -> Needs | None:
+        """All that budgets look at, while anybody asks, and all nodes, when one may be granted with time.
+
+        What is let go cannot be called back; and a process that stood still finds grants due, and the news of the other
+        nodes yet to be read.
+        """
+        if state.budgets.asked:
+            return _OF_ASKS
+        due = state.zones.next_wake()
+        return _OF_NODES if due is not None and due <= now else None
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Give what has come due with a record, with time, or with a change of the view."""

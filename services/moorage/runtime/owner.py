@@ -313,8 +313,7 @@ class PartitionOwner(Generic[S]):
                     await self._written()
                     await self._stay_parked()
                     continue
-                if not self._engine.caught_up:
-                    await self._note_passed(self._engine.wanted)
+                await self._note_passed(self._engine.wanted)
                 decision = await self._decide()
                 await self._written()
                 if (coming := self._engine.prepare(decision)) is not None:

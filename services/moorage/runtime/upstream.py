@@ -50,9 +50,10 @@ async def upstream_lag(
         tps = {topic: context.tp(topic, partition) for topic in one.topics}
         group = f"{context.settings.topic_prefix}.{one.service}"
         committed = await context.offsets.committed(group, tps.values())
-        begins = await context.offsets.begin(tps.values())
         for topic, tp in tps.items():
-            begin = max(done.get(topic.short, 0), committed.get(tp) or 0, begins[tp])
+            begin = max(done.get(topic.short, 0), committed.get(tp, 0))
+            if not begin:
+                begin = (await context.offsets.begin([tp]))[tp]
             if begin >= ends[topic]:
                 continue
             if ends[topic] - begin > _TOO_FAR:

@@ -39,7 +39,7 @@ from moorage.core.damping import Holds
 from moorage.core.reports import newer_condition
 from moorage.core.tainting import Decided, TaintRules, decide_taints, newer_taints
 from moorage.core.zoning import member_of, zone_sees_change
-from moorage.runtime.service import Emit, GlobalView, Input, Service
+from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.taint_manager.policies import PolicyView
 from moorage.taint_manager.signs import Sign, changes_nothing, fold, missing
@@ -56,6 +56,7 @@ from moorage_schemas.zone import NoExecuteGranted
 _NODE = f"{TargetKind.NODE.value}/"
 _CLUSTER = f"{TargetKind.CLUSTER.value}/"
 _NO_ADDONS = AddOns()
+_NEEDS = Needs((CONDITIONS, RESOURCES, ZONE_GRANTS))
 
 
 class TaintManager(Service[State]):
@@ -123,6 +124,14 @@ class TaintManager(Service[State]):
             gone = sign.gone(state) if sign is not None else ()
             emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)
         return emits
+
+    def needs(self, state: State, now: datetime) -> Needs | None:
+        """All that is known of conditions, targets and grants, when a wait ends: it may have been ended by a record.
+
+        A process that stood still finds the end of the wait due, and the record yet to be read.
+        """
+        due = state.next_due()
+        return _NEEDS if due is not None and due[0] <= now else None
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Look at everything once after a restart, at changed policies, and at what has waited long enough."""

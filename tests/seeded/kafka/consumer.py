@@ -88,6 +88,9 @@ class SimConsumer(Client):
         self._fetcher: Any = None
         """Where aiokafka would tell that its fetching task has ended: here it never does."""
 
+        self.deaf = False
+        """Set to let it fetch nothing more, without a word, as when aiokafka's fetch task has ended."""
+
         self._ready: dict[TopicPartition, None] = {}
         self._buffered: dict[TopicPartition, None] = {}
         self._scheduled = False
@@ -395,7 +398,7 @@ class SimConsumer(Client):
         """The answer of a fetch: some or all of what there is, in any order of partitions."""
         self._scheduled = False
         cluster, assigned = self.cluster, self._assigned
-        if self.gone or assigned is None or not cluster.reaches(self.process):
+        if self.gone or self.deaf or assigned is None or not cluster.reaches(self.process):
             return
         rng, faults = cluster.rng, cluster.faults
         ready = list(self._ready)

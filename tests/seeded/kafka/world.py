@@ -18,6 +18,7 @@ from tests.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, V
 from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.owner import Phase
 from moorage.runtime.settings import Settings
+from moorage.runtime.watchdog import Watchdog
 from moorage.runtime.worker import Worker
 from moorage_schemas.topics import TOPICS
 
@@ -33,6 +34,7 @@ SERVICES: Final[Mapping[str, ModuleType]] = {
 _RESTART = 1.0  # seconds until a process that has ended is started again
 _QUIET = 3.0  # seconds without a record after which a world that has nothing to do is at rest
 _LOOK = 0.5
+_LOOKS = 12  # of the watchdog within its limit
 
 
 class Replica:
@@ -46,7 +48,9 @@ class Replica:
 
         self.starts = 0
         self.process: Process
-        self.worker: Worker[Any]
+        self.worker: Worker[Any] | None = None
+        """The shipped worker of the process that runs now; None before it has begun."""
+
         self._world = world
         self._skew = 0.0
 
@@ -54,20 +58,43 @@ class Replica:
         """Start a process of it."""
         world = self._world
         self.starts += 1
+        self.worker = None
         self.process = process = world.new_process(f"{self.name}.{self.starts}", skew=self._skew)
         process.spawn(self._main(process), name=process.name)
 
     async def _main(self, process: Process) -> None:
         world = self._world
         made = SERVICES[self.service].service(world.settings)
-        self.worker = Worker(made, world.settings, clock=process.clock, partitions=world.settings.partitions)
-        await self.worker.start()
+        worker = Worker(made, world.settings, clock=process.clock, partitions=world.settings.partitions)
+        self.worker = worker
+        await worker.start()
+        if world.watchdog:
+            process.spawn(self._watched(process, worker), name=f"{process.name}-watchdog")
         try:
-            await self.worker.join()
+            await worker.join()
         finally:
             if not world.over:
                 world.ended.append(process.name)
                 world.loop.call_later(_RESTART, self._again, process, context=world.cluster.context)
+
+    async def _watched(self, process: Process, worker: Worker[Any]) -> None:
+        """The shipped watchdog's looks, without its thread: nothing blocks a loop here."""
+        world, settings = self._world, self._world.settings
+
+        async def answers() -> bool:
+            return world.cluster.reaches(process)
+
+        def end(why: str) -> None:
+            world.ended.append(f"{process.name}: {why}")
+            process.crash()
+            world.loop.call_later(_RESTART, self._again, process, context=world.cluster.context)
+
+        limit = settings.watchdog_timeout
+        hidden = 3 * settings.transaction_timeout_ms / 1000
+        watchdog = Watchdog([worker], limit=limit, hidden=hidden, kafka_answers=answers, end=end)
+        while True:
+            await asyncio.sleep(limit / _LOOKS)
+            await watchdog.look(limit / _LOOKS)
 
     def _again(self, process: Process) -> None:
         if self.wanted and self.process is process and not self._world.over:
@@ -98,17 +125,18 @@ class Replica:
     def skew(self, seconds: float) -> None:
         """Set its clock, for its later processes, too."""
         self._skew = seconds
+        self._world.skew = max(self._world.skew, abs(seconds))
         self.process.clock.set_skew(seconds, self._world.rng)
 
     @property
     def ready(self) -> bool:
         """Whether it is at work, and nothing stands in its way."""
-        return self.process.reachable and hasattr(self, "worker") and self.worker.ready
+        return self.process.reachable and self.worker is not None and self.worker.ready
 
     @property
     def idle(self) -> bool:
         """Whether none of its owners has anything in hand."""
-        owners = self.worker.owners.values()
+        owners = () if self.worker is None else self.worker.owners.values()
         return all(owner.phase is Phase.RUNNING and owner.idle for owner in owners)
 
 
@@ -122,6 +150,7 @@ class World:
         services: which take part.
         settings: of all services, beside the defaults; limits that slow tests down are lifted unless they are given.
         topic_config: settings of topics, beside the table's: `{"": …}` of all, `{"taints": …}` of one.
+        watchdog: whether the shipped watchdog looks at every worker, and ends its process.
         log: gets each line that the services log.
         max_time: virtual seconds after which a run is stuck.
         options: of the cluster.
@@ -136,6 +165,7 @@ class World:
         services: Sequence[str] = tuple(SERVICES),
         settings: Mapping[str, Any] | None = None,
         topic_config: Mapping[str, Mapping[str, str]] | None = None,
+        watchdog: bool = False,
         log: Callable[[dict[str, Any]], None] | None = None,
         max_time: float = 100_000.0,
         max_steps: int = 3_000_000,
@@ -153,6 +183,7 @@ class World:
         self.ended: list[str] = []
         """Processes that ended by themselves."""
 
+        self.watchdog = watchdog
         self.over = False
         self.skew = 0.0
         """The largest skew that any clock had, either way."""
@@ -280,7 +311,7 @@ class World:
             ended=START_SECONDS + self.loop.time(),
             quiet=self._quiet,
             partitions=self.settings.partitions,
-            skew=max([self.skew, *(abs(process.clock.skew) for process in self.loop.processes)]),
+            skew=self.skew,
             settings=dict(self.given),
         )
 

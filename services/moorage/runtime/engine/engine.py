@@ -348,6 +348,7 @@ class PartitionEngine(Generic[S]):
         decision = Decision(now)
         yield from self._process(self._take(), decision)
         if not decision.afresh:
+            self._pass_markers()
             self._look_whether_caught_up()
         if self.caught_up and not decision.afresh:
             self._mind_the_clock(now)
@@ -377,6 +378,16 @@ class PartitionEngine(Generic[S]):
         for topic, record in taken:
             self._last[topic.short] = record
         self._positions.update(decision.positions)
+
+    def _pass_markers(self) -> None:
+        """Count as read what is behind the last record: markers of transactions, which nobody is offered.
+
+        So whoever compares these positions with where a topic ends sees that nothing is left.
+        """
+        if not self._queue:
+            for topic, position in self._positions.items():
+                if self._passed.get(topic.short, 0) > position:
+                    self._positions[topic] = self._passed[topic.short]
 
     def _look_whether_caught_up(self) -> None:
         if not self.caught_up and all(self._done(topic, mark) for topic, mark in self._marks.items()):

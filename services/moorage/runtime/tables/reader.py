@@ -28,8 +28,10 @@ Sink = Callable[[Sequence[Any]], None]
 """Takes consumed records of one partition, in order; must not block. One that raises gets no more."""
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
-_POLL_MS = 100  # a read that ends in a transaction's marker brings no records, so positions are looked at this often
-_IDLE_POLL_MS = 1000  # the same while nobody waits for a position
+# A read that ends in a transaction's marker brings no records, so positions are looked at this often:
+_WAITED_MS = 10  # while somebody waits for one
+_LIMITED_MS = 100  # while a tail has an end
+_IDLE_MS = 1000
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
 
 
@@ -66,7 +68,11 @@ class TableReader:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._consumer: AIOKafkaConsumer | None = None
+        self._polled: asyncio.Future[Any] | None = None
         self._reading: dict[TopicPartition, Tail] = {}
+        self._idle: set[TopicPartition] = set()
+        """What is assigned, and paused until it is wanted again."""
+
         self._behind: dict[TopicPartition, int] = {}
         self._standing: frozenset[TopicPartition] = frozenset()
 
@@ -95,6 +101,13 @@ class TableReader:
         self._standing = frozenset(tp for tp, position in found.items() if self._behind.get(tp) == position)
         self._behind = found
         return found
+
+    async def _passed(self, tail: Tail) -> int:
+        """The offset below which the tail's sink was given everything, by what the consumer knows now."""
+        taken = self._polled is None or not self._polled.done()  # else what it brought is about to be taken
+        # A tail with an end may have been fetched beyond it, and one at rest is sought back before it goes on.
+        followed = tail.limit is None and tail.tp not in self._idle
+        return await self._position(tail) if taken and followed else tail.position
 
     async def _position(self, tail: Tail) -> int:
         """The offset that a tail has come to, with the markers that come after its last record."""
@@ -161,7 +174,7 @@ class TableReader:
         Raises:
             StartAfresh: the tail was removed meanwhile.
         """
-        if tail.position >= offset:
+        if tail.position >= offset or await self._passed(tail) >= offset:
             return
         if self._by_partition.get(tail.tp) is not tail:
             raise StartAfresh("the table is no longer read")
@@ -193,7 +206,7 @@ class TableReader:
                 # Whatever it is, what is read stays where it is, and a new consumer goes on from there.
                 log.exception("tables.reader_failed", client=self._client_id)
             finally:
-                self._consumer = None
+                self._consumer = self._polled = None
                 await self._give_up(consumer)
             await asyncio.sleep(_BACKOFF)
 
@@ -211,7 +224,7 @@ class TableReader:
 
     async def _read(self, consumer: AIOKafkaConsumer) -> None:
         reading = self._reading = {}
-        idle: set[TopicPartition] = set()
+        idle = self._idle = set()
         while True:
             if _has_ended(consumer):
                 raise KafkaError("the consumer has ceased to fetch")
@@ -220,7 +233,7 @@ class TableReader:
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
                 # A new assignment interrupts all fetches, so tails that are only announced come in with it.
                 reading, idle = dict(self._by_partition), set()
-                self._reading = reading
+                self._reading, self._idle = reading, idle
                 consumer.assign(list(reading))
                 for tp, tail in reading.items():
                     consumer.seek(tp, tail.position)
@@ -233,6 +246,7 @@ class TableReader:
                 tail = reading[tp]
                 if self._by_partition.get(tp) is tail and not tail.done:
                     self._take(tail, records)
+            self._polled = None
             # At once, before anybody is told: what was fetched beyond a limit is gone from the consumer, and
             # whoever moves the limit on must find the tail at rest, so that it is sought back.
             self._pause_idle(consumer, reading, idle)
@@ -259,11 +273,14 @@ class TableReader:
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
         """Records, or nothing after a while or when the set of partitions changes."""
-        waited_for = any(
-            tail.waiters or tail.limit is not None for tail in self._by_partition.values() if not tail.done
-        )
-        timeout = _POLL_MS if waited_for else _IDLE_POLL_MS
-        polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
+        timeout = _IDLE_MS
+        for tail in self._by_partition.values():
+            if tail.waiters:
+                timeout = _WAITED_MS
+                break
+            if not tail.done and tail.limit is not None:
+                timeout = _LIMITED_MS
+        polled = self._polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
         changed = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
