@@ -65,5 +65,5 @@ storm: $(READY) ## a zone of 5,000 nodes with 150,000 pods is lost: nothing too 
 
 SOAK ?=
 .PHONY: soak
-soak: $(READY) ## faults on a real three-broker Kafka, many rounds of each kind (SOAK="--kind zombie --minutes 30")
+soak: $(READY) ## seeds, and faults on a real three-broker Kafka, without end (SOAK="--seeds 100000", "--rounds 50")
 	@$(BIN)/python ops/soak $(SOAK)

@@ -34,6 +34,9 @@ class Entry:
     order: int
     """Its place in the order in which records became readable, over all partitions."""
 
+    started: float | None = None
+    """True time at which whoever wrote it had fenced those before him, and began; None when that is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:

@@ -111,6 +111,28 @@ def many(
         yield from pool.imap_unordered(_job, jobs, chunksize=1)
 
 
+def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
+    """Make a seed that failed smaller, and write it into a folder; returns the file.
+
+    It says what was broken, by which seed, which of its steps are needed, and what happened with these only.
+    """
+    plot = draw(outcome.seed, long=long)
+    smallest = shrink(plot, lambda one: run(one).kind == outcome.kind)
+    again = run(smallest)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"seed-{outcome.seed}{'-long' if long else ''}.json"
+    found = {
+        "seed": outcome.seed,
+        "long": long,
+        "broken": outcome.broken,
+        "steps": [f"{step.after:g} {step.what} {step.seed}" for step in smallest.steps],
+        "told": again.told,
+        "smallest": again.broken,
+    }
+    file.write_text(json.dumps(found, indent=1))
+    return file
+
+
 _kept: list[AbstractContextManager[object]] = []
 
 
@@ -152,8 +174,7 @@ def main() -> int:
             failed += 1
             print(f"seed {outcome.seed}: {outcome.broken[0][:300]}", flush=True)
             if given.out is not None:
-                given.out.mkdir(parents=True, exist_ok=True)
-                (given.out / f"{outcome.seed}.json").write_text(json.dumps(outcome.broken + outcome.told, indent=1))
+                keep(outcome, given.out, long=given.long)
         if given.verbose:
             print("\n".join([*outcome.told, *outcome.broken]), flush=True)
         if given.minutes is not None and time.monotonic() - began > 60 * given.minutes:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.seeded.kafka.cluster import Faults
 from tests.seeded.kafka.disturb import FAULTS
 from tests.seeded.kafka.inputs import OCM, tolerate
-from tests.seeded.kafka.world import World
+from tests.seeded.kafka.world import SERVICES, World
 
 TAINTS: Final = ("maint", "gpu", "old")
 SECONDS: Final = (None, 0, 2, 4, 8)
@@ -20,6 +20,13 @@ SECONDS: Final = (None, 0, 2, 4, 8)
 
 LONGEST: Final = 12.0
 """Seconds after which every deadline of a story is over."""
+
+_ASKED_AGAIN: Final = 100.0
+"""Seconds after which an eviction whose answer was lost has asked again."""
+
+_RECONCILED: Final = 75.0
+"""Seconds after which what compaction took away unread is repaired: by the reconcilers, and by placement when nothing
+is heard of a resource for a minute."""
 
 _FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
 """Markers are never lost out of the blue: see `_hang`."""
@@ -60,6 +67,12 @@ class Plot:
 
     cleaned: bool
     """Whether topics are compacted and cut off within seconds."""
+
+    expiring: bool
+    """Whether the governor's answers are gone after a moment."""
+
+    guarded: bool
+    """Whether pauses and budgets stand to the end."""
 
     steps: tuple[Step, ...] = field(default=())
 
@@ -113,6 +126,10 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         (what,) = rng.choices(list(chosen), list(chosen.values()))
         after = min(10.0, rng.expovariate(1 / pace)) if rng.random() < 0.8 else rng.uniform(0, 6)
         steps.append(Step(round(after, 3), what, rng.getrandbits(32)))
+    expiring = rng.random() < 0.1
+    if rng.random() < 0.4 or expiring:
+        place = rng.randrange(len(steps))
+        steps[place:place] = _absence(rng, kinds, expiring=expiring)
     return Plot(
         seed=seed,
         nodes=rng.randint(1, 4 * scale),
@@ -123,8 +140,42 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         kinds=kinds,
         slow=rng.choice([0.0, 0.0, 0.02]),
         cleaned=rng.random() < 0.3,
+        expiring=expiring,
+        guarded=rng.random() < 0.4,
         steps=tuple(steps),
     )
+
+
+_LOST_ANSWER: Final = ("pause-all taint", "away-eviction", "resume-all", "")
+_ABSENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
+    _LOST_ANSWER,
+    ("taint", "away-eviction", "untaint", ""),
+    ("report", "away-eviction", "recover", ""),
+    ("pod", "away-eviction", "drop-pod", ""),
+    ("taint", "away-taint-manager", "untaint", ""),
+    ("report", "away-taint-manager", "recover", ""),
+    ("report", "away-governor", "outage", ""),
+    ("budget", "away-governor", "drop-budget", ""),
+    ("taint", "away-placement", "untaint", ""),
+    ("taint", "away-timer", "untaint", ""),
+    ("report", "away-condition-ingest", "recover", ""),
+    ("managed-report", "away-taint-manager", "managed-cluster", "ManagedCluster"),
+    ("cluster-taint", "away-eviction", "cluster-untaint", "Cluster"),
+)
+"""What happens, who is away then, and what happens meanwhile; by kinds of targets that it takes."""
+
+
+def _absence(rng: Random, kinds: frozenset[str], *, expiring: bool) -> list[Step]:
+    """A service is away between two deeds that belong together: they draw from one seed, so they mean the same."""
+    choice = rng.choice([one for one in _ABSENCES if one[3] in {"", *kinds}])
+    before, away, meanwhile, _ = _LOST_ANSWER if expiring else choice
+    seed = rng.getrandbits(32)
+    first, second = rng.choice([0.02, 0.3, 1.2]), rng.choice([0.05, 0.5, 1.5])
+    return [
+        *(Step(0.5, what, seed) for what in before.split()),
+        Step(first, away, rng.getrandbits(32)),
+        Step(second, meanwhile, seed),
+    ]
 
 
 _WEIGHTS: Final[Mapping[str, tuple[float, str]]] = {
@@ -141,10 +192,15 @@ _WEIGHTS: Final[Mapping[str, tuple[float, str]]] = {
     "drop-node": (1, ""),
     "pause": (2, ""),
     "resume": (3, ""),
+    "resume-all": (1, ""),
     "budget": (2, ""),
     "drop-budget": (2, ""),
     "disruption-budget": (1, ""),
     "wait": (4, ""),
+    "apply": (2, ""),
+    "outage": (1.5, ""),
+    "outage-over": (1.5, ""),
+    "stray": (1, ""),
     "cluster-taint": (3, "Cluster"),
     "cluster-untaint": (2, "Cluster"),
     "cluster-report": (2, "Cluster"),
@@ -167,7 +223,9 @@ class Play:
     def world(self, **options: Any) -> World:
         """The world in which it happens."""
         plot = self.plot
-        config = {"": {"min.compaction.lag.ms": "3000", "delete.retention.ms": "9000"}} if plot.cleaned else None
+        config = {"": {"min.compaction.lag.ms": "3000", "delete.retention.ms": "9000"}} if plot.cleaned else {}
+        if plot.expiring:
+            config["eviction-answers"] = {"retention.ms": "500"}
         return World(
             plot.seed,
             workers=plot.workers,
@@ -178,10 +236,12 @@ class Play:
             **options,
         )
 
-    async def __call__(self, world: World) -> None:
+    async def __call__(self, world: World) -> None:  # noqa: C901 - what is drawn, one after the other
         """The story."""
         await world.ready()
         people, plot = world.people, self.plot
+        if plot.cleaned or plot.expiring:
+            world.cluster.clean_every(1.5)
         rng = Random(f"{plot.seed}/fleet")  # noqa: S311 - drawn to be repeated
         if "Cluster" in plot.kinds:
             world.deployer(after=rng.choice([0.2, 2.0]))
@@ -210,16 +270,19 @@ class Play:
         await asyncio.sleep(LONGEST)
         for key in [key for key in people.objects if key.startswith(("EvictionPause/", "EvictionBudget/"))]:
             kind, _, name = key.split("/")
-            people.delete(kind, name)
+            if not plot.guarded:
+                people.delete(kind, name)
         await asyncio.sleep(1.0)
         world.mend()
         await world.ready(within=600.0)
-        await asyncio.sleep(LONGEST)
+        await asyncio.sleep(_ASKED_AGAIN if plot.expiring else _RECONCILED if plot.cleaned else LONGEST)
         await world.settle()
 
 
 def _tolerations(rng: Random) -> list[dict[str, Any]]:
     found = [tolerate(key, rng.choice(SECONDS)) for key in TAINTS if rng.random() < 0.5]
+    if rng.random() < 0.2:  # only the first that matches counts
+        found.append(tolerate(rng.choice(TAINTS), rng.choice(SECONDS)))
     # Not the defaults' 300 s, which would outlast the story.
     found += [tolerate(key, rng.choice([0, 3, 6])) for key in (NOT_READY, UNREACHABLE)]
     return found
@@ -246,6 +309,7 @@ def _managed(people: Any) -> None:
     for number in range(3):
         people.declare("ManagedCluster", f"m{number}", labels={f"{OCM}/clusterset": "all"})
         people.report("ManagedCluster", f"m{number}", "ManagedClusterConditionAvailable", "True")
+    people.declare("Placement", "all")
     people.declare("Placement", "some", {"numberOfClusters": 2})
     people.declare(
         "Placement", "every", {"tolerations": [{"key": "maint", "operator": "Exists", "tolerationSeconds": 4}]}
@@ -370,9 +434,21 @@ def _pause(world: World, rng: Random) -> str:
     return f"{name} {scope}"
 
 
+def _pause_all(world: World, _rng: Random) -> str:
+    world.people.declare("EvictionPause", "first", {"scope": {}})
+    return "first"
+
+
+def _resume_all(world: World, _rng: Random) -> str:
+    names = _names(world, "EvictionPause")
+    for name in names:
+        world.people.delete("EvictionPause", name)
+    return " ".join(names)
+
+
 def _budget(world: World, rng: Random) -> str:
     spec: dict[str, Any] = rng.choice(
-        [{"maxConcurrent": 1}, {"maxConcurrent": 2}, {"maxInWindow": 1, "window": "5s"}, {"maxConcurrent": 0}]
+        [{"maxConcurrent": 1}, {"maxConcurrent": 2}, {"maxInWindow": 1, "windowSeconds": 5}, {"maxConcurrent": 0}]
     )
     name = rng.choice(["slow", "slower"])
     world.people.declare("EvictionBudget", name, spec)
@@ -410,6 +486,48 @@ def _managed_cluster(world: World, rng: Random) -> str:
     return name
 
 
+def _apply(world: World, rng: Random) -> str:
+    """Somebody applies an old file of a node, with the taints that its state had then."""
+    name = _one(world, "Node", rng)
+    if name is None:
+        return "nobody"
+    key = rng.choice([NOT_READY, UNREACHABLE])
+    for effect in ("NoSchedule", "NoExecute"):
+        world.people.taint("Node", name, key, effect)
+    return f"{name} {key}"
+
+
+def _outage(status: str) -> Deed:
+    """Every node says the same at once."""
+
+    def deed(world: World, _rng: Random) -> str:
+        names = _names(world, "Node")
+        for name in names:
+            world.people.report("Node", name, status=status)
+        return f"{len(names)} nodes Ready={status}"
+
+    return deed
+
+
+def _away(service: str) -> Deed:
+    """Every worker of a service is killed, and comes back a while later."""
+
+    def deed(world: World, rng: Random) -> str:
+        back = rng.choice([1.0, 3.0, 6.0, 9.0])
+        for replica in world.of(service):
+            replica.crash(back_after=back + rng.random() / 5)
+        return f"until after {back:g} s"
+
+    return deed
+
+
+def _stray(world: World, rng: Random) -> str:
+    """A probe reports what nobody has declared."""
+    name = f"nowhere{rng.randrange(3)}"
+    world.people.report("Node", name, status=rng.choice(["True", "False"]))
+    return name
+
+
 def _wait(_world: World, _rng: Random) -> str:
     return "nothing"
 
@@ -428,6 +546,8 @@ DEEDS: Final[Mapping[str, Deed]] = {
     "drop-node": _drop("Node"),
     "pause": _pause,
     "resume": _drop("EvictionPause"),
+    "pause-all": _pause_all,
+    "resume-all": _resume_all,
     "budget": _budget,
     "drop-budget": _drop("EvictionBudget"),
     "disruption-budget": _disruption,
@@ -441,6 +561,11 @@ DEEDS: Final[Mapping[str, Deed]] = {
         "ManagedCluster", "ManagedClusterConditionAvailable", ("False", "Unknown", "True", "True")
     ),
     "managed-cluster": _managed_cluster,
+    "apply": _apply,
+    "stray": _stray,
+    "outage": _outage("False"),
+    "outage-over": _outage("True"),
+    **{f"away-{service}": _away(service) for service in SERVICES},
     "wait": _wait,
     "hang": _hang,
 }

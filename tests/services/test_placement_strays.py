@@ -116,6 +116,13 @@ class TestARestoreWithoutTheRecord:
         world.service.wake(world.now, LATER)
         assert ended(world.read(None)) == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}
 
+    def test_so_does_one_that_was_waiting_when_the_partition_began(self, *, on_clusters: bool) -> None:
+        world = Restarted(on_clusters=on_clusters)
+        tombstone = world.record(RESOURCES, web(1).key, None)
+        assert world.service.catch_up(world.now, [tombstone], LATER) == []
+        gone = ended(world.service.wake(world.now, LATER))
+        assert gone == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}
+
     def test_it_ends_when_nothing_comes(self, *, on_clusters: bool) -> None:
         world = Restarted(on_clusters=on_clusters)
         world.service.wake(world.now, LATER)

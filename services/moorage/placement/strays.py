@@ -22,14 +22,19 @@ class Strays:
     _keys: dict[str, None] = field(default_factory=dict)
     _since: datetime | None = None
     _end: datetime | None = None
+    _heard: set[str] = field(default_factory=set)
+    """Keys of what was read before `begin`: if they are not there now, they are gone."""
 
     def begin(self, keys: Iterable[str], now: datetime) -> None:
         """Everything is looked at first: these are not there."""
-        self._keys, self._since = dict.fromkeys(keys), now
+        self._keys, self._since = dict.fromkeys(key for key in keys if key not in self._heard), now
+        self._heard.clear()
         self._end = now + PATIENCE if self._keys else None
 
     def read(self, key: str, time: datetime | None, now: datetime) -> None:
         """A resource's record of that time has come, or its tombstone: what it says counts from now on."""
+        if self._since is None:
+            self._heard.add(key)
         if self._end is None:
             return
         self._keys.pop(key, None)

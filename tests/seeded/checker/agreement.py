@@ -197,6 +197,25 @@ def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
             yield Violation(name, binding.where, wrong)
 
 
+def timers_are_forgotten(run: Run) -> Iterator[Violation]:
+    """After quiet no timer of an eviction is left that is requested, or over."""
+    if not (run.history.quiet and run.runs("eviction")):
+        return
+    tasks = run.table("evictions")
+    for key, timer in run.table("timers").items():
+        if not key.startswith("evict|") or timer.source != "moorage/eviction":
+            continue
+        task = tasks.get(key.removeprefix("evict|"))
+        over = task is None or task.data["state"] in {"Requested", "Completed"} or _is_ended(task)
+        if over:
+            state = "gone" if task is None else task.data["state"]
+            yield Violation("timers_are_forgotten", timer.where, f"its eviction is {state}")
+
+
+def _is_ended(task: Seen) -> bool:
+    return task.data.get("reason") == "BindingEnded"
+
+
 def asks_are_answered(run: Run) -> Iterator[Violation]:
     """After quiet every ask that is not requested yet has an answer, and is that of a Held eviction."""
     if not (run.history.quiet and run.runs("eviction") and run.runs("governor")):
@@ -244,7 +263,25 @@ def _unheld(run: Run, task: Seen) -> Iterator[str]:
         elif subject is not None and not concerns(guards[name], subject):
             yield f"is held by {name}, which does not concern it"
 
+    if names and all(name in guards and _has_room(run, guards[name]) for name in names):
+        yield f"is held by {', '.join(names)}, of which nothing is under way"
 
+
+def _has_room(run: Run, guard: Seen) -> bool:
+    """Whether a budget surely lets something go: some at a time, and nothing is under way."""
+    spec = guard.data["object"].get("spec") or {}
+    if guard.key.partition("/")[0] != "EvictionBudget" or spec.get("maxInWindow") is not None:
+        return False
+    if spec.get("maxConcurrent") in {None, 0, "0", "0%"}:
+        return False
+    if any(key.partition("/")[0] in _OWNERS for key, _ in run.keys("resources")):
+        return False  # one that is gone counts until its owner has another
+    bound, tasks = run.table("bindings"), run.table("evictions")
+    requested = [key.rpartition("|") for key, task in tasks.items() if task.data["state"] == "Requested"]
+    return not any(place in bound for place, _, _ in requested)
+
+
+_OWNERS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
 _GUARDS = frozenset({"EvictionPause", "EvictionBudget", "PodDisruptionBudget"})
 
 

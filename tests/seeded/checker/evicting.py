@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from tests.seeded.checker.matching import leaves_at, must_leave
-from tests.seeded.checker.reading import EPSILON, Json, Run, Seen
+from tests.seeded.checker.reading import EPSILON, Json, Run, Seen, when
 from tests.seeded.checker.violations import Violation
 from tests.seeded.checker.wanting import kind_of, possible
 
@@ -84,6 +85,26 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
             yield Violation("nobody_evicted_early", seen.where, f"its time comes {late:.6f} s after the record")
 
 
+def deadlines_are_what_taints_say(run: Run) -> Iterator[Violation]:
+    """Who is Scheduled has a deadline that follows from his binding and some set of taints that was there by then."""
+    if not run.history.exact:
+        return
+    for seen in run.of("evictions"):
+        deadline = when(seen.data, "deadline")
+        if seen.data.get("state") != "Scheduled" or deadline is None:
+            continue
+        workload, target, generation = seen.key.split("|")
+        bound = [
+            one
+            for one in run.records("bindings", f"{workload}|{target}")
+            if not one.gone and one.data["generation"] == int(generation) and one.order < seen.order
+        ]
+        tainted = [one for one in run.records("taints", target) if one.order < seen.order]
+        times = (must_leave(_taints(one), work.data.get("tolerations") or ()) for one in tainted for work in bound)
+        if not any(time is not None and abs(time - deadline) <= EPSILON for time in times):
+            yield Violation("deadlines_are_what_taints_say", seen.where, f"no taints say {deadline:.6f}")
+
+
 def nobody_evicted_on_stale_positions(run: Run) -> Iterator[Violation]:
     """The positions that a Requested names cover the taints and the binding that were readable when it was decided.
 
@@ -100,6 +121,32 @@ def nobody_evicted_on_stale_positions(run: Run) -> Iterator[Violation]:
             must = run.records(topic, key)[count - 1]
             if must.entry.offset >= positions[topic]:
                 yield Violation("nobody_evicted_on_stale_positions", seen.where, f"{must.where} was readable")
+
+
+def owners_know_what_was_there(run: Run) -> Iterator[Violation]:
+    """Whoever takes a partition over decides only when he has read what was in its tables when he began.
+
+    What is written while that is read is not judged: the taint-manager follows the past then, and so does eviction, but
+    for what it requests.
+    """
+    for seen in run.of_services(_TABLES):
+        positions, started = seen.positions(), seen.entry.started
+        if positions is None or started is None:
+            continue
+        if seen.source == "moorage/eviction" and seen.data.get("state") != "Requested":
+            continue
+        for topic in _TABLES[seen.source]:
+            must = run.latest(topic, seen.entry.partition, started, seen)
+            if must is not None and must.entry.offset >= positions.get(topic, 0):
+                yield Violation("owners_know_what_was_there", seen.where, f"{must.where} was there")
+
+
+_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "moorage/governor": ("zone-members", "eviction-asks"),
+    "moorage/timer": ("timers",),
+    "moorage/placement": ("resources",),
+    "moorage/eviction": ("taints", "bindings"),
+}
 
 
 def nobody_evicted_after_relief(run: Run) -> Iterator[Violation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final
 
 from tests.seeded.checker.reading import EPSILON, Run, Seen, name_of, when
 from tests.seeded.checker.violations import Violation
@@ -81,3 +82,34 @@ def no_edit_is_lost(run: Run) -> Iterator[Violation]:
         applied = found.data.get("wishesApplied", 0) if found is not None else 0
         if applied < newest:
             yield Violation("no_edit_is_lost", resource.where, f"wish {newest} is not worked in, only {applied} is")
+
+
+def nothing_is_done_twice(run: Run) -> Iterator[Violation]:
+    """No event is written twice: its id follows from what caused it, so the second came of the same cause again.
+
+    What comes from outside may be repeated. Of evictions, their timers, asks and answers that is not looked at: one
+    cause may lead to one record after another there.
+    """
+    if not run.history.exact:
+        return
+    for topic in _ONCE:
+        known: dict[tuple[str, str], Seen] = {}
+        for seen in run.of(topic):
+            place = (seen.id, seen.key)
+            if seen.id and place in known and seen.source.startswith("moorage/"):
+                yield Violation("nothing_is_done_twice", seen.where, f"was written before as {known[place].where}")
+            known.setdefault(place, seen)
+
+
+_ONCE: Final = (
+    "conditions",
+    "workload-conditions",
+    "taints",
+    "zone-members",
+    "zones",
+    "zone-grants",
+    "timer-fired",
+    "placements",
+    "bindings",
+    "dead-letters",
+)

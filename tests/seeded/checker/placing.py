@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tests.seeded.checker.matching import matches, selects, untolerated
-from tests.seeded.checker.reading import Json, Run, Seen, instant
+from tests.seeded.checker.reading import Json, Run, Seen, instant, name_of
 from tests.seeded.checker.violations import Violation
 from tests.seeded.checker.wanting import AVAILABLE, ROWS, uid_of
 
@@ -66,6 +66,44 @@ def bindings_tolerate(run: Run) -> Iterator[Violation]:
                     break
             if bad:
                 yield Violation("bindings_tolerate", seen.where, f"does not tolerate {bad[0]['key']}")
+
+
+def bindings_are_what_was_decided(run: Run) -> Iterator[Violation]:
+    """After quiet each pod that is Placed is bound to that node with that generation, and no other pod is bound."""
+    if not (run.history.quiet and run.runs("placement")):
+        return
+    name = "bindings_are_what_was_decided"
+    decided = {
+        f"{key}|{name_of(seen.data['target'])}": seen
+        for key, seen in run.table("placements").items()
+        if key.startswith("Pod/") and seen.data.get("state") == "Placed" and seen.source == "moorage/placement"
+    }
+    bound = {
+        key: seen
+        for key, seen in run.table("bindings").items()
+        if key.startswith("Pod/") and seen.source == "moorage/placement"
+    }
+    for key in sorted(decided.keys() - bound.keys()):
+        yield Violation(name, decided[key].where, "is not bound")
+    for key, seen in sorted(bound.items()):
+        if key not in decided:
+            yield Violation(name, seen.where, "was not decided on")
+        elif decided[key].data["bindingGeneration"] != seen.data["generation"]:
+            generation = decided[key].data["bindingGeneration"]
+            yield Violation(name, seen.where, f"has another generation than the decision, {generation}")
+
+
+def requested_work_has_left(run: Run) -> Iterator[Violation]:
+    """After quiet no pod is bound where its eviction was requested."""
+    if not (run.history.quiet and run.runs("placement")):
+        return
+    bound = run.table("bindings")
+    for key, task in run.table("evictions").items():
+        place, _, generation = key.rpartition("|")
+        if task.data["state"] != "Requested" or not key.startswith("Pod/") or place not in bound:
+            continue
+        if bound[place].data["generation"] == int(generation):
+            yield Violation("requested_work_has_left", task.where, "is still bound")
 
 
 def selected_clusters_are_tolerated(run: Run) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -134,6 +134,7 @@ class Run:
             for key, records in keys.items():
                 # What became readable later than its follower counts from when both were.
                 self._committed[topic, key] = list(accumulate((seen.entry.committed for seen in records), max))
+        self._latest: dict[tuple[str, int, float], list[Seen]] = {}
         self.told = {(one.topic, one.partition, one.offset): one.time for one in history.acknowledged}
 
     # Settings.
@@ -183,6 +184,31 @@ class Run:
     def readable(self, topic: str, key: str, time: float) -> int:
         """How many records of a key could be read at a true time."""
         return bisect_right(self._committed.get((topic, key), ()), time)
+
+    def of_services(self, sources: Collection[str]) -> Iterator[Seen]:
+        """The records of some services, topic by topic."""
+        for topic in sorted(self._topics):
+            yield from (seen for seen in self._topics[topic] if seen.source in sources)
+
+    def latest(self, topic: str, partition: int, time: float, decision: Seen) -> Seen | None:
+        """The last record of a partition that could be read at a true time and still counted when that was decided.
+
+        What is deleted or was written anew since may have been compacted away.
+        """
+        place = (topic, partition, time)
+        if place not in self._latest:
+            last: dict[str, Seen] = {}
+            for seen in self.of(topic):
+                if seen.entry.partition == partition and seen.entry.committed <= time:
+                    last[seen.key] = seen
+            left = [seen for seen in last.values() if not seen.gone]
+            self._latest[place] = sorted(left, key=lambda seen: -seen.entry.offset)
+        for seen in self._latest[place]:
+            records = self.records(topic, seen.key)
+            after = records.index(seen) + 1
+            if after == len(records) or records[after].order > decision.order:
+                return seen
+        return None
 
     # Decisions.
 

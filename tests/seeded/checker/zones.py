@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.seeded.checker.reading import EPSILON, Json, Run, Seen, when
 from tests.seeded.checker.violations import Violation
-from tests.seeded.checker.wanting import ROWS, kind_of
+from tests.seeded.checker.wanting import AVAILABLE, ROWS, kind_of
 
 _DISRUPTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _FULL, _PARTIAL, _NORMAL = "FullDisruption", "PartialDisruption", "Normal"
@@ -41,7 +41,7 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
         gap = time - (when(before.data, "grantedTime") or before.decided)
         between = {state.get(zone, _NORMAL) for one, state in states if before.order <= one.order < seen.order}
         between.add(next((state for one, state in reversed(states) if one.order < before.order), {}).get(zone, _NORMAL))
-        allowed = min(rate, slow) if between == {_PARTIAL} else max(rate, slow)
+        allowed = slow if between == {_PARTIAL} else max(rate, slow)
         if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
             yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")
 
@@ -134,14 +134,16 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
     """A condition's taint is added only after the condition has lasted for `taint_add_hold`.
 
     Judged by all that was ever accepted of it: at some time before the record it must have lasted so long, by the
-    clock of condition-ingest, without a word to the contrary. Not ready and unreachable count as one, of a node.
+    clock of condition-ingest, without a word to the contrary. Not ready and unreachable count as one, of a node. That
+    nobody has ever said whether a managed cluster is available has no time: its first set of taints may say so.
     """
     hold = run.setting("taint_add_hold", 0)
     if hold <= 0:
         return
     for target, records in run.keys("taints"):
-        kind, before = kind_of(target), set[tuple[str, str]]()
+        kind, before, uid = kind_of(target), set[tuple[str, str]](), None
         for seen in records:
+            first, uid = seen.data.get("targetUid") != uid, seen.data.get("targetUid")
             now = {
                 (taint["key"], taint["effect"])
                 for taint in seen.data.get("taints") or ()
@@ -151,7 +153,8 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
                 fresh = {(row.key, effect) for effect in row.effects} & (now - before)
                 group = [one for one in ROWS[kind] if one.condition == row.condition]
                 there = {(one.key, effect) for one in group for effect in one.effects}
-                if not fresh or there & before:
+                unreported = first and row.condition == AVAILABLE and row.status == "Unknown"
+                if not fresh or there & before or unreported:
                     continue
                 if not _lasted(run, f"{target}|{row.condition}", {one.status for one in group}, seen, hold):
                     yield Violation("conditions_have_held", seen.where, f"{row.key}: for less than {hold:g} s")
@@ -163,7 +166,10 @@ def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> 
     records = [one for one in run.records("conditions", key) if run.precedes(one, seen)]
     positions = seen.positions()
     if positions is not None:  # what was not read yet was not known
-        records = [one for one in records if one.entry.offset < positions.get("conditions", 0)]
+        began = seen.entry.started or 0.0
+        records = [
+            one for one in records if one.entry.offset < positions.get("conditions", 0) or one.entry.committed <= began
+        ]
     if not records:
         return True  # an unreported condition has no time
     for one in records:

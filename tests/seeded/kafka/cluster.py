@@ -217,6 +217,7 @@ class Cluster:
                 START_SECONDS + record.appended,
                 now,
                 len(entries),
+                START_SECONDS + record.since if record.since else None,
             )
         )
 

@@ -42,6 +42,7 @@ class Record:
         "part",
         "partition",
         "pid",
+        "since",
         "timestamp",
         "timestamp_type",
         "topic",
@@ -61,6 +62,7 @@ class Record:
         part: Part | None,
         appended: float,
         marker: Outcome | None = None,
+        since: float = 0.0,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -74,6 +76,7 @@ class Record:
         self.part = part
         self.appended = appended
         self.marker = marker
+        self.since = since
         self.horizon: int | None = None
         self.emptied = False
 
@@ -131,15 +134,20 @@ class Log:
         now: float,
         pid: int = -1,
         transactional: bool = False,
+        since: float = 0.0,
     ) -> int:
-        """Add a record and return its offset; `settle` when the batch is complete."""
+        """Add a record and return its offset; `settle` when the batch is complete.
+
+        `since` says when its producer was started.
+        """
         part = None
         if transactional:
             part = self._open.get(pid)
             if part is None:
                 part = self._open[pid] = Part(self.end)
         offset = self.end
-        record = Record(self.tp.topic, self.tp.partition, offset, timestamp, key, value, headers, pid, part, now)
+        tp = self.tp
+        record = Record(tp.topic, tp.partition, offset, timestamp, key, value, headers, pid, part, now, since=since)
         self._add(record)
         return offset
 

@@ -119,6 +119,7 @@ class SimProducer(Client):
         self._idempotent = enable_idempotence or transactional_id is not None
         self._max_batch, self._max_request = max_batch_size, max_request_size
         self._pid, self._epoch = -1, -1
+        self._since = 0.0
         self._state = _State.UNINITIALIZED
         self._closed = False
         self._touched = False
@@ -151,6 +152,7 @@ class SimProducer(Client):
             return LATER
 
         self._pid, self._epoch = await self.ask(init, error=KafkaConnectionError)
+        self._since = self.cluster.loop.time()
         self._state = _State.READY
 
     async def stop(self) -> None:
@@ -329,7 +331,14 @@ class SimProducer(Client):
         transactional = self._id is not None
         for row in one.rows:
             found.append(
-                row.key, row.value, row.headers, row.timestamp, now=now, pid=self._pid, transactional=transactional
+                row.key,
+                row.value,
+                row.headers,
+                row.timestamp,
+                now=now,
+                pid=self._pid,
+                transactional=transactional,
+                since=self._since,
             )
         found.settle()
         return RecordMetadata(tp.topic, tp.partition, tp, first, int((START_SECONDS + now) * 1000), 0, found.start)

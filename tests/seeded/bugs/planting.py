@@ -1,0 +1,49 @@
+"""The table of bugs, and how one is put into the code of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+Change = tuple[Any, str, Any]
+"""Of what, which attribute, and what it is to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One thing done wrong on purpose."""
+
+    name: str
+    what: str
+    """In one sentence."""
+
+    changes: Callable[[], list[Change]]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """Put it into the code of this process for a while."""
+        before = []
+        try:
+            for owner, name, value in self.changes():
+                before.append((owner, name, vars(owner)[name]))
+                setattr(owner, name, value)
+            yield
+        finally:
+            for owner, name, value in reversed(before):
+                setattr(owner, name, value)
+
+
+BUGS: Final[dict[str, Bug]] = {}
+"""All of them, by name."""
+
+
+def bug(name: str, what: str) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
+    """Register a bug; the function gives the changes."""
+
+    def register(changes: Callable[[], list[Change]]) -> Callable[[], list[Change]]:
+        BUGS[name] = Bug(name, what, changes)
+        return changes
+
+    return register

@@ -1,0 +1,39 @@
+"""What seeds have found, told as short stories."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.seeded.checker import check
+from tests.seeded.kafka.inputs import tolerate
+from tests.seeded.kafka.world import World
+
+NOT_READY = "node.kubernetes.io/not-ready"
+
+
+async def granted_and_taken_back(world: World) -> None:
+    """The last ready node goes, so the governor takes a grant back; the taint-manager stands still just then."""
+    people = world.people
+    for name in ("n1", "n2"):
+        people.node(name, zone="a")
+        people.report("Node", name, status="True")
+    people.pod("p", [tolerate(NOT_READY, 4)], nodeName="n1")
+    await world.settle()
+    people.report("Node", "n1", status="False")
+    await asyncio.sleep(2.0)
+    people.report("Node", "n2", status="False")
+    while not any(  # noqa: ASYNC110 - virtual time costs nothing
+        b'"granted":false' in (entry.value or b"") for entry in world.cluster.entries
+    ):
+        await asyncio.sleep(0.001)
+    for replica in world.of("taint-manager"):
+        replica.pause(4.0)
+    await asyncio.sleep(6.0)
+    await world.settle()
+
+
+def test_nobody_is_evicted_whose_taint_the_governor_has_taken_back() -> None:
+    history = World(1, settings={"partitions": 1}).play(granted_and_taken_back)
+    assert any(b'"Scheduled"' in (entry.value or b"") for entry in history.entries)
+    assert not any(b'"Requested"' in (entry.value or b"") for entry in history.entries)
+    assert check(history) == []
