@@ -303,8 +303,8 @@ def test_however_the_topics_interleave_nothing_is_lost_early_or_double(
         assert [state for state, *_ in states].count("Requested") <= 1, (name, place, generation)
         deadlines = [deadline for *_, deadline in states]
         for before, (state, when, _) in zip(deadlines, states[1:], strict=False):
-            # Requested out of Scheduled: at the deadline, or at once when what is known has changed; or a moment later, when
-            # the taint-manager had something about the target to work through.
+            # Requested out of Scheduled: at the deadline, or at once when what is known has changed; or a moment later,
+            # when the taint-manager had something about the target to work through.
             assert (
                 state != "Requested"
                 or before is None
