@@ -101,7 +101,7 @@ async def test_a_worker_without_partitions_is_ready(broker: Broker, topic_prefix
     async with worker_for(Counter(), settings) as one, worker_for(Counter(), settings) as two:
         await eventually(lambda: one.ready and two.ready and shares(one, two) == [0, 1], message="not ready")
         empty = next(worker for worker in (one, two) if not worker.owners)
-        assert empty.report() == {"ready": True, "assigned": True, "globals": None, "partitions": {}}
+        assert empty.report() == {"ready": True, "assigned": True, "globals": None, "partitions": {}, "standing": []}
 
 
 async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner(

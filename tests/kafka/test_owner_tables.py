@@ -96,10 +96,6 @@ async def test_a_global_view_that_fails_ends_its_worker(broker: Broker, topic_pr
         await worker.wait_ready()
         await name(settings, "broken")
         await eventually(lambda: not worker.ready, message="it is still ready")
-        context = worker._context
-        assert context is not None
-        assert not context.caught_up.is_set(), "nobody may begin on that view"
-        assert not (await worker.behind()).tables
         with pytest.raises(RuntimeFailure, match=r"global view of global failed: ZeroDivisionError"):
             await asyncio.wait_for(worker.join(), 10)
 

@@ -122,11 +122,19 @@ def _taken_away(resource: Seen, identity: Identity, tainted: Seen) -> bool:
 
 
 def _acknowledged(run: Run, key: str, decision: Seen) -> list[Seen | None]:
-    """The declared target at each time from the last edit that must have counted to the decision."""
+    """The declared target at each time from the last edit that must have counted to the decision.
+
+    One must have counted that was acknowledged and could be read: Kafka acknowledges a commit a moment before its
+    records can be.
+    """
     records = run.records("resources", key)
     by = run.before(decision)
-    told = [run.told.get((one.entry.topic, one.entry.partition, one.entry.offset)) for one in records]
-    least = max((count for count, time in enumerate(told, 1) if time is not None and time <= by), default=0)
+    told = [
+        (run.told.get((one.entry.topic, one.entry.partition, one.entry.offset)), one.entry.committed) for one in records
+    ]
+    least = max(
+        (count for count, (time, read) in enumerate(told, 1) if time is not None and max(time, read) <= by), default=0
+    )
     most = max(least, run.at_most("resources", key, decision))
     return [records[count - 1] if count else None for count in range(least, most + 1)]
 
