@@ -334,6 +334,23 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
         {"taints": [], "patched": True},
         {"taints": [], "patched": False, "events": []},
     ),
+    Deviation.BUILT_IN_IS_THE_STATES: (
+        {
+            "op": "ctp",
+            "conditions": [{"type": "Net", "status": "False"}],
+            "policies": [
+                {
+                    "metadata": {"name": "p"},
+                    "spec": {
+                        "addOnConditions": [{"conditionType": "Net", "operator": "In", "statusValues": ["False"]}],
+                        "taints": [{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}],
+                    },
+                }
+            ],
+        },
+        {"taints": [{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule", "timeAdded": "NOW"}]},
+        {"taints": []},
+    ),
     Deviation.SECONDS_WITH_ANY_EFFECT: (
         {"op": "validate", "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 5}]},
         {"valid": False},

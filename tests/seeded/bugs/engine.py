@@ -12,6 +12,7 @@ from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Read, Span
+from moorage.taint_manager.service import TaintManager
 from moorage_schemas.topics import ZONE_GRANTS
 
 _LOOK = PartitionEngine._look_whether_caught_up
@@ -63,7 +64,11 @@ def _() -> list[Change]:
 
 @bug("1d half-a-hold", "The taint-manager, back again, ends waits before it has read what was waiting.")
 def _() -> list[Change]:
-    return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("taint-manager"))]
+    # A wait that ends reads what was waiting once more, by itself: both have to be missing.
+    return [
+        (PartitionEngine, "_look_whether_caught_up", acts_on_half("taint-manager")),
+        (TaintManager, "needs", lambda _self, _state, _now: None),
+    ]
 
 
 @bug("5 carried-is-committed", "Positions restored from state records count as committed, and never are.")
