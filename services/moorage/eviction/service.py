@@ -43,7 +43,6 @@ from moorage.eviction.state import (
     BINDING_ENDED,
     NODES_ONLY,
     OWNER,
-    Binding,
     Pending,
     State,
     Target,
@@ -397,7 +396,7 @@ class Eviction(Service[State]):
                 look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1)
             else:
                 self._request(state, look, workload, found)
-        elif self._may_wait(state, look.target, target, workload, binding):
+        elif self._may_wait(state, look.target, target, workload):
             due = task.deadline if task is not None and held and task.deadline else _due_time(found, look.time)
             revision = (task.revision if task is not None else 0) + 1
             self._hold(
@@ -446,19 +445,15 @@ class Eviction(Service[State]):
         """
         if not state.guards.pauses:
             return ()
-        binding = target.bindings[workload]
-        subject = Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
-        return tuple(pause.name for pause in state.guards.pauses_of(subject))
+        return tuple(pause.name for pause in state.guards.pauses_of(_subject(key, target, workload)))
 
-    def _may_wait(self, state: State, key: str, target: Target, workload: str, binding: Binding) -> bool:
+    def _may_wait(self, state: State, key: str, target: Target, workload: str) -> bool:
         """Whether something may hold this eviction, so that the governor has to be asked."""
         if self._clusters_wait and key.startswith(_CLUSTERS):
             return True
         if not state.guards:  # what nothing may hold costs nothing
             return False
-        return state.guards.concern(
-            Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
-        )
+        return state.guards.concern(_subject(key, target, workload))
 
     def _request(self, state: State, look: Look, workload: str, found: Verdict) -> None:
         tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
@@ -504,6 +499,12 @@ class Eviction(Service[State]):
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
+
+
+def _subject(key: str, target: Target, workload: str) -> Subject:
+    """A bound workload as guards see it."""
+    binding = target.bindings[workload]
+    return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
 
 
 def _is_due(found: Verdict, task: Task | None, time: datetime) -> bool:

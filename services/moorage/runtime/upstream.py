@@ -44,7 +44,7 @@ async def upstream_lag(
     """
     lagging: set[str] = set()
     for one in upstream:
-        done = dict(progress(one))
+        done = progress(one)
         if all(done.get(topic.short, 0) >= ends[topic] for topic in one.topics):
             continue
         tps = {topic: context.tp(topic, partition) for topic in one.topics}

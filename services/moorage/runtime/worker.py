@@ -116,9 +116,9 @@ class Worker(Generic[S]):
         failure = None if self._globals is None else self._globals.failure
         if self._context is not None and not self._context.reader.alive and self._assigned:
             failure = RuntimeFailure(f"what reads the tables of {self.service.name} has ended")
-        if failure is not None and self._failure is not None and not self._failure.done():
+        if failure is not None:
             log.error("worker.tables_failed", service=self.service.name, why=str(failure))
-            self._failure.set_exception(failure)
+            self._fail(failure)
         if failure is not None or self._context is None or not self._assigned:
             return Behind()
         phases = {partition: owner.phase for partition, owner in self.owners.items()}

@@ -161,7 +161,7 @@ class PartitionEngine(Generic[S]):
                 return int(record.offset) + 1
         return self._positions.get(topic)
 
-    def progress_of(self, upstream: Upstream) -> dict[str, int]:
+    def progress_of(self, upstream: Upstream) -> Mapping[str, int]:
         """How far an upstream service had come with each of its topics, by what it wrote last; by short name.
 
         What was offered counts, though it is not decided on yet: it will be before anything rests on this.
@@ -171,7 +171,7 @@ class PartitionEngine(Generic[S]):
             self._last.get(upstream.via.short),
         )
         found = None if record is None else self._form.positions(record, source_name(upstream.service))
-        return dict(found or {})
+        return found or {}
 
     # Restoring.
 
@@ -205,8 +205,8 @@ class PartitionEngine(Generic[S]):
         self._committed = {
             topic: bounds.begin[topic] if offset is None else offset for topic, offset in committed.items()
         }
-        bounds = yield Bounds(committed=service.sources)
-        self._marks = {topic: bounds.end[topic] for topic in self._tables}
+        bounds = yield Bounds(committed=self._tables)
+        self._marks = bounds.end
         self.poked = True
         self._look_whether_caught_up()
 
@@ -318,15 +318,12 @@ class PartitionEngine(Generic[S]):
                 dry.add(short)
         return taken
 
-    def _take_where(self, wanted: Callable[[Topic, Any], bool], limit: int | None = None) -> list[tuple[Topic, Any]]:
+    def _take_where(self, wanted: Callable[[Topic, Any], bool]) -> list[tuple[Topic, Any]]:
         """Take the records that are wanted out of the queue; the others keep their order."""
         taken: list[tuple[Topic, Any]] = []
         left: deque[tuple[Topic, Any]] = deque()
         for entry in self._queue:
-            if wanted(*entry) and (limit is None or len(taken) < limit):
-                taken.append(entry)
-            else:
-                left.append(entry)
+            (taken if wanted(*entry) else left).append(entry)
         self._queue = left
         return taken
 
