@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from moorage.runtime.clock import Clock
+from moorage.runtime.engine.journal import Journals
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.service import GlobalView, Service
@@ -41,6 +42,9 @@ class WorkerContext(Generic[S]):
 
     freshen: Callable[[Collection[Topic]], Awaitable[bool]]
     """Reads global topics to what is committed now; False when that took too long."""
+
+    journals: Journals
+    """Where owners note their steps."""
 
     starting: asyncio.Semaphore
     """Bounds how many producers start at once."""

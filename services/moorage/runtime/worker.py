@@ -19,6 +19,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 from moorage.runtime import kafka, metrics
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.context import WorkerContext
+from moorage.runtime.engine.journal import Journals
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.globals import GlobalReader
 from moorage.runtime.hearing import Behind, behind
@@ -67,9 +68,11 @@ class Worker(Generic[S]):
         self._settings = settings
         self._clock = clock or WallClock()
         self._partitions = partitions
-        self._client_id = f"moorage-{service.name}-{uuid.uuid4().hex[:12]}"
+        self._name = uuid.uuid4().hex[:12]
+        self._client_id = f"moorage-{service.name}-{self._name}"
         self._group = f"{settings.topic_prefix}.{service.name}"
         self._globals: GlobalReader | None = None
+        self._journals: Journals | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._assigned = False
@@ -193,8 +196,7 @@ class Worker(Generic[S]):
                     if self._partitions is None:
                         counts = await ensure_topics(self._settings)
                         self._partitions = next(iter(counts.values()))
-                    await self._start_globals()
-                    await self._session()
+                    await self._session(await self._start_globals())
                 except (KafkaError, TimeoutError, OSError) as error:
                     log.warning("worker.session_failed", service=self.service.name, error=repr(error))
                     await asyncio.sleep(backoff)
@@ -206,7 +208,9 @@ class Worker(Generic[S]):
                 await self._globals.stop()
                 self._globals = None
 
-    async def _start_globals(self) -> None:
+    async def _start_globals(self) -> Journals:
+        if self._journals is None:
+            self._journals = Journals(self._name, self.service, self._settings, partitions=self.partitions)
         view = self.service.new_globals() if self._globals is None else None
         if view is not None:
             self._globals = GlobalReader(
@@ -218,8 +222,10 @@ class Worker(Generic[S]):
                 client_id=self._client_id,
                 on_change=self._poke,
                 on_failure=self._fail,
+                journal=self._journals.shared,
             )
             self._globals.start()
+        return self._journals
 
     def _poke(self, partitions: Iterable[int] | None) -> None:
         for partition in self.owners if partitions is None else partitions:
@@ -227,7 +233,7 @@ class Worker(Generic[S]):
             if owner is not None:
                 owner.poke()
 
-    async def _session(self) -> None:
+    async def _session(self, journals: Journals) -> None:
         """One consumer's life; ends with an exception."""
         settings = self._settings
         consumer = kafka.group_consumer(settings, group=self._group, client_id=self._client_id)
@@ -258,6 +264,7 @@ class Worker(Generic[S]):
             view=None if self._globals is None else self._globals.view,
             caught_up=asyncio.Event() if self._globals is None else self._globals.caught_up,
             freshen=freshen,
+            journals=journals,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
         try:

@@ -19,6 +19,7 @@ import structlog
 from moorage.runtime import metrics
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.format import RecordFormat
+from moorage.runtime.engine.journal import Book, Flag, NoBook
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Refresh, Span, Steps, Written
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
@@ -27,6 +28,7 @@ from moorage_schemas.topics import Topic
 log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
+R = TypeVar("R")
 
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
 _WAKE_HOLD_MAX = timedelta(seconds=60)
@@ -74,6 +76,7 @@ class PartitionEngine(Generic[S]):
         rules: the settings' part.
         form: how records are read and written.
         seconds: tells how long a slice of records took.
+        book: where it looks for what does not follow from the records, and notes it.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class PartitionEngine(Generic[S]):
         rules: EngineRules,
         form: RecordFormat,
         seconds: Callable[[], float] = time.perf_counter,
+        book: Book | None = None,
     ) -> None:
         self.service = service
         self.partition = partition
@@ -95,6 +99,7 @@ class PartitionEngine(Generic[S]):
 
         self._rules = rules
         self._form = form
+        self._book: Book = book or NoBook()
         self._batches = BatchProcessor(
             service,
             partition,
@@ -102,6 +107,7 @@ class PartitionEngine(Generic[S]):
             report_max_bytes=rules.report_max_bytes,
             form=form,
             seconds=seconds,
+            book=self._book,
         )
         self._tables = tuple(topic for topic in service.sources if topic in service.source_tables)
         self._table_names = frozenset(topic.short for topic in self._tables)
@@ -182,8 +188,12 @@ class PartitionEngine(Generic[S]):
             committed: the group's committed offset of each source, None where none was ever committed.
             view: the service's view of the whole, read to its end.
         """
-        service = self.service
         self.forget()
+        self._book.restores(committed)
+        yield from self._noted(self._restore(committed, view))
+
+    def _restore(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> Steps[None]:
+        service = self.service
         self._state = service.new_state(self.partition)
         self._has_state = True
         if view is not None:
@@ -215,6 +225,8 @@ class PartitionEngine(Generic[S]):
 
         Leaving it out is the lesser evil: the partition would otherwise never start again.
         """
+        if records:
+            self._book.folded(topic, records)
         service, state = self.service, self._state
         is_changelog = topic in service.changelogs
         for record in records:
@@ -249,6 +261,7 @@ class PartitionEngine(Generic[S]):
         self.caught_up = False
         if self._has_state:
             self._has_state = False
+            self._book.forgot()
             self.service.drop(self._state)
 
     # Reading.
@@ -342,14 +355,30 @@ class PartitionEngine(Generic[S]):
         Raises:
             StartAfresh: the service failed, and nothing of this may be written.
         """
-        decision = Decision(now)
-        yield from self._process(self._take(), decision)
+        return (yield from self._noted(self._decide(Decision(now, number=self._book.decides(now)))))
+
+    def _noted(self, steps: Steps[R]) -> Steps[R]:
+        """Run steps, and note where others may have had their turn, and what was answered."""
+        answer: object = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            answer = yield request
+            self._book.resumed(request, answer)
+
+    def _decide(self, decision: Decision) -> Steps[Decision]:
+        now = decision.now
+        yield from self._process(self._book.took(self._take), decision)
         if not decision.afresh:
             self._pass_markers()
             self._look_whether_caught_up()
         if self.caught_up and not decision.afresh:
             self._mind_the_clock(now)
-            if self._reconcile_at is not None and now >= self._reconcile_at:
+            due = self._reconcile_at is not None and now >= self._reconcile_at
+            if self._book.flag(Flag.RECONCILES, due):
                 self._reconcile_at = now + (self._rules.reconcile_interval or timedelta(0))
                 self.reconcile(decision)
             yield from self._wake(decision)
@@ -381,22 +410,28 @@ class PartitionEngine(Generic[S]):
 
         So whoever compares these positions with where a topic ends sees that nothing is left.
         """
+        behind = {}
         if not self._queue:
             for topic, position in self._positions.items():
                 if self._passed.get(topic.short, 0) > position:
-                    self._positions[topic] = self._passed[topic.short]
+                    behind[topic] = self._passed[topic.short]
+        self._positions.update(self._book.passed(behind))
 
     def _look_whether_caught_up(self) -> None:
-        if not self.caught_up and all(self._done(topic, mark) for topic, mark in self._marks.items()):
+        if self.caught_up:
+            return
+        done = all(self._done(topic, mark) for topic, mark in self._marks.items())
+        if self._book.flag(Flag.CAUGHT_UP, done):
             self.caught_up = True
             self.poked = True
 
     def _wake(self, decision: Decision) -> Steps[None]:
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
+        self.poked = self._book.flag(Flag.POKED, self.poked)
         if not self.poked and (due is None or due > now):
             return
-        if self._hold_until is not None and now < self._hold_until:
+        if self._book.flag(Flag.HELD, self._hold_until is not None and now < self._hold_until):
             return
         needs = service.needs(self._state, now)
         if needs is not None and not (yield from self._refresh(needs, decision)):
@@ -421,9 +456,13 @@ class PartitionEngine(Generic[S]):
             return False
         decision.now = found.now
         ends = {topic.short: end for topic, end in found.ends.items()}
-        newer = self._take_where(lambda topic, record: record.offset < ends.get(topic.short, 0))
+        newer = self._book.took(
+            lambda: self._take_where(lambda topic, record: record.offset < ends.get(topic.short, 0))
+        )
         yield from self._process(newer, decision)
-        if decision.afresh or not all(self._done(topic, end) for topic, end in found.ends.items()):
+        if decision.afresh:
+            return False
+        if not self._book.flag(Flag.FRESH, all(self._done(topic, end) for topic, end in found.ends.items())):
             return False
         self.service.refreshed(self._state, found)
         decision.fresh = True
@@ -450,7 +489,7 @@ class PartitionEngine(Generic[S]):
         """
         offsets = self._uncommitted()
         overdue = self._overdue(decision.now)
-        if not decision.emits and not (offsets and overdue):
+        if not decision.emits and not (offsets and overdue) and not self._book.heavy:
             return None
         changelogs = self.service.changelogs
         carried = any(emit.event is not None and emit.topic in changelogs for emit, _ in decision.emits)
