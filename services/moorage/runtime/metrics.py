@@ -47,7 +47,9 @@ TABLE_RECORDS_SKIPPED = Counter(
 )
 
 JOURNALS_GIVEN_UP = Counter(
-    "moorage_journals_given_up_total", "Processes whose steps were too many to keep, and are not noted any more", ["service"]
+    "moorage_journals_given_up_total",
+    "Processes whose steps were too many to keep, and are not noted any more",
+    ["service"],
 )
 
 

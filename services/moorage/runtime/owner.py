@@ -26,8 +26,8 @@ from moorage.runtime.engine.batch import Decision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
 from moorage.runtime.engine.format import KafkaFormat
-from moorage.runtime.engine.steps import with_steps
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
+from moorage.runtime.engine.steps import with_steps
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.hanging import end_lost_transactions, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer

@@ -406,8 +406,7 @@ def topics_of(service: Service[Any] | type[Service[Any]]) -> tuple[Topic, ...]:
     """Everything that a service reads, each topic once."""
     return tuple(
         {
-            topic.short: topic
-            for topic in (*service.sources, *service.changelogs, *service.follows, *service.globals)
+            topic.short: topic for topic in (*service.sources, *service.changelogs, *service.follows, *service.globals)
         }.values()
     )
 
@@ -428,9 +427,9 @@ def time_of(stamp: int) -> datetime:
     return _EPOCH + timedelta(microseconds=stamp)
 
 
-def heading(run: str, decision: int, records: int, parts: Sequence[Part]) -> bytes:
-    """The value of `STEPS_HEADER`: which decision of which run it is, how many records it has, and steps."""
-    return orjson.dumps({"run": run, "tx": [decision, records], "steps": _plain(parts)})
+def heading(book: OwnerBook, decision: int, records: int, parts: Iterable[Part]) -> bytes:
+    """The value of `STEPS_HEADER`: which decision of which run and partition, how many records it has, and steps."""
+    return orjson.dumps({"run": book.journal.run, "tx": [decision, book.partition, records], "steps": _plain(parts)})
 
 
 def fits(header: bytes, record_bytes: int, limit: int) -> bool:
@@ -471,7 +470,7 @@ def _plain(parts: Iterable[Part]) -> list[list[Any]]:
 
 
 def _offsets(into: list[Any], records: Sequence[Any]) -> None:
-    """Add the offsets of consecutive records: the first, how many, how many are left out, how many, …"""
+    """Add the offsets of consecutive records: the first, how many, then in turn how many are left out and follow."""
     first, last = records[0].offset, records[-1].offset
     into.append(first)
     if last - first + 1 == len(records):

@@ -26,14 +26,13 @@ def with_steps(
         parts: the steps that nobody has written.
         settings: where the topics are.
     """
-    run = book.journal.run
     if records and decision.number >= 0:
         first = records[0]
-        header = heading(run, decision.number, len(records), parts)
+        header = heading(book, decision.number, len(records), parts)
         topic = decision.emits[0][0].topic
         size = len(first.key) + len(first.value or b"") + sum(len(name) + len(value) for name, value in first.headers)
         if not fits(header, size, topic.max_message_bytes):
-            header = heading(run, decision.number, len(records), ())
+            header = heading(book, decision.number, len(records), ())
             records = [*records, *_own(book, decision, parts, settings)]
         records[0] = first._replace(headers=[*first.headers, (STEPS_HEADER, header)])
         return records
