@@ -10,7 +10,7 @@ from moorage_schemas.base import Model
 
 
 class StepsTaken(Model):
-    """Steps of a service that led to no record, or were too long to ride with one. Topic `journal`."""
+    """Steps of a service that were too many to wait for a record, or to ride with one. Topic `journal`."""
 
     event_type: ClassVar[str] = "io.moorage.steps.taken.v1"
 

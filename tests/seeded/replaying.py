@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 from tests.seeded.kafka.cluster import Cluster, short_name
@@ -29,10 +31,17 @@ def recorded(cluster: Cluster) -> Recording:
 
 def replayed(cluster: Cluster) -> Replayed:
     """What comes of it."""
+    with quietly():
+        return replay(recorded(cluster))
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Drop what the services log: they say the same as in the run."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        return replay(recorded(cluster))
+        yield
     finally:
         structlog.configure(**before)
 
@@ -40,11 +49,11 @@ def replayed(cluster: Cluster) -> Replayed:
 def problems(found: Replayed) -> list[str]:
     """What a whole recording must not show."""
     return [
-        *(
+        (
             f"replay: {one.service}/{one.partition}: {one.difference.why} (step {one.difference.step} of "
             f"{one.difference.run}): {one.difference.topic}/{one.difference.topic_partition}@{one.difference.offset} "
             f"{one.difference.recorded} {one.difference.made}"
-            for one in found.tallies
-            if one.difference is not None
-        ),
+        )
+        for one in found.tallies
+        if one.difference is not None
     ]

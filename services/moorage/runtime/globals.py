@@ -186,7 +186,7 @@ class GlobalReader:
 
     def _sink(self, topic: Topic) -> Callable[[Sequence[Any]], None]:
         def take(records: Sequence[Any]) -> None:
-            if self._journal is not None:
+            if records and self._journal is not None:
                 self._journal.viewed(topic, records[0].partition, records)
             for record in records:
                 fold_into_view(self.view, topic, record, service=self._service)

@@ -477,7 +477,7 @@ class PartitionOwner(Generic[S]):
             raise StartAfresh("too long ago since what was decided on was read: the process stood still")
         short = {topic.short: offset for topic, offset in transaction.positions.items()}
         offsets = {self._tps[topic]: offset for topic, offset in transaction.offsets.items()}
-        steps = self._book.journal.take()
+        steps = self._book.journal.take() if decision.emits or self._book.heavy else []
         try:
             await producer.write(
                 with_steps(self._book, decision, self._encoder.records(decision, short), steps, self._context.settings),

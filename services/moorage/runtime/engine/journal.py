@@ -3,7 +3,8 @@
 Records say what was decided, but not at which time, on how much of each topic, and in which order records of several
 topics, the followed ones and the global view came in between. A `Journal` notes that, entry by entry, in the order in
 which it happened, and its owners write it beside what they decide: the entries that nobody has written yet ride with
-the next transaction of any of them. Where a service has a global view, which all partitions of a process share, the
+the next transaction of any of them that has output. Until then they wait in memory, for nothing that was written rests
+on them; when they grow many, they are written by themselves. Where a service has a global view, which all partitions of a process share, the
 process has one journal; elsewhere each owner has its own.
 
 The entries are lists, for this is on the way of every record (k: an owner's number, t: a topic's, by its place in the
@@ -48,8 +49,8 @@ log = structlog.get_logger(__name__)
 STEPS_HEADER: Final = "moorage-steps"
 """Header of the first record of a transaction: which decision it is of, and steps that were not written before."""
 
-_HEAVY: Final = 20_000
-"""Numbers in entries at which they are written though nothing else is: about 100 kB."""
+_HEAVY: Final = 4000
+"""Numbers in entries at which they are written though nothing else is: about 25 kB."""
 
 _LOST: Final = 1_000_000
 """Numbers in entries that are never held in memory: a process that owns nothing writes nothing."""

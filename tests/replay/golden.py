@@ -1,0 +1,42 @@
+"""Golden histories: recorded runs that must come out byte for byte, so that a decision that changes is seen.
+
+    python -m tests.replay.golden          makes them anew, after decisions have changed on purpose
+
+Each is a seed of the simulation. Together they hold every kind of record that the seeds 0 to 119 make a service write.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.seeded.replaying import recorded
+from tests.seeded.stories import Play, draw
+
+from moorage.replay.recording import Recording
+
+FOLDER = Path(__file__).parent / "golden"
+SEEDS = (0, 17, 24, 70, 91, 113)
+
+
+def made(seed: int) -> Recording:
+    """What is committed in the run of a seed."""
+    play = Play(draw(seed))
+    world = play.world()
+    world.play(play)
+    return recorded(world.cluster)
+
+
+def main() -> int:
+    """Write every golden history."""
+    for old in FOLDER.glob("*.jsonl.gz"):
+        old.unlink()
+    for seed in SEEDS:
+        recording = made(seed)
+        recording.save(FOLDER / f"seed-{seed}.jsonl.gz")
+        print(f"seed {seed}: {recording.count} records")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Old decisions hold still: golden histories come out byte for byte with today's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.replay.golden import FOLDER, SEEDS
+from tests.seeded.bugs import BUGS
+from tests.seeded.replaying import quietly
+
+from moorage.replay.comparing import Replayed, replay
+from moorage.replay.recording import Recording
+from moorage.runtime.settings import Settings
+from moorage.simulation.running import services
+
+FILES = sorted(FOLDER.glob("*.jsonl.gz"))
+CHANGED = (
+    "timer-early",
+    "latest-deadline",
+    "last-toleration",
+    "zero-is-for-ever",
+    "budget-ignored",
+    "no-timer",
+    "same-condition-generation",
+    "no-record",
+)
+"""Bugs that are planted elsewhere; here each stands for a decision that was changed."""
+
+
+def test_there_is_a_file_for_each_seed() -> None:
+    assert [file.name for file in FILES] == sorted(f"seed-{seed}.jsonl.gz" for seed in SEEDS)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_golden_history_comes_out_byte_for_byte(file: Path) -> None:
+    found = again(file)
+    assert [one.difference for one in found.tallies if one.difference] == [], (
+        "a decision has changed; if that is meant, make the histories anew: python -m tests.replay.golden"
+    )
+    assert (found.missing, found.uncompared) == (0, {})
+    assert {one.service for one in found.tallies if one.equal} == {one.name for one in services(Settings())}
+
+
+@pytest.mark.parametrize("bug", CHANGED)
+def test_a_changed_decision_shows(bug: str) -> None:
+    name = next(name for name in BUGS if name.split()[-1] == bug)
+    with BUGS[name].planted():
+        assert any(again(file).differing for file in FILES), BUGS[name].what
+
+
+def again(file: Path) -> Replayed:
+    with quietly():
+        return replay(Recording.load(file))
