@@ -2,7 +2,8 @@
 
     python -m tests.replay.golden          makes them anew, after decisions have changed on purpose
 
-Each is a seed of the simulation. Together they hold every kind of record that the seeds 0 to 119 make a service write.
+Each is a seed of the simulation. They were chosen because most of the bugs in `tests.seeded.bugs` that are a service's
+(59 of 71 when they were made) make one of them come out otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.seeded.stories import Play, draw
 from moorage.replay.recording import Recording
 
 FOLDER = Path(__file__).parent / "golden"
-SEEDS = (0, 17, 24, 70, 91, 113)
+SEEDS = (17, 39, 54, 56, 62, 67, 81, 83, 113)
 
 
 def made(seed: int) -> Recording:

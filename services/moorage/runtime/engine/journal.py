@@ -4,8 +4,8 @@ Records say what was decided, but not at which time, on how much of each topic, 
 topics, the followed ones and the global view came in between. A `Journal` notes that, entry by entry, in the order in
 which it happened, and its owners write it beside what they decide: the entries that nobody has written yet ride with
 the next transaction of any of them that has output. Until then they wait in memory, for nothing that was written rests
-on them; when they grow many, they are written by themselves. Where a service has a global view, which all partitions of a process share, the
-process has one journal; elsewhere each owner has its own.
+on them; when they grow many, they are written by themselves. Where a service has a global view, which all partitions
+of a process share, the process has one journal; elsewhere each owner has its own.
 
 The entries are lists, for this is on the way of every record (k: an owner's number, t: a topic's, by its place in the
 first entry's `topics`, p: a partition, offsets: first, how many, how many are left out, how many, …):
