@@ -65,6 +65,7 @@ _ENTRY: Final = 6
 """What an entry counts beside its numbers, for tokens that come later."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 # Of the settings these say where things are and how the process runs; they change no decision.
 _ELSEWHERE: Final = frozenset(
@@ -420,7 +421,7 @@ def deciding(settings: Settings) -> dict[str, Any]:
 
 def microseconds(when: datetime) -> int:
     """A time as whole microseconds since the epoch."""
-    return round(when.timestamp() * 1_000_000)
+    return (when - _EPOCH) // _MICROSECOND
 
 
 def time_of(stamp: int) -> datetime:
