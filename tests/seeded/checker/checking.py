@@ -12,6 +12,7 @@ from tests.seeded.history import History
 
 INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     inputs.what_was_acknowledged_is_there,
+    inputs.no_service_fails,
     inputs.no_report_is_lost,
     inputs.no_edit_is_lost,
     inputs.nothing_is_done_twice,
