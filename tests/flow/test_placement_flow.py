@@ -493,3 +493,18 @@ def test_a_taint_that_was_written_just_before_is_known_in_time(first: int) -> No
     world.run()
     assert len(world.where("web")) == 4
     assert len(set(world.where("web"))) == 1, "nothing is on the node that was tainted"
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+def test_a_taint_that_is_tolerated_for_no_time_at_all_keeps_replicas_away(seconds: int) -> None:
+    """Else each would be evicted at once, and its replacement after it, for ever."""
+    world = World("n1")
+    world.fleet.taint("n1", "bad")
+    world.run()
+    toleration = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "tolerations": [toleration]}}
+    world.declare("Deployment", "web", {"replicas": 1, "template": template})
+    assert world.run().where("web") == ["-"]
+    assert not world.flow.records(EVICTIONS)
+    world.fleet.untaint("n1", "bad")
+    assert world.run().where("web") == ["n1"]
