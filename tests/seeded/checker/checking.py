@@ -49,6 +49,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     agreement.timers_are_forgotten,
     agreement.asks_are_answered,
     agreement.what_is_due_is_done,
+    agreement.nothing_is_left_to_repair,
     agreement.views_are_the_topics,
 )
 """In the order in which events pass through the system, so that the first that fails is the nearest to the cause."""
