@@ -28,7 +28,20 @@ class Stage(Enum):
 class Transactional:
     """One transactional id."""
 
-    __slots__ = ("began", "epoch", "groups", "id", "left", "outcome", "parts", "pid", "stage", "timeout", "waiters")
+    __slots__ = (
+        "began",
+        "epoch",
+        "groups",
+        "id",
+        "leaderless",
+        "left",
+        "outcome",
+        "parts",
+        "pid",
+        "stage",
+        "timeout",
+        "waiters",
+    )
 
     def __init__(self, id_: str, pid: int) -> None:
         self.id = id_
@@ -41,6 +54,9 @@ class Transactional:
         self.timeout = 60.0
         self.began = 0.0
         self.left = 0
+        self.leaderless: frozenset[TopicPartition] | None = None
+        """Those of its partitions whose markers are lost; None until the first is written, or lost."""
+
         self.waiters: list[Callable[[], None]] = []
         """Called when it is empty again."""
 
@@ -167,9 +183,13 @@ class Transactions:
         cluster = self._cluster
         now = cluster.loop.time()
         timestamp = int((START_SECONDS + now) * 1000)
+        if found.leaderless is None:
+            # The coordinator looks once who leads, and sends the markers of one broker together.
+            losing = self.losing if found.began < self.losing_begun_before else None
+            found.leaderless = frozenset(losing or ())
         for tp in parts:
             found.left -= 1
-            if self.losing is not None and tp in self.losing and found.began < self.losing_begun_before:
+            if tp in found.leaderless:
                 self.lost.append((found.id, tp))
                 continue
             cluster.logs[tp].mark(found.pid, found.outcome, timestamp, now)
@@ -181,6 +201,7 @@ class Transactions:
         if found.left <= 0:
             found.parts.clear()
             found.groups.clear()
+            found.leaderless = None
             found.stage = Stage.EMPTY
             waiters, found.waiters = found.waiters, []
             for waiter in waiters:
