@@ -141,6 +141,7 @@ def test_a_journal_that_nobody_writes_is_given_up(monkeypatch: pytest.MonkeyPatc
             book.forgot()
         heavy.append(book.heavy)
     assert heavy == [False, True, False]
+    found.give_back([Part(0, [["x", 0]])])
     assert found.take() == []
     assert book.decides(NOW) == -1
     book.took(list)

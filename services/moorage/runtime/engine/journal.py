@@ -284,6 +284,8 @@ class Journal:
 
     def give_back(self, parts: Sequence[Part]) -> None:
         """What could not be written, as far as is known, is written again: the same entries under the same numbers."""
+        if self._over:
+            return
         self._back += parts
         self.weigh(sum(len(entry) + _ENTRY for part in parts for entry in part.entries))
 
