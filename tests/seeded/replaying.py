@@ -47,13 +47,27 @@ def quietly() -> Iterator[None]:
 
 
 def problems(found: Replayed) -> list[str]:
-    """What a whole recording must not show."""
-    return [
-        (
-            f"replay: {one.service}/{one.partition}: {one.difference.why} (step {one.difference.step} of "
-            f"{one.difference.run}): {one.difference.topic}/{one.difference.topic_partition}@{one.difference.offset} "
-            f"{one.difference.recorded} {one.difference.made}"
-        )
+    """What a recording of everything must not show, a line each.
+
+    Steps that a process took with it when it was killed are missing; nothing else is.
+    """
+    different = [
+        f"replay: {one.service}/{one.partition}: {one.difference.why} (step {one.difference.step} of "
+        f"{one.difference.run}): {one.difference.topic}/{one.difference.topic_partition}@{one.difference.offset} "
+        f"{one.difference.recorded} {one.difference.made}"
         for one in found.tallies
         if one.difference is not None
     ]
+    gone = [
+        f"replay: {one.service}/{one.partition}: {reason}"
+        for one in found.tallies
+        for reason in one.reasons
+        if not reason.startswith("steps ")
+    ]
+    incomplete = {one.service for one in found.tallies if one.missing or one.differing}
+    left = [
+        f"replay: {name}: {count} of its records were not compared"
+        for name, count in found.uncompared.items()
+        if name not in incomplete
+    ]
+    return [*different, *gone, *left]
