@@ -9,6 +9,7 @@ from tests.replay.golden import FOLDER, SEEDS
 from tests.seeded.bugs import BUGS
 from tests.seeded.replaying import quietly
 
+from moorage.eviction.service import Eviction
 from moorage.replay.comparing import Replayed, replay
 from moorage.replay.recording import Recording
 from moorage.runtime.settings import Settings
@@ -54,6 +55,19 @@ def test_a_changed_decision_shows(bug: str) -> None:
     name = next(name for name in BUGS if name.split()[-1] == bug)
     with BUGS[name].planted():
         assert any(again(file).differing for file in FILES), BUGS[name].what
+
+
+def test_an_engine_that_asks_for_something_else_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after it in the same session rests on another state, so it is not compared."""
+    monkeypatch.setattr(Eviction, "needs", lambda _self, _state, _now: None)
+    found = again(FOLDER / "seed-17.jsonl.gz")
+    (eviction,) = [one for one in found.tallies if one.difference is not None]
+    assert eviction.service == "eviction"
+    assert eviction.difference is not None
+    assert eviction.difference.why.startswith("the engine goes another way: it ")
+    assert eviction.difference.recorded is not None
+    assert eviction.equal + eviction.differing + eviction.missing == eviction.transactions
+    assert all(reason.startswith("what went before came out otherwise: ") for reason in eviction.reasons)
 
 
 def again(file: Path) -> Replayed:

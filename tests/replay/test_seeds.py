@@ -12,7 +12,7 @@ from tests.seeded.replaying import problems, quietly, recorded, replayed
 from tests.seeded.seeds import many
 from tests.seeded.stories import Play, draw
 
-from moorage import taint_manager
+from moorage import eviction, taint_manager
 from moorage.replay.comparing import replay
 from moorage.replay.recording import Recording
 from moorage.runtime.engine import batch, journal
@@ -109,6 +109,26 @@ def test_records_on_which_a_service_fails_come_out_again(monkeypatch: pytest.Mon
     monkeypatch.undo()
     with quietly():
         assert replay(recording).differing, "the service no longer fails"
+    monkeypatch.setattr(type(service), "process", _always_fails)
+    with quietly():
+        found = replay(recording, services=["taint-manager"])
+    (one,) = found.tallies
+    assert one.difference is not None
+    assert "always" in one.difference.why
+    assert one.equal < one.transactions
+
+
+def _always_fails(*_: object, **__: object) -> None:
+    raise ValueError("always")
+
+
+def test_one_that_fails_at_the_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = made(17)
+    monkeypatch.setattr(type(eviction.service(Settings())), "wake", _always_fails)
+    with quietly():
+        (one,) = replay(recording, services=["eviction"]).tallies
+    assert one.differing == one.sessions
+    assert one.equal + one.differing + one.missing == one.transactions
 
 
 def _value(event: object) -> bytes:

@@ -217,6 +217,9 @@ class _Comparing:
         self._pending: dict[tuple[int, int], list[Made]] = {}
         """What came out and was not recorded, by partition and session, until it is known whether it was committed."""
 
+        self._strayed: dict[tuple[int, int], Made] = {}
+        """Where the engine went another way in a decision that led to no record, by partition and session."""
+
     def run(self) -> None:
         """Play and compare.
 
@@ -248,14 +251,23 @@ class _Comparing:
         if not self._partitions or partition in self._partitions:
             tally = self._tally(partition)
             tally.transactions += 1
-            self._miss(tally, self._player.why_missing())
+            if self._strayed:
+                self._stray(tally, self._strayed.popitem()[1], written)
+            else:
+                self._miss(tally, self._player.why_missing())
+
+    def _stray(self, tally: Tally, made: Made, written: Written) -> None:
+        """The first that was written after the engine went another way: it would not have come to be like this."""
+        self._differ(tally, made, f"the engine goes another way: {made.misfit}", written.first)
 
     def _decision(self, made: Made) -> None:
         written = self._written.pop(made.number, None)
         place = (made.partition, made.session)
         tally = self._tally(made.partition)
         if written is None:
-            if made.records:
+            if made.misfit:
+                self._strayed[place] = made
+            elif made.records:
                 self._pending.setdefault(place, []).append(made)
             return
         for earlier in self._pending.pop(place, ()):
@@ -264,10 +276,12 @@ class _Comparing:
             first = earlier.records[0]
             self._miss(tally, f"{_SHORTS[first.topic]} {_text(first.key)}: what was written is not there any more")
         tally.transactions += 1
-        if made.missing:
+        if strayed := self._strayed.pop(place, None):
+            self._stray(tally, strayed, written)
+        elif made.missing:
             self._miss(tally, made.missing)
         elif made.misfit:
-            self._differ(tally, made, f"the engine goes another way: {made.misfit}", written.first)
+            self._stray(tally, made, written)
         else:
             self._compare(tally, made, written)
 

@@ -33,6 +33,8 @@ class Made:
     """What came of a decision."""
 
     number: int
+    """That of its first step in the run; -1 for a restore."""
+
     partition: int
     session: int
     """The partition's sessions, counted from 1 in each run."""
@@ -101,6 +103,9 @@ class Player:
             if self._lost:
                 return
             yield from self._step(number, run.entries[number])
+        for owner in self._owners.values():
+            if owner.raised and owner.deciding in run.transactions:
+                yield from self._misfit(owner, owner.raised)
 
     def why_missing(self) -> str:
         """Why decisions were not made again at all."""
@@ -251,9 +256,7 @@ class Player:
         except MisfitError as error:
             yield from self._misfit(owner, str(error))
         except Exception as error:  # noqa: BLE001 - whatever the engine fails with now, it may have failed with then
-            owner.steps, owner.raised = None, repr(error)
-            if owner.deciding >= 0:
-                yield Made(owner.deciding, owner.partition, owner.session, misfit=repr(error))
+            owner.steps, owner.raised = None, f"{error}: {error.__cause__!r}" if error.__cause__ else repr(error)
 
     @staticmethod
     def _until_halt(owner: _Owner, answer: Any) -> Decision | None:
@@ -280,8 +283,7 @@ class Player:
         return decision
 
     def _misfit(self, owner: _Owner, why: str) -> Iterator[Made]:
-        if owner.deciding >= 0:
-            yield Made(owner.deciding, owner.partition, owner.session, misfit=why)
+        yield Made(owner.deciding, owner.partition, owner.session, misfit=why)
         owner.raised = ""
         self._break(owner, f"what went before came out otherwise: {why}")
 
