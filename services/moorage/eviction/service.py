@@ -171,7 +171,9 @@ class Eviction(Service[State]):
     def needs(self, state: State, now: datetime) -> Needs | None:
         """The present taints, bindings and pauses, and whether the taint-manager has anything to take back."""
         state.look_again(now)
-        return _NEEDS if state.pending or not state.begun else None
+        if not state.begun:
+            return _NEEDS
+        return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
     def refreshed(self, state: State, found: Freshness) -> None:
         """All of it is read."""

@@ -32,7 +32,7 @@ from moorage.runtime.hanging import end_lost_transactions, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.service import Freshness, Needs
 from moorage.runtime.tables.restore import Progress, Restorer
-from moorage.runtime.upstream import upstream_lag
+from moorage.runtime.upstream import UpstreamEnds, UpstreamWatch
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
@@ -99,6 +99,7 @@ class PartitionOwner(Generic[S]):
         self._writing: asyncio.Task[None] | None = None
         self._producer: PartitionProducer | None = None
         self._restorer: Restorer[S] | None = None
+        self._upstream = UpstreamWatch(context, partition, self._engine.progress_of)
         self._alarm = Alarm(context.clock, self._event.set)
         self._letting_in: tuple[TopicPartition, ...] = ()
         self._refreshed_at = 0.0
@@ -431,11 +432,25 @@ class PartitionOwner(Generic[S]):
                 limit *= 2
 
     async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
+        ends, lagging = await self._read_once(needs) or (None, None)
+        if ends is None:
+            return None
+        concerned = lagging is None or (lagging if needs.keys is None else not lagging.isdisjoint(needs.keys))
+        if concerned and await self._upstream.claim(needs.upstream):
+            # Upstream has come further than what it wrote says; that counts for what is read from now on.
+            now = self._context.clock.now()
+            ends, lagging = await self._read_once(needs) or (None, None)
+            if ends is None:
+                return None
+        return Freshness(now, {topic: ends.stable[topic] for topic in needs.tables}, lagging)
+
+    async def _read_once(self, needs: Needs) -> tuple[UpstreamEnds, frozenset[str] | None] | None:
+        """Where what is needed ended, read to there, and of which keys upstream services lag behind."""
         context = self._context
         read = {topic: self._tps[topic] for topic in needs.tables}
-        upstream = dict.fromkeys(topic for one in needs.upstream for topic in one.topics)
-        tps = {topic: context.tp(topic, self.partition) for topic in upstream} | read
-        ends, fresh = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
+        ends, fresh = await asyncio.gather(
+            self._upstream.ends(needs.upstream, needs.tables), context.freshen(needs.globals)
+        )
         if not fresh:
             return None
         if self._throttled:
@@ -445,7 +460,7 @@ class PartitionOwner(Generic[S]):
             if self._parking:
                 return None
             await self._note_passed(read)
-            if all(self._engine.reached(topic, ends[tp]) for topic, tp in read.items()):
+            if all(self._engine.reached(topic, ends.stable[topic]) for topic in read):
                 break
             self._event.clear()
             with contextlib.suppress(TimeoutError):
@@ -453,14 +468,7 @@ class PartitionOwner(Generic[S]):
                     await self._event.wait()
         if self._throttled:
             self._pause()
-        lagging = await upstream_lag(
-            context,
-            self.partition,
-            needs.upstream,
-            ends={topic: ends[tps[topic]] for topic in upstream},
-            progress=self._engine.progress_of,
-        )
-        return Freshness(now, {topic: ends[tp] for topic, tp in read.items()}, lagging)
+        return ends, await self._upstream.lagging(needs.upstream, ends)
 
     # Writing.
 
@@ -523,6 +531,7 @@ class PartitionOwner(Generic[S]):
         if self._restorer is not None:
             self._restorer.close()
             self._restorer = None
+        self._upstream.close()
         self._engine.forget()
         producer, self._producer = self._producer, None
         if producer is not None:

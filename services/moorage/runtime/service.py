@@ -151,6 +151,9 @@ class Needs:
     upstream: tuple[Upstream, ...] = ()
     """Of whom it must be known how far they lag behind."""
 
+    keys: frozenset[str] | None = None
+    """About which keys that must be known; None for all of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
