@@ -497,7 +497,7 @@ class Eviction(Service[State]):
         if task.state is EvictionState.CANCELLED:
             # It came to nothing, and now it cannot be scheduled again.
             key = eviction_key(workload, look.target, task.generation)
-            look.emit(EVICTIONS, key, None)
+            look.emit(EVICTIONS, key, None, step="end")
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
