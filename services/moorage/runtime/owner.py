@@ -45,6 +45,7 @@ _LOOK_AGAIN = 0.005  # seconds between two looks at how far the consumer has com
 _FRESH = 0.05  # seconds that reading to the present end may take, for it to be the present end; first attempt
 _STALE = 1.0  # seconds after which nothing irrevocable is begun that rests on what was read then
 _STALE_COMMIT = 5.0  # seconds that a transaction with something irrevocable may take
+_READ_AGAIN = 0.1  # seconds between two looks at whether everything has been read
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
 
@@ -150,6 +151,25 @@ class PartitionOwner(Generic[S]):
         await self._throw_away()
         self.phase = Phase.STOPPED
         metrics.forget_partition(self._service.name, self.partition)
+
+    async def read_to_ends(self) -> bool:
+        """Return when everything that is committed now of what it reads has come in; False when that is not known.
+
+        One that is about to begin, or restores, reads everything anyway.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+            StartAfresh: a table is no longer read.
+        """
+        restorer = self._restorer
+        if self.phase is Phase.RUNNING and restorer is not None:
+            ends = await self._context.offsets.stable(self._tps.values())
+            while self.phase is Phase.RUNNING:
+                if not [tp for tp, end in ends.items() if await self._context.consumer.position(tp) < end]:
+                    await restorer.catch_up()
+                    break
+                await asyncio.sleep(_READ_AGAIN)
+        return self.phase is not Phase.PARKED and not self._parking
 
     @property
     def moves(self) -> int:
@@ -476,6 +496,8 @@ class PartitionOwner(Generic[S]):
         producer = self._producer
         if producer is None:
             raise StartAfresh("the producer is gone")
+        if self._context.age.over:
+            raise StartAfresh("the process stood still for so long that it may not know of deletions")
         decision, loop = transaction.decision, asyncio.get_running_loop()
         began = loop.time()
         if decision.fresh and decision.emits and began - self._refreshed_at > _STALE:
