@@ -21,11 +21,15 @@ from moorage.runtime import kafka
 from moorage.runtime.clock import Clock
 from moorage.runtime.errors import StartAfresh, TablesTooOld
 from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import try_on
 from moorage_schemas.topics import TOMBSTONE_RETENTION_MS, TOPICS, Cleanup
 
 log = structlog.get_logger(__name__)
 
 _KEPT: Final = "delete.retention.ms"
+_ASKING: Final = 60.0
+"""Seconds for which the broker is asked for it, while brokers come and go."""
+
 _SAFE: Final = 0.5
 """Of that time: the rest is for the reading itself, and for what clocks differ."""
 
@@ -120,8 +124,11 @@ async def tombstones_kept(settings: Settings) -> float:
     admin = kafka.admin_client(settings)
     await admin.start()
     try:
-        answers = await admin.describe_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, name, {_KEPT: None}) for name in names]
+        answers = await try_on(
+            lambda: admin.describe_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, name, {_KEPT: None}) for name in names]
+            ),
+            deadline=asyncio.get_running_loop().time() + _ASKING,
         )
     finally:
         await admin.close()
