@@ -322,6 +322,8 @@ class Eviction(Service[State]):
                     and task.taints[0].identity == found.taint.identity
                 ):
                     self._schedule(state, look, workload, found)
+                else:  # its timer may have been lost with the markers of its transaction
+                    look.move_timer(workload, task.generation, found.deadline)
             case Keep() if scheduled or held:
                 reason = "Tolerated" if found.tolerated else "TaintRemoved"
                 look.unask(workload)

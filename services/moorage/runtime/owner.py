@@ -28,7 +28,7 @@ from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transact
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
 from moorage.runtime.errors import StartAfresh
-from moorage.runtime.hanging import end_lost_transactions, mind_a_slow_commit
+from moorage.runtime.hanging import end_lost_transactions, markers_lost_since, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.service import Freshness, Needs
 from moorage.runtime.tables.restore import Progress, Restorer
@@ -45,6 +45,7 @@ _LOOK_AGAIN = 0.005  # seconds between two looks at how far the consumer has com
 _FRESH = 0.05  # seconds that reading to the present end may take, for it to be the present end; first attempt
 _STALE = 1.0  # seconds after which nothing irrevocable is begun that rests on what was read then
 _STALE_COMMIT = 5.0  # seconds that a transaction with something irrevocable may take
+_MARKERS_AFTER = 10.0  # seconds after a commit until it is looked whether its markers are there
 _READ_AGAIN = 0.1  # seconds between two looks at whether everything has been read
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
@@ -98,6 +99,8 @@ class PartitionOwner(Generic[S]):
         self._returned = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._minding: asyncio.Task[None] | None = None
+        self._lost: list[str] = []
         self._producer: PartitionProducer | None = None
         self._restorer: Restorer[S] | None = None
         self._upstream = UpstreamWatch(context, partition, self._engine.progress_of)
@@ -330,6 +333,8 @@ class PartitionOwner(Generic[S]):
                 if self._writing is not None and not self._parking:
                     await self._collect(self._writing)
                 self._event.clear()
+                if self._lost:
+                    raise StartAfresh(f"the broker has lost markers of what was committed: {self._lost}")  # noqa: TRY301 - the handler waits for the write
                 if self._parking:
                     await self._written()
                     await self._stay_parked()
@@ -515,10 +520,24 @@ class PartitionOwner(Generic[S]):
             raise
         await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
         self._engine.written(transaction)
+        if self._minding is None:
+            self._minding = asyncio.create_task(self._mind_markers())
         self._moves += 1
         metrics.COMMITTED.labels(self._service.name).inc()
         metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
         self._encoder.count(decision)
+
+    async def _mind_markers(self) -> None:
+        """Some time after a commit, make sure that its markers are there; what came after it is looked at with it."""
+        try:
+            await asyncio.sleep(_MARKERS_AFTER)
+            self._lost = await markers_lost_since(self._context, self.partition)
+        except (KafkaError, OSError, RuntimeError) as error:
+            log.debug("partition.markers_unknown", partition=self.partition, error=repr(error))
+            self._lost = []
+        self._minding = None
+        if self._lost:
+            self._event.set()
 
     # Rebalances.
 
@@ -554,6 +573,10 @@ class PartitionOwner(Generic[S]):
             self._restorer.close()
             self._restorer = None
         self._upstream.close()
+        if self._minding is not None:
+            self._minding.cancel()
+            self._minding = None
+        self._lost = []
         self._engine.forget()
         producer, self._producer = self._producer, None
         if producer is not None:

@@ -356,6 +356,8 @@ class Worker(Generic[S]):
         """Keep the owners of what came back, give up the others, begin with what is new."""
         metrics.REBALANCES.labels(self.service.name).inc()
         async with self._lock:
+            if context is not self._context:
+                return  # that session has ended meanwhile: an owner of its clients would never begin
             partitions = kafka.whole_partitions(
                 tps, kafka.topic_names(self.service.sources, self._settings.topic_prefix)
             )
