@@ -38,7 +38,7 @@ def evicted() -> Kept:
 def test_what_is_unchanged_is_equal() -> None:
     found = asked(GOLDEN)
     assert found["differing"] == found["missing"] == 0
-    assert found["equal"] == sum(one["transactions"] for one in found["partitions"]) > 100
+    assert found["equal"] == sum(one["transactions"] for one in found["partitions"]) > 40
     assert found["uncompared"] == {}
     assert {one["service"] for one in found["partitions"]} >= {"eviction", "timer", "governor"}
 

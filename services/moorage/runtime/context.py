@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from moorage.runtime.age import TableAge
 from moorage.runtime.clock import Clock
 from moorage.runtime.engine.journal import Journals
 from moorage.runtime.offsets import Offsets
@@ -45,6 +46,9 @@ class WorkerContext(Generic[S]):
 
     journals: Journals
     """Where owners note their steps."""
+
+    age: TableAge
+    """Since when everything that was read is known to be whole."""
 
     starting: asyncio.Semaphore
     """Bounds how many producers start at once."""
