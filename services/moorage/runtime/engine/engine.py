@@ -167,13 +167,16 @@ class PartitionEngine(Generic[S]):
                 return int(record.offset) + 1
         return self._positions.get(topic)
 
-    def progress_of(self, upstream: Upstream) -> Mapping[str, int]:
+    def progress_of(self, upstream: Upstream, below: int = 0) -> Mapping[str, int]:
         """How far an upstream service had come with each of its topics, by what it wrote last; by short name.
 
-        What was offered counts, though it is not decided on yet: it will be before anything rests on this.
+        Args:
+            upstream: which, and what it writes.
+            below: of what it wrote, records under this offset count already when they were offered: they are decided
+                on before anything rests on this. What was offered beyond must not count, for nothing rests on it yet.
         """
         record = next(
-            (queued for topic, queued in reversed(self._queue) if topic is upstream.via),
+            (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
             self._last.get(upstream.via.short),
         )
         found = None if record is None else self._form.positions(record, source_name(upstream.service))
