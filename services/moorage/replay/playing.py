@@ -93,6 +93,8 @@ class Player:
         """Make every decision again, in order."""
         run = self._run
         if 0 not in run.entries:
+            last = min(run.entries, default=1) - 1
+            self._lost = f"steps 0 to {last} are not there any more"
             return
         self._begin(run.entries[0])
         expected = 1
