@@ -46,7 +46,7 @@ def answered(steps: Any, change: Callable[[Any], Any]) -> Any:
         answer = yield change(request)
 
 
-@bug("1b grant-first", "The taint-manager, back again, reads the leave to evict before what came earlier.")
+@bug("1b grant-first", "The taint-manager, back again, reads the leave to evict before what came earlier.", "zones")
 def _() -> list[Change]:
     def oldest(self: Any, limit: int) -> Any:
         if self.service.name != "taint-manager":
@@ -62,7 +62,7 @@ def _() -> list[Change]:
     return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("governor"))]
 
 
-@bug("1d half-a-hold", "The taint-manager, back again, ends waits before it has read what was waiting.")
+@bug("1d half-a-hold", "The taint-manager, back again, ends waits before it has read what was waiting.", "holds")
 def _() -> list[Change]:
     # A wait that ends reads what was waiting once more, by itself: both have to be missing.
     return [
@@ -71,7 +71,7 @@ def _() -> list[Change]:
     ]
 
 
-@bug("5 carried-is-committed", "Positions restored from state records count as committed, and never are.")
+@bug("5 carried-is-committed", "Positions restored from state records count as committed, and never are.", "again")
 def _() -> list[Change]:
     def restore(self: Any, *given: Any) -> Any:
         yield from _RESTORE(self, *given)

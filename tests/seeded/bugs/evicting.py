@@ -63,7 +63,7 @@ def _() -> list[Change]:
     return _unasked()
 
 
-@bug("3 held-for-ever", "A held eviction asks again only when nothing has told it yet what holds it.")
+@bug("3 held-for-ever", "A held eviction asks again only when nothing has told it yet what holds it.", "answers")
 def _() -> list[Change]:
     def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
         task = state.targets[look.target].tasks.get(workload)
@@ -73,7 +73,7 @@ def _() -> list[Change]:
     return [(Eviction, "_due", due)]
 
 
-@bug("7 two-clocks", "Whether a pause came after the leave to go is judged by the clocks of two machines.")
+@bug("7 two-clocks", "Whether a pause came after the leave to go is judged by the clocks of two machines.", "answers")
 def _() -> list[Change]:
     """A pause counts only when it was declared later than the answer, each by its writer's clock."""
 
@@ -212,7 +212,7 @@ def _() -> list[Change]:
     return [(Eviction, "_may_wait", lambda *_given: False)]
 
 
-@bug("any-answer", "Eviction takes the leave to go that an earlier ask was given.")
+@bug("any-answer", "Eviction takes the leave to go that an earlier ask was given.", "answers")
 def _() -> list[Change]:
     def answered(self: Any, state: Any, record: Any, event: Any, now: Any) -> Any:
         target = state.targets.get(event.target.key)
@@ -243,7 +243,7 @@ def _() -> list[Change]:
     return [(Eviction, "_end", lambda *_given: None)]
 
 
-@bug("timer-not-moved", "A timer is set once and not moved with its deadline.")
+@bug("timer-not-moved", "A timer is set once and not moved with its deadline.", "deadlines")
 def _() -> list[Change]:
     move = Look.move_timer
 

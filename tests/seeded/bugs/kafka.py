@@ -31,7 +31,7 @@ def _() -> list[Change]:
     return [(WorkerContext, "producer", producer)]
 
 
-@bug("offsets-first", "Offsets are committed in a transaction of their own, before the records.")
+@bug("offsets-first", "Offsets are committed in a transaction of their own, before the records.", "moments")
 def _() -> list[Change]:
     async def write(self: Any, transaction: Any) -> None:
         every = {self._tps[topic]: offset for topic, offset in transaction.positions.items()}
@@ -84,7 +84,7 @@ def _() -> list[Change]:
     return [(kafka, "table_consumer", loose), (kafka, "group_consumer", open_group)]
 
 
-@bug("no-seek", "When a partition comes back in a rebalance its consumer goes on where it was, not where the state is.")
+@bug("no-seek", "When a partition comes back in a rebalance its consumer goes on where it was, not where the state is.", "rebalances")
 def _() -> list[Change]:
     def let_in(self: Any) -> None:
         if self.phase is not owner.Phase.PARKED:
@@ -102,7 +102,7 @@ def _() -> list[Change]:
 _LET_IN = PartitionOwner._let_in
 
 
-@bug("offsets-at-fetched", "A drained owner commits the offsets of what it has fetched, not of what it has done.")
+@bug("offsets-at-fetched", "A drained owner commits the offsets of what it has fetched, not of what it has done.", "rebalances")
 def _() -> list[Change]:
     clear = PartitionEngine.clear
 
@@ -114,7 +114,7 @@ def _() -> list[Change]:
     return [(PartitionEngine, "clear", skip)]
 
 
-@bug("lost-markers", "An owner begins though a transaction of the one before is still open.")
+@bug("lost-markers", "An owner begins though a transaction of the one before is still open.", "markers")
 def _() -> list[Change]:
     async def end(_context: Any, _partition: int, _producer: Any, committed: Any) -> Any:
         return committed
@@ -122,7 +122,7 @@ def _() -> list[Change]:
     return [(owner, "end_lost_transactions", end)]
 
 
-@bug("groundless-offsets", "Offsets are trusted though the records that they rest on were lost with their markers.")
+@bug("groundless-offsets", "Offsets are trusted though the records that they rest on were lost with their markers.", "markers")
 def _() -> list[Change]:
     found = hanging.end_lost_transactions
 
@@ -133,7 +133,7 @@ def _() -> list[Change]:
     return [(owner, "end_lost_transactions", end)]
 
 
-@bug("slow-commit", "Nobody looks whether a commit that took long has its markers.")
+@bug("slow-commit", "Nobody looks whether a commit that took long has its markers.", "markers")
 def _() -> list[Change]:
     async def mind(*_given: Any) -> None:
         return None
@@ -141,7 +141,7 @@ def _() -> list[Change]:
     return [(owner, "mind_a_slow_commit", mind)]
 
 
-@bug("old-news", "A process that stood still writes the evictions that it had decided on before.")
+@bug("old-news", "A process that stood still writes the evictions that it had decided on before.", "deadlines")
 def _() -> list[Change]:
     async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:  # noqa: ARG001 - it has no limit
         await _WRITE(self, records, offsets)

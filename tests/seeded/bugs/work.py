@@ -58,11 +58,11 @@ def _() -> list[Change]:
     return [(PlacementService, "apply", without)]
 
 
-@bug("policy-unread", "Placement does not read the policies before it makes a workload's first pods.")
+@bug("policy-unread", "Placement does not read the policies before it makes a workload's first pods.", "clusters")
 def _() -> list[Change]:
     return [(module, "_is_new", lambda _state, _record: False)]
 
 
-@bug("generation-restarts", "A pod's next binding does not heed the evictions of the ones before.")
+@bug("generation-restarts", "A pod's next binding does not heed the evictions of the ones before.", "again")
 def _() -> list[Change]:
     return [(FleetView, "highest_eviction", lambda _self, _workload: 0)]

@@ -1,0 +1,515 @@
+"""Themes of stories: what has to come together so that something rare can happen, with scenes in which it does.
+
+A scene is a few acts that belong together, told as one line each: how long after the one before, what, and to whom. What
+else the seed draws happens around them, and breaks them now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from tests.seeded.kafka.inputs import tolerate
+from tests.seeded.kafka.world import Replica, World
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+AT_ONCE: Final = "now"
+"""A taint that nothing tolerates."""
+
+Scene = Callable[[Random], str]
+"""Draws a scene: acts, each after some seconds, as `0.5 taint n0 now; 0.02 away eviction 3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """What some stories have in common."""
+
+    weight: float
+    """How often it is drawn, among all that is not the ordinary mixture."""
+
+    scenes: tuple[Scene, ...]
+    settings: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """From what each setting is drawn, where it is not drawn as in the mixture."""
+
+    kinds: frozenset[str] = frozenset()
+    """Targets beside nodes that there must be."""
+
+    nodes: tuple[int, int] = (1, 3)
+    zones: str = "aab"
+    pods: tuple[int, int] = (0, 2)
+    workers: tuple[int, ...] = (1, 2)
+    partitions: tuple[int, ...] = (1, 1, 2)
+    guarded: bool | None = None
+    """Whether pauses and budgets stand to the end; None leaves it to the seed."""
+
+    cleaned: bool | None = False
+    expiring: float = 0.0
+    """How often answers are gone after a moment."""
+
+    slow: tuple[float, ...] = (0.0, 0.0, 0.02)
+    rest: tuple[int, int] = (0, 6)
+    """How many ordinary steps there are around its scenes."""
+
+    faulty: float = 0.3
+    """How often anything breaks beside what the scenes break."""
+
+
+def _gap(rng: Random) -> float:
+    return rng.choice([0.02, 0.3, 1.0])
+
+
+# Guards.
+
+
+def _window(rng: Random) -> str:
+    crash = rng.choice(["", "; 0.8 away governor 1", "; 2.2 away governor 1"])
+    return f"0 budget window 1 {rng.choice([4, 5])}; 0.2 pods 3 3; 1 taint all now{crash}; 6 wait"
+
+
+def _concurrency(rng: Random) -> str:
+    away = rng.choice(["", "away placement 3; 0.1 ", "away governor 1; 0.1 "])
+    return (
+        f"0 budget concurrent {rng.choice([1, 2])}; 0.2 pods {rng.choice([3, 4])} 3; 1 {away}taint all now; "
+        f"{rng.choice([0.3, 1, 2])} {rng.choice(['away governor 1', 'away placement 2', 'wait'])}; 3 wait"
+    )
+
+
+def _disruption(rng: Random) -> str:
+    replicas = rng.choice([2, 3])
+    least = rng.choice([1, replicas - 1, replicas])
+    return f"0 deploy web {replicas}; 0.5 disruption {least}; 0.5 taint all now; {rng.choice([1, 3])} untaint all now"
+
+
+# Answers.
+
+
+def _lost_answer(rng: Random) -> str:
+    # Resumed while eviction is away, answered, and the answer gone before it is back.
+    return (
+        f"0 pods 2 3; 1 pause-all; {_gap(rng)} taint all now; {rng.choice([0.3, 1])} away eviction {rng.choice([5, 8])}; "
+        f"{rng.choice([0.2, 1])} resume-all; 8 wait"
+    )
+
+
+def _paused_again(rng: Random) -> str:
+    skew = rng.choice(["", "skew governor 1.9; 0.1 ", "skew eviction -1.5; 0.1 "])
+    return (
+        f"0 {skew}pods 2 3; 1 pause-all; 0.3 taint all now; {rng.choice([0.5, 1])} away eviction {rng.choice([4, 7])}; "
+        f"0.3 resume-all; {rng.choice([0.2, 0.5])} pause-all; 9 resume-all"
+    )
+
+
+def _asked_anew(rng: Random) -> str:
+    """The leave to go comes when the eviction was cancelled and has asked once more."""
+    return (
+        f"0 budget concurrent 2; 0 pods 2 3; 1 stop governor 0.6; 0.05 taint all now; {rng.choice([0.35, 0.45])} "
+        f"stop eviction {rng.choice([1.5, 2])}; 0.5 untaint all now; {rng.choice([0.05, 0.2])} taint all now; 3 wait"
+    )
+
+
+# Deadlines.
+
+
+def _two_deadlines(rng: Random) -> str:
+    keys = rng.choice(["maint gpu", "gpu maint"]).split()
+    return (
+        f"0 pod t0 maint=8,gpu=3; 0.5 taint all {keys[0]}; {rng.choice([0.3, 1])} taint all {keys[1]}; "
+        f"{rng.choice(['0.5 wait', f'1 untaint all {keys[1]}', f'1 untaint all {keys[0]}'])}"
+    )
+
+
+def _stands_still(rng: Random) -> str:
+    """Eviction stops in the middle of a decision, and goes on when the taint is gone."""
+    return (
+        f"0 pods 2 3; 1 taint all now; 0 stop-in eviction {rng.randint(10, 160)} {rng.choice([3, 4])}; "
+        f"0.4 untaint all now; 4 wait"
+    )
+
+
+# Zones.
+
+
+def _partial(rng: Random) -> str:
+    lost = rng.choice([3, 3, 4])
+    names = "; 0 ".join(f"report n{number} {rng.choice(['False', 'Unknown'])}" for number in range(lost))
+    return f"0 pods 2 3; 0.5 {names}; {rng.choice([2, 5])} {rng.choice(['report all True', 'wait', 'report n3 False'])}"
+
+
+def _granted_meanwhile(rng: Random) -> str:
+    """The leave for a node comes while the taint-manager is away, and the node is ready again before it is back."""
+    return (
+        f"0 pods 4 {rng.choice([0, 3])}; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} "
+        f"away taint-manager {rng.choice([5, 7])}; {rng.choice([2.5, 3.5])} report all True; 5 wait"
+    )
+
+
+def _members(rng: Random) -> str:
+    after = rng.choice(["drop Node n0", "report n0 True", "away taint-manager 1; 0.5 drop Node n0"])
+    return f"0.3 report n0 {rng.choice(['False', 'Unknown'])}; {_gap(rng)} {after}; 1 wait"
+
+
+# Holds.
+
+
+def _half_a_hold(rng: Random) -> str:
+    status = rng.choice(["False", "Unknown"])
+    return (
+        f"0 pods 1 0; 1 report n0 {status}; {rng.choice([0.5, 1.5])} away taint-manager {rng.choice([3, 5])}; "
+        f"0.3 report n0 True; 5 wait"
+    )
+
+
+def _held_over(rng: Random) -> str:
+    away = rng.choice([1, 5])
+    return f"0.5 report n0 {rng.choice(['False', 'Unknown'])}; {rng.choice([0.3, 1.5])} away taint-manager {away}; 5 wait"
+
+
+def _hold_ends(rng: Random) -> str:
+    return f"0.5 report n0 False; {rng.choice([2.3, 2.7, 3.5])} report n0 True; 1 wait"
+
+
+# Sources.
+
+
+def _backlog_of_beats(rng: Random) -> str:
+    """A source speaks all the time; who hears it is away for longer than its grace period."""
+    return (
+        f"0.5 report n0 True; 0.2 away condition-ingest {rng.choice([7, 8])}; "
+        f"{rng.choice([3, 5])} report n0 {rng.choice(['True', 'False'])}; 2 report n0 True; 3 report n0 True"
+    )
+
+
+def _late_report(rng: Random) -> str:
+    return f"0.5 report n0 {rng.choice(['True', 'False'])}; {_gap(rng)} report n0 {rng.choice(['True', 'False'])} 4; 1 wait"
+
+
+def _just_declared(rng: Random) -> str:
+    name = rng.choice(["new0", "new1", "new2"])
+    return f"0 node {name} a; {rng.choice([0, 0.01])} report {name} {rng.choice(['True', 'False'])}; 1 drop Node {name}"
+
+
+# Made again.
+
+
+def _made_again(rng: Random) -> str:
+    return (
+        f"0.5 taint n0 {rng.choice(['maint', AT_ONCE])}; 0.5 report n0 False; 1 away taint-manager 13; 0.3 drop Node n0; "
+        f"{rng.choice([0.3, 2])} node n0 a; 14 wait"
+    )
+
+
+def _only_record(rng: Random) -> str:
+    """The one record that says how far its writer had read is deleted, cleaned away, and the writer is killed again."""
+    return (
+        f"0.5 node again0 a; 2 report again0 True; {rng.choice([0.1, 0.4])} away condition-ingest 0.3; 4 drop Node again0; "
+        f"62 node again0 a; 1 away condition-ingest 0.3; 2 wait"
+    )
+
+
+def _workload_again(rng: Random) -> str:
+    drop = rng.choice(["drop Pod q0; 0.05 pods 1 3", "away placement 2; 0.1 drop Pod q0; 0.1 pods 1 3"])
+    return f"0 pods 1 3; 0.5 taint all now; {rng.choice([0.01, 0.03, 0.1])} {drop}; {_gap(rng)} untaint all now; 1 wait"
+
+
+# What breaks at an exact moment.
+
+
+def _killed_at(rng: Random) -> str:
+    acts = {
+        "condition-ingest": "burst 4",
+        "taint-manager": "taint all now; 0 report n0 False",
+        "eviction": "taint all now",
+        "governor": "report n0 False",
+        "placement": "pods 3 3",
+        "timer": "taint all maint",
+    }
+    service = rng.choice(["condition-ingest", "condition-ingest", *acts])
+    return f"0 pods 1 3; 0.5 {acts[service]}; 0 crash-in {service} {rng.randint(5, 120)}; 2 untaint all now"
+
+
+def _rebalance(rng: Random) -> str:
+    service = rng.choice(["condition-ingest", "condition-ingest", "taint-manager"])
+    back = rng.choice([0.1, 0.5])
+    return f"0.5 stream {rng.choice([60, 100])} {rng.choice([0.02, 0.04])}; 0.3 crash-one {service} {back}; 5 wait"
+
+
+def _lost_markers(rng: Random) -> str:
+    act = rng.choice(["report n0 False", "taint n0 now", "pods 2 3", "burst 3"])
+    after = rng.choice(["wait", "away condition-ingest 1", "away taint-manager 1", "away eviction 1"])
+    return f"0 pods 1 3; 0.5 {act}; {rng.uniform(0.004, 0.08):.3f} hang; 8 {after}; 2 wait"
+
+
+# Karmada clusters.
+
+
+def _clusters_at_once(rng: Random) -> str:
+    crash = rng.choice(["", "; 0.3 away governor 1"])
+    return f"0 configmaps {rng.choice([1, 2])}; 2 taint c0 now; 0 taint c1 now{crash}; 3 untaint c0 now; 0 untaint c1 now"
+
+
+def _claimed(rng: Random) -> str:
+    return f"0 claim web; 0 deploy web {rng.choice([1, 2])}; {_gap(rng)} away placement 1; 2 wait"
+
+
+_INF: Final = math.inf
+
+THEMES: Final[Mapping[str, Theme]] = {
+    "budgets": Theme(3, (_window, _concurrency, _disruption), guarded=True, faulty=0.15),
+    "answers": Theme(3, (_lost_answer, _paused_again, _asked_anew), expiring=0.5, faulty=0.15),
+    "deadlines": Theme(3, (_two_deadlines, _stands_still), faulty=0.15),
+    "zones": Theme(
+        3,
+        (_partial, _granted_meanwhile, _members),
+        settings={
+            "node_eviction_rate": (0.4, 0.4, _INF),
+            "secondary_node_eviction_rate": (0.2,),
+            "large_cluster_size_threshold": (50,),
+            "node_monitor_grace_period": (0,),
+        },
+        nodes=(4, 6),
+        zones="aaaaaaab",
+        faulty=0.15,
+    ),
+    "holds": Theme(
+        2,
+        (_half_a_hold, _held_over, _hold_ends),
+        settings={"taint_add_hold": (3,), "node_monitor_grace_period": (0,)},
+        faulty=0.15,
+    ),
+    "sources": Theme(
+        2,
+        (_backlog_of_beats, _late_report, _just_declared),
+        settings={"node_monitor_grace_period": (6,), "node_monitor_period": (0, 2)},
+        nodes=(1, 2),
+        faulty=0.15,
+    ),
+    "again": Theme(2, (_made_again, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
+    "moments": Theme(3, (_killed_at,), faulty=0.0, rest=(0, 3)),
+    "rebalances": Theme(2, (_rebalance,), workers=(2,), slow=(0.0, 0.1), faulty=0.0, rest=(0, 2)),
+    "markers": Theme(3, (_lost_markers,), faulty=0.0, rest=(0, 2)),
+    "clusters": Theme(
+        2,
+        (_clusters_at_once, _claimed),
+        settings={"resource_eviction_rate": (2.0, 0.5)},
+        kinds=frozenset({"Cluster"}),
+        nodes=(1, 2),
+        faulty=0.15,
+    ),
+}
+"""By name."""
+
+
+def draw_theme(rng: Random) -> str:
+    """One of them, by its weight."""
+    names = list(THEMES)
+    (name,) = rng.choices(names, [THEMES[name].weight for name in names])
+    return name
+
+
+def tolerations(seconds: int) -> list[dict[str, Any]]:
+    """Of not being ready for some seconds, and not for the defaults' 300 s, which would outlast the story."""
+    return [tolerate(key, seconds) for key in (NOT_READY, UNREACHABLE)]
+
+
+# Acts.
+
+Act = Callable[..., str]
+
+
+def _each(world: World, name: str) -> list[tuple[str, str]]:
+    """The declared targets that are meant: one by its name, or every node."""
+    kinds = ("Node", "Cluster")
+    found = [(key.partition("/")[0], key.rpartition("/")[2]) for key in sorted(world.people.objects)]
+    return [(kind, one) for kind, one in found if kind in kinds and (one == name or (name == "all" and kind == "Node"))]
+
+
+def _taint(*, present: bool) -> Act:
+    def act(world: World, name: str, key: str) -> str:
+        targets = _each(world, name)
+        for kind, one in targets:
+            world.people.taint(kind, one, key, present=present)
+        return f"{len(targets)} targets"
+
+    return act
+
+
+def _report(world: World, name: str, status: str, ago: str = "0") -> str:
+    targets = _each(world, name)
+    for kind, one in targets:
+        world.people.report(kind, one, status=status, ago=timedelta(seconds=float(ago)))
+    return f"{len(targets)} targets"
+
+
+def _burst(world: World, count: str) -> str:
+    """Several conditions of every node at once."""
+    kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+    for kind, one in _each(world, "all"):
+        for condition in kinds[: int(count)]:
+            world.people.report(kind, one, condition, "True")
+    return "reported"
+
+
+def _stream(world: World, count: str, every: str) -> str:
+    """One condition after another, of a node of its own, for some seconds."""
+    people, rng = world.people, Random(count)  # noqa: S311 - drawn to be repeated
+
+    async def speak() -> None:
+        for number in range(int(count)):
+            targets = _each(world, "all")
+            if targets:
+                kind, one = rng.choice(targets)
+                people.report(kind, one, f"Custom{number}", "True")
+            await asyncio.sleep(float(every))
+
+    world.outside.spawn(speak())
+    return "begins"
+
+
+def _pods(world: World, count: str, seconds: str) -> str:
+    made = [f"q{number}" for number in range(int(count)) if f"Pod/default/q{number}" not in world.people.objects]
+    for name in made:
+        world.people.pod(name, tolerations(int(seconds)))
+    return " ".join(made)
+
+
+def _pod(world: World, name: str, tolerated: str) -> str:
+    if f"Pod/default/{name}" in world.people.objects:
+        return "is there"
+    found = [one.split("=") for one in tolerated.split(",")]
+    world.people.pod(name, [*(tolerate(key, float(seconds)) for key, seconds in found), *tolerations(3)])
+    return "declared"
+
+
+def _drop(world: World, kind: str, name: str) -> str:
+    key = world.people.key(kind, name)
+    if key not in world.people.objects:
+        return "is not there"
+    world.people.delete(kind, name)
+    return "deleted"
+
+
+def _node(world: World, name: str, zone: str) -> str:
+    if f"Node//{name}" in world.people.objects:
+        return "is there"
+    world.people.node(name, zone=zone)
+    return "declared"
+
+
+def _deploy(world: World, name: str, replicas: str) -> str:
+    world.people.deploy(name, int(replicas))
+    return "declared"
+
+
+def _configmaps(world: World, count: str) -> str:
+    for number in range(int(count)):
+        world.people.declare("ConfigMap", f"shared{number}")
+    return "declared"
+
+
+def _claim(world: World, name: str) -> str:
+    """A policy places a deployment on clusters."""
+    world.people.declare(
+        "PropagationPolicy",
+        f"claims-{name}",
+        {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}],
+            "placement": {"clusterAffinity": {"clusterNames": ["c0", "c1", "c2"]}},
+        },
+    )
+    return "declared"
+
+
+def _budget(world: World, how: str, amount: str, seconds: str = "0") -> str:
+    spec = {"maxConcurrent": int(amount)}
+    if how == "window":
+        spec = {"maxInWindow": int(amount), "windowSeconds": int(seconds)}
+    world.people.declare("EvictionBudget", "slow", spec)
+    return str(spec)
+
+
+def _disruption_budget(world: World, least: str) -> str:
+    spec = {"minAvailable": int(least), "selector": {"matchLabels": {"app": "web"}}}
+    world.people.declare("PodDisruptionBudget", "web", spec)
+    return str(spec)
+
+
+def _away(world: World, service: str, seconds: str) -> str:
+    for replica in world.of(service):
+        replica.crash(back_after=float(seconds))
+    return "killed"
+
+
+def _crash_one(world: World, service: str, seconds: str) -> str:
+    world.of(service)[0].crash(back_after=float(seconds))
+    return "killed"
+
+
+def _stop(world: World, service: str, seconds: str) -> str:
+    for replica in world.of(service):
+        replica.pause(float(seconds))
+    return "stopped"
+
+
+def _skew(world: World, service: str, seconds: str) -> str:
+    for replica in world.of(service):
+        replica.skew(float(seconds))
+    return "set"
+
+
+def _in_steps(world: World, service: str, steps: str, do: Callable[[Replica], None]) -> str:
+    """Do something to every worker of a service after so many steps of its own."""
+    left, loop, replicas = int(steps), world.loop, world.of(service)
+    if loop.before_step is not None:
+        return "nothing: another is to come"
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            loop.before_step = None
+            for replica in replicas:
+                if replica.process.alive:
+                    do(replica)
+
+    loop.before_step = count
+    return "to come"
+
+
+def _crash_in(world: World, service: str, steps: str) -> str:
+    return _in_steps(world, service, steps, lambda replica: replica.crash(back_after=0.3))
+
+
+def _stop_in(world: World, service: str, steps: str, seconds: str) -> str:
+    return _in_steps(world, service, steps, lambda replica: replica.pause(float(seconds)))
+
+
+ACTS: Final[Mapping[str, Act]] = {
+    "taint": _taint(present=True),
+    "untaint": _taint(present=False),
+    "report": _report,
+    "burst": _burst,
+    "stream": _stream,
+    "pods": _pods,
+    "pod": _pod,
+    "drop": _drop,
+    "node": _node,
+    "deploy": _deploy,
+    "configmaps": _configmaps,
+    "claim": _claim,
+    "budget": _budget,
+    "disruption": _disruption_budget,
+    "away": _away,
+    "crash-one": _crash_one,
+    "stop": _stop,
+    "skew": _skew,
+    "crash-in": _crash_in,
+    "stop-in": _stop_in,
+}
+"""What is done in scenes, each told what to, as words."""
+
