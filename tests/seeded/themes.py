@@ -166,8 +166,9 @@ def _half_a_hold(rng: Random) -> str:
 
 
 def _held_over(rng: Random) -> str:
-    away = rng.choice([1, 5])
-    return f"0.5 report n0 {rng.choice(['False', 'Unknown'])}; {rng.choice([0.3, 1.5])} away taint-manager {away}; 5 wait"
+    # For not being ready the governor's leave comes, too, and has the node looked at once more.
+    said = rng.choice(["report n0 False", "burst 2", "burst 2"])
+    return f"0.5 {said}; {rng.choice([0.3, 1.5])} away taint-manager {rng.choice([1, 5])}; 5 wait"
 
 
 def _hold_ends(rng: Random) -> str:

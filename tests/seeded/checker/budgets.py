@@ -80,14 +80,15 @@ def _judged(run: Run, found: Sequence[Grant]) -> Iterator[tuple[Grant, Seen, Jso
 def windows_are_kept(run: Run) -> Iterator[Violation]:
     """No EvictionBudget lets more go in any window than `maxInWindow`, but what its patience has ended for.
 
-    What goes at the very end of a window counts in it no more. A window is shortened by twice the skew, for the
-    governor may have moved to another clock.
+    What goes at the very end of a window counts in it no more, nor does what went before the budget was declared as it
+    is: nobody counted it then. A window is shortened by twice the skew, for the governor may have moved to another
+    clock.
     """
     for grant, budget, spec, same in _judged(run, grants(run)):
         if spec.get("maxInWindow") is None:
             continue
         window = float(spec.get("windowSeconds") or 3600) - 2 * run.skew - EPSILON
-        inside = [one for one in same if one.time > grant.time - window]
+        inside = [one for one in same if one.time > grant.time - window and one.seen.order > budget.order]
         limit = share(spec["maxInWindow"], _bound(run, grant, spec))
         if len(inside) > limit:
             message = f"{guard_name(budget)}: {len(inside)} of {limit} in {spec.get('windowSeconds', 3600)} s"

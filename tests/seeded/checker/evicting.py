@@ -85,6 +85,23 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
             yield Violation("nobody_evicted_early", seen.where, f"its time comes {late:.6f} s after the record")
 
 
+def decisions_are_written_soon(run: Run) -> Iterator[Violation]:
+    """A Requested that takes long to be written is not written: what it rests on may be over.
+
+    A second may pass until it is begun to be written, and five until it is committed. Only where others wrote meanwhile
+    is it known that this was not the broker's doing.
+    """
+    if not run.history.exact:
+        return
+    for seen, *_ in requested(run):
+        late = seen.entry.appended - seen.decided - run.skew
+        if late > _WRITTEN and run.wrote(seen.decided + run.skew + 1, seen.entry.appended - 1):
+            yield Violation("decisions_are_written_soon", seen.where, f"is written {late:.3f} s after the decision")
+
+
+_WRITTEN: Final = 6.5
+
+
 def deadlines_are_what_taints_say(run: Run) -> Iterator[Violation]:
     """Who is Scheduled has a deadline that follows from his binding and some set of taints that was there by then."""
     if not run.history.exact:

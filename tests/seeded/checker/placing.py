@@ -68,6 +68,43 @@ def bindings_tolerate(run: Run) -> Iterator[Violation]:
                 yield Violation("bindings_tolerate", seen.where, f"does not tolerate {bad[0]['key']}")
 
 
+def claimed_work_makes_no_pods(run: Run) -> Iterator[Violation]:
+    """What a policy places on clusters makes no pods on nodes, when the policy was there before it was declared.
+
+    Only policies that name it (or its kind) are looked at, and only pods that were bound while the policy stood.
+    """
+    if not run.history.exact:
+        return
+    policies = [
+        (key, records) for key, records in run.keys("resources") if key.startswith("PropagationPolicy/")
+    ]
+    for key, bound in run.keys("bindings") if policies else ():
+        for seen in bound:
+            if not key.startswith("Pod/") or seen.gone or seen.source != "moorage/placement":
+                continue
+            owner = name_of(seen.data["owner"])
+            lives = [one for one in run.records("resources", owner) if run.precedes(one, seen)]
+            ends = [number for number, one in enumerate(lives) if one.gone]
+            begun = lives[ends[-1] + 1 if ends else 0 :][:1]
+            for policy, records in policies if begun and not owner.startswith("Pod/") else ():
+                before = [one for one in records if one.entry.committed < begun[0].entry.appended]
+                since = [one for one in records if one not in before and one.order < seen.order]
+                if before and not since and _claims(before[-1], policy, owner):
+                    yield Violation("claimed_work_makes_no_pods", seen.where, f"{policy} was there before {owner}")
+
+
+def _claims(policy: Seen, key: str, owner: str) -> bool:
+    """Whether a policy names a workload, or its kind."""
+    if policy.gone or key.split("/")[1] != owner.split("/")[1]:
+        return False
+    selectors = (policy.data["object"].get("spec") or {}).get("resourceSelectors") or ()
+    kind, _, name = owner.split("/")
+    return any(
+        one.get("kind") == kind and one.get("name") in {None, "", name} and one.get("labelSelector") is None
+        for one in selectors
+    )
+
+
 def bindings_are_what_was_decided(run: Run) -> Iterator[Violation]:
     """After quiet each pod that is Placed is bound to that node with that generation, and no other pod is bound."""
     if not (run.history.quiet and run.runs("placement")):

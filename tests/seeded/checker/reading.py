@@ -134,6 +134,7 @@ class Run:
             for key, records in keys.items():
                 # What became readable later than its follower counts from when both were.
                 self._committed[topic, key] = list(accumulate((seen.entry.committed for seen in records), max))
+        self._appended: list[float] = []
         self._latest: dict[tuple[str, int, float], list[Seen]] = {}
         self.told = {(one.topic, one.partition, one.offset): one.time for one in history.acknowledged}
 
@@ -209,6 +210,12 @@ class Run:
             if after == len(records) or records[after].order > decision.order:
                 return seen
         return None
+
+    def wrote(self, begin: float, end: float) -> bool:
+        """Whether the broker took anything between two true times."""
+        if not self._appended:
+            self._appended.extend(sorted(entry.appended for entry in self.history.entries))
+        return bisect_right(self._appended, end) > bisect_right(self._appended, begin)
 
     # Decisions.
 

@@ -181,3 +181,31 @@ def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> 
             return True
         since = None
     return since is not None and seen.decided - since >= hold - 2 * run.skew - EPSILON
+
+
+def zones_know_their_nodes(run: Run) -> Iterator[Violation]:
+    """After quiet the governor was told of every declared node, and of no other: its zone, and whether it is ready.
+
+    It is not ready while a condition gives it the taint for that.
+    """
+    if not (run.history.quiet and run.runs("taint-manager")):
+        return
+    name = "zones_know_their_nodes"
+    members, resources = run.table("zone-members"), run.table("resources")
+    nodes = {f"Node/{key.removeprefix('Node//')}" for key in resources if key.startswith("Node//")}
+    for target in sorted(members.keys() - nodes):
+        yield Violation(name, members[target].where, "is not declared")
+    for target, seen in run.table("taints").items():
+        if target not in nodes or seen.source != "moorage/taint-manager":
+            continue
+        if target not in members:
+            yield Violation(name, seen.where, "its zone does not know it")
+            continue
+        carried = {
+            one["key"] for one in seen.data.get("taints") or () if "condition" in one["origins"]
+        }
+        member = members[target].data
+        if member["zone"] != seen.data.get("zone"):
+            yield Violation(name, members[target].where, f"is in zone {seen.data.get('zone')}")
+        elif bool(member["ready"]) is bool(carried & _DISRUPTED):
+            yield Violation(name, members[target].where, f"is told to be ready: {member['ready']}, and is not so")
