@@ -15,7 +15,8 @@ from random import Random
 from typing import Any, Final
 
 from tests.seeded.kafka.inputs import tolerate
-from tests.seeded.kafka.world import Replica, World
+from tests.seeded.kafka.transactions import Transactional
+from tests.seeded.kafka.world import SERVICES, Replica, World
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -68,15 +69,16 @@ def _gap(rng: Random) -> float:
 
 
 def _window(rng: Random) -> str:
-    crash = rng.choice(["", "; 0.8 away governor 1", "; 2.2 away governor 1"])
-    return f"0 budget window 1 {rng.choice([4, 5])}; 0.2 pods 3 3; 1 taint all now{crash}; 6 wait"
+    # Who was killed is missed, and followed, only after ten seconds: his window must be longer.
+    seconds, crash = rng.choice([(5, ""), (20, "; 0.8 away governor 1"), (20, "; 0.4 away governor 4")])
+    return f"0 budget window 1 {seconds}; 0.2 pods 3 3; 1 taint all now{crash}; {rng.choice([6, 13])} wait"
 
 
 def _concurrency(rng: Random) -> str:
-    away = rng.choice(["", "away placement 3; 0.1 ", "away governor 1; 0.1 "])
+    away = rng.choice(["", "", "away placement 13; 0.1 "])
     return (
         f"0 budget concurrent {rng.choice([1, 2])}; 0.2 pods {rng.choice([3, 4])} 3; 1 {away}taint all now; "
-        f"{rng.choice([0.3, 1, 2])} {rng.choice(['away governor 1', 'away placement 2', 'wait'])}; 3 wait"
+        f"{rng.choice([0.3, 1])} {rng.choice(['away governor 1', 'wait', 'wait'])}; 3 wait"
     )
 
 
@@ -125,11 +127,9 @@ def _two_deadlines(rng: Random) -> str:
 
 
 def _stands_still(rng: Random) -> str:
-    """Eviction stops in the middle of a decision, and goes on when the taint is gone."""
-    return (
-        f"0 pods 2 3; 1 taint all now; 0 stop-in eviction {rng.randint(10, 160)} {rng.choice([3, 4])}; "
-        f"0.4 untaint all now; 4 wait"
-    )
+    """Eviction stops in the middle of a decision, or of writing it, and goes on when the taint is gone."""
+    stop = rng.choice([f"stop-in eviction {rng.randint(10, 160)} 4", "stop-writing eviction 8"])
+    return f"0 pods 2 3; 1 {stop}; 0 taint all now; 0.4 untaint all now; 9 wait"
 
 
 # Zones.
@@ -237,13 +237,18 @@ def _killed_at(rng: Random) -> str:
 def _rebalance(rng: Random) -> str:
     service = rng.choice(["condition-ingest", "condition-ingest", "taint-manager"])
     back = rng.choice([0.1, 0.5])
-    return f"0.5 stream {rng.choice([60, 100])} {rng.choice([0.02, 0.04])}; 0.3 crash-one {service} {back}; 5 wait"
+    return f"0.5 stream {rng.choice([60, 100])} {rng.choice([0.01, 0.03])}; 0.3 crash-one {service} {back}; 5 wait"
 
 
 def _lost_markers(rng: Random) -> str:
-    act = rng.choice(["report n0 False", "taint n0 now", "pods 2 3", "burst 3"])
-    after = rng.choice(["wait", "away condition-ingest 1", "away taint-manager 1", "away eviction 1"])
-    return f"0 pods 1 3; 0.5 {act}; {rng.uniform(0.004, 0.08):.3f} hang; 8 {after}; 2 wait"
+    service = rng.choice(["condition-ingest", "condition-ingest", "taint-manager", "eviction"])
+    after = rng.choice(["wait", f"away {service} 1"])
+    seconds = rng.choice([1, 7])
+    if service == "condition-ingest" and rng.random() < 0.5:
+        # Of reports that come without end, a transaction that holds offsets, too.
+        return f"0.5 stream 80 0.02; 0.2 hang-writing {service} offsets {seconds}; 8 {after}; 2 wait"
+    act = {"condition-ingest": "burst 3", "taint-manager": "report n0 False", "eviction": "taint all now"}[service]
+    return f"0 pods 1 3; 1 hang-writing {service} records {seconds}; 0 {act}; 9 {after}; 2 wait"
 
 
 # Karmada clusters.
@@ -255,13 +260,14 @@ def _clusters_at_once(rng: Random) -> str:
 
 
 def _claimed(rng: Random) -> str:
-    return f"0 claim web; 0 deploy web {rng.choice([1, 2])}; {_gap(rng)} away placement 1; 2 wait"
+    claims = "; 0.05 ".join(f"claim w{number}; 0 deploy w{number} {rng.choice([1, 2])}" for number in range(4))
+    return f"0 {claims}; {_gap(rng)} away placement 1; 2 wait"
 
 
 _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
-    "budgets": Theme(3, (_window, _concurrency, _disruption), guarded=True, faulty=0.15),
+    "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
     "answers": Theme(3, (_lost_answer, _paused_again, _asked_anew), expiring=0.5, faulty=0.15),
     "deadlines": Theme(3, (_two_deadlines, _stands_still), faulty=0.15),
     "zones": Theme(
@@ -292,7 +298,7 @@ THEMES: Final[Mapping[str, Theme]] = {
     ),
     "again": Theme(2, (_made_again, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
     "moments": Theme(3, (_killed_at,), faulty=0.0, rest=(0, 3)),
-    "rebalances": Theme(2, (_rebalance,), workers=(2,), slow=(0.0, 0.1), faulty=0.0, rest=(0, 2)),
+    "rebalances": Theme(2, (_rebalance,), workers=(2,), partitions=(1, 1, 2), slow=(0.0, 0.1), faulty=0.0, rest=(0, 2)),
     "markers": Theme(3, (_lost_markers,), faulty=0.0, rest=(0, 2)),
     "clusters": Theme(
         2,
@@ -357,7 +363,7 @@ def _burst(world: World, count: str) -> str:
 
 
 def _stream(world: World, count: str, every: str) -> str:
-    """One condition after another, of a node of its own, for some seconds."""
+    """One condition after another, for some seconds, each with a report that nobody has declared a target for."""
     people, rng = world.people, Random(count)  # noqa: S311 - drawn to be repeated
 
     async def speak() -> None:
@@ -366,6 +372,7 @@ def _stream(world: World, count: str, every: str) -> str:
             if targets:
                 kind, one = rng.choice(targets)
                 people.report(kind, one, f"Custom{number}", "True")
+                people.report(kind, "nowhere", f"Custom{number}", "True")
             await asyncio.sleep(float(every))
 
     world.outside.spawn(speak())
@@ -463,6 +470,64 @@ def _skew(world: World, service: str, seconds: str) -> str:
     return "set"
 
 
+def _stop_writing(world: World, service: str, seconds: str) -> str:
+    """Stop every worker of a service as soon as the broker has a record of its first changelog, uncommitted yet."""
+    changelog = SERVICES[service].service(world.settings).changelogs[0]
+    cluster, loop, replicas = world.cluster, world.loop, world.of(service)
+    logs = [log for tp, log in cluster.logs.items() if tp.topic == changelog.name(world.settings.topic_prefix)]
+    ends = sum(log.end for log in logs)
+    if loop.before_step is not None:
+        return "nothing: another is to come"
+
+    def look() -> None:
+        if sum(log.end for log in logs) > ends:
+            loop.before_step = None
+            for replica in replicas:
+                replica.pause(float(seconds))
+
+    loop.before_step = look
+    return "to come"
+
+
+def _hang_writing(world: World, service: str, what: str, seconds: str) -> str:
+    """The broker hangs while a service's transaction is open, for longer than its session, and loses its markers.
+
+    `offsets` waits for a transaction that holds offsets, too; their marker is not lost.
+    """
+    cluster, loop = world.cluster, world.loop
+    group, prefix = f"{world.settings.topic_prefix}.{service}.", world.settings.topic_prefix
+    changelogs = {topic.name(prefix) for topic in SERVICES[service].service(world.settings).changelogs}
+    if loop.before_step is not None:
+        return "nothing: another is to come"
+
+    def look() -> None:
+        for found in cluster.transactions.by_id.values():
+            state = found.id.startswith(group) and any(tp.topic in changelogs for tp in found.parts)
+            if state and (found.groups or what != "offsets") and cluster.answers:
+                loop.before_step = None
+                cluster.freeze()
+                loop.call_later(float(seconds), thaw, found, context=cluster.context)
+                return
+
+    def thaw(found: Transactional) -> None:
+        if cluster.frozen:
+            cluster.transactions.losing = set(found.parts)
+            cluster.transactions.losing_begun_before = loop.time()
+            cluster.thaw()
+            wait(found, 2000)
+
+    def wait(found: Transactional, left: int) -> None:
+        """Until it is over, or left open."""
+        if left and found.parts:
+            loop.call_later(0.001, wait, found, left - 1, context=cluster.context)
+        else:
+            cluster.transactions.losing = None
+            cluster.transactions.losing_begun_before = math.inf
+
+    loop.before_step = look
+    return "to come"
+
+
 def _in_steps(world: World, service: str, steps: str, do: Callable[[Replica], None]) -> str:
     """Do something to every worker of a service after so many steps of its own."""
     left, loop, replicas = int(steps), world.loop, world.of(service)
@@ -511,6 +576,8 @@ ACTS: Final[Mapping[str, Act]] = {
     "skew": _skew,
     "crash-in": _crash_in,
     "stop-in": _stop_in,
+    "stop-writing": _stop_writing,
+    "hang-writing": _hang_writing,
 }
 """What is done in scenes, each told what to, as words."""
 

@@ -274,7 +274,7 @@ def _has_room(run: Run, guard: Seen) -> bool:
         return False
     if spec.get("maxConcurrent") in {None, 0, "0", "0%"}:
         return False
-    if any(key.partition("/")[0] in _OWNERS for key, _ in run.keys("resources")):
+    if any(str(seen.data.get("owner", {}).get("kind")) in _OWNERS for seen in run.of("evictions")):
         return False  # one that is gone counts until its owner has another
     bound, tasks = run.table("bindings"), run.table("evictions")
     requested = [key.rpartition("|") for key, task in tasks.items() if task.data["state"] == "Requested"]

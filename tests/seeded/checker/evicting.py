@@ -94,8 +94,8 @@ def decisions_are_written_soon(run: Run) -> Iterator[Violation]:
     if not run.history.exact:
         return
     for seen, *_ in requested(run):
-        late = seen.entry.appended - seen.decided - run.skew
-        if late > _WRITTEN and run.wrote(seen.decided + run.skew + 1, seen.entry.appended - 1):
+        late = seen.entry.committed - seen.decided - run.skew
+        if late > _WRITTEN and run.wrote(seen.decided + run.skew + 1, seen.entry.committed - 1):
             yield Violation("decisions_are_written_soon", seen.where, f"is written {late:.3f} s after the decision")
 
 
