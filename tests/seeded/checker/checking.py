@@ -46,6 +46,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     placing.bindings_tolerate,
     placing.claimed_work_makes_no_pods,
     placing.bindings_are_what_was_decided,
+    placing.nobody_leaves_unasked,
     placing.requested_work_has_left,
     placing.selected_clusters_are_tolerated,
     placing.available_clusters_are_selected,

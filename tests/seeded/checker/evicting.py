@@ -47,7 +47,8 @@ def ended_before(run: Run, decision: Seen, workload: str, target: str, generatio
     key = f"{workload}|{target}"
     count = run.readable("bindings", key, run.before(decision))
     known = run.records("bindings", key)[:count]
-    if not any(one.data.get("generation") == generation for one in known):
+    mine = (generation, decision.data.get("workloadUid", ""))
+    if not any((one.data.get("generation"), one.data.get("uid", "")) == mine for one in known):
         return False  # it had not begun
     return known[-1].gone or known[-1].data["generation"] > generation
 

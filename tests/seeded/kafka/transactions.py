@@ -28,7 +28,7 @@ class Stage(Enum):
 class Transactional:
     """One transactional id."""
 
-    __slots__ = ("began", "epoch", "groups", "id", "left", "outcome", "parts", "pid", "stage", "timeout", "waiters")
+    __slots__ = ("began", "ended", "epoch", "groups", "id", "left", "outcome", "parts", "pid", "stage", "timeout", "waiters")
 
     def __init__(self, id_: str, pid: int) -> None:
         self.id = id_
@@ -40,6 +40,9 @@ class Transactional:
         self.groups: dict[str, None] = {}
         self.timeout = 60.0
         self.began = 0.0
+        self.ended = 0.0
+        """When its end was decided."""
+
         self.left = 0
         self.waiters: list[Callable[[], None]] = []
         """Called when it is empty again."""
@@ -60,6 +63,9 @@ class Transactions:
 
         self.losing_begun_before = float("inf")
         """Only markers of transactions that began before that time are lost."""
+
+        self.losing_ended_after = 0.0
+        """Only markers of transactions whose end was decided after that time are lost."""
 
         self.losing_groups = False
         """Whether the offsets' markers are lost with them."""
@@ -141,7 +147,7 @@ class Transactions:
 
     def _prepare(self, found: Transactional, outcome: Outcome) -> None:
         cluster = self._cluster
-        found.stage, found.outcome = Stage.PREPARED, outcome
+        found.stage, found.outcome, found.ended = Stage.PREPARED, outcome, cluster.loop.time()
         self._ongoing.pop(found, None)
         parts, groups = list(found.parts), list(found.groups)
         found.left = len(parts) + len(groups)
@@ -169,7 +175,8 @@ class Transactions:
         timestamp = int((START_SECONDS + now) * 1000)
         for tp in parts:
             found.left -= 1
-            if self.losing is not None and tp in self.losing and found.began < self.losing_begun_before:
+            in_time = found.began < self.losing_begun_before and found.ended >= self.losing_ended_after
+            if self.losing is not None and tp in self.losing and in_time:
                 self.lost.append((found.id, tp))
                 continue
             cluster.logs[tp].mark(found.pid, found.outcome, timestamp, now)
