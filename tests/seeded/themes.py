@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.seeded.kafka.inputs import tolerate
-from tests.seeded.kafka.transactions import Transactional
+from tests.seeded.kafka.transactions import Stage, Transactional
 from tests.seeded.kafka.world import SERVICES, Replica, World
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -145,7 +145,7 @@ def _granted_meanwhile(rng: Random) -> str:
     """The leave for a node comes while the taint-manager is away, and the node is ready again before it is back."""
     return (
         f"0 pods 4 {rng.choice([0, 3])}; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} "
-        f"away taint-manager {rng.choice([5, 7])}; {rng.choice([2.5, 3.5])} report all True; 5 wait"
+        f"away taint-manager {rng.choice([5, 7])}; {rng.choice([1.2, 1.2, 3.5])} report all True; 11 wait"
     )
 
 
@@ -214,8 +214,11 @@ def _only_record(rng: Random) -> str:
 
 
 def _workload_again(rng: Random) -> str:
-    drop = rng.choice(["drop Pod q0; 0.05 pods 1 3", "away placement 2; 0.1 drop Pod q0; 0.1 pods 1 3"])
-    return f"0 pods 1 3; 0.5 taint all now; {rng.choice([0.01, 0.03, 0.1])} {drop}; {_gap(rng)} untaint all now; 1 wait"
+    """A pod is made again under its name, while the eviction of the one before stands."""
+    return (
+        f"0 pods 1 3; 0.5 taint all now; {rng.choice([0.15, 0.4])} stop eviction 4; 0.3 drop Pod q0; 0.2 untaint all now; "
+        f"{_gap(rng)} pods 1 3; 5 wait"
+    )
 
 
 # What breaks at an exact moment.
@@ -231,7 +234,10 @@ def _killed_at(rng: Random) -> str:
         "timer": "taint all maint",
     }
     service = rng.choice(["condition-ingest", "condition-ingest", *acts])
-    return f"0 pods 1 3; 0.5 {acts[service]}; 0 crash-in {service} {rng.randint(5, 120)}; 2 untaint all now"
+    crash = rng.choice(
+        [f"crash-in {service} {rng.randint(5, 120)}", f"crash-written {service} offsets", f"crash-written {service} records"]
+    )
+    return f"0 pods 1 3; {rng.choice([0.5, 2])} {crash}; 0 {acts[service]}; 2 untaint all now; 10 wait"
 
 
 def _rebalance(rng: Random) -> str:
@@ -298,7 +304,7 @@ THEMES: Final[Mapping[str, Theme]] = {
     ),
     "again": Theme(2, (_made_again, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
     "moments": Theme(3, (_killed_at,), faulty=0.0, rest=(0, 3)),
-    "rebalances": Theme(2, (_rebalance,), workers=(2,), partitions=(1, 1, 2), slow=(0.0, 0.1), faulty=0.0, rest=(0, 2)),
+    "rebalances": Theme(2, (_rebalance,), workers=(2,), slow=(0.1, 0.2), faulty=0.0, rest=(0, 2)),
     "markers": Theme(3, (_lost_markers,), faulty=0.0, rest=(0, 2)),
     "clusters": Theme(
         2,
@@ -528,6 +534,31 @@ def _hang_writing(world: World, service: str, what: str, seconds: str) -> str:
     return "to come"
 
 
+def _crash_written(world: World, service: str, what: str) -> str:
+    """Kill every worker of a service as soon as the broker has completed a transaction with offsets, or with records."""
+    cluster, loop, replicas = world.cluster, world.loop, world.of(service)
+    group = f"{world.settings.topic_prefix}.{service}."
+    if loop.before_step is not None:
+        return "nothing: another is to come"
+    seen: set[str] = set()
+
+    def look() -> None:
+        for found in cluster.transactions.by_id.values():
+            if not found.id.startswith(group):
+                continue
+            if found.stage is Stage.EMPTY and found.id in seen:
+                loop.before_step = None
+                for replica in replicas:
+                    if replica.process.alive:
+                        replica.crash(back_after=0.3)
+                return
+            if found.groups if what == "offsets" else found.parts:
+                seen.add(found.id)
+
+    loop.before_step = look
+    return "to come"
+
+
 def _in_steps(world: World, service: str, steps: str, do: Callable[[Replica], None]) -> str:
     """Do something to every worker of a service after so many steps of its own."""
     left, loop, replicas = int(steps), world.loop, world.of(service)
@@ -575,6 +606,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "stop": _stop,
     "skew": _skew,
     "crash-in": _crash_in,
+    "crash-written": _crash_written,
     "stop-in": _stop_in,
     "stop-writing": _stop_writing,
     "hang-writing": _hang_writing,

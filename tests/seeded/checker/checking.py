@@ -30,6 +30,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     evicting.deadlines_are_what_taints_say,
     evicting.nobody_evicted_on_stale_positions,
     evicting.owners_know_what_was_there,
+    evicting.what_waited_is_read_in_order,
     evicting.nobody_evicted_after_relief,
     asking.nobody_evicted_after_a_cancel,
     asking.nobody_evicted_while_paused,

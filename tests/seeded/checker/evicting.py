@@ -167,6 +167,45 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def what_waited_is_read_in_order(run: Run) -> Iterator[Violation]:
+    """Whoever takes a partition over reads what was waiting in his tables in the order in which it was written.
+
+    So nothing is written that rests on a record and not on an older one. Live, records of two topics may pass each
+    other, by less than a moment.
+    """
+    if not run.history.exact:
+        return
+    for service, topics in _IN_ORDER.items():
+        for seen in run.of_services({service}):
+            positions, started = seen.positions(), seen.entry.started
+            if positions is None or started is None:
+                continue
+            part = seen.entry.partition
+            oldest = min(
+                (
+                    one.entry.appended
+                    for topic in topics
+                    for one in run.unread(topic, part, positions.get(topic, 0))
+                    if one.entry.committed <= started
+                ),
+                default=None,
+            )
+            if oldest is None:
+                continue
+            for topic in topics:
+                last = run.last_read(topic, part, positions.get(topic, 0))
+                if last is not None and oldest + _MOMENT < last.entry.appended and last.entry.committed <= started:
+                    message = f"{last.where} was read before what was written {last.entry.appended - oldest:.3f} s earlier"
+                    yield Violation("what_waited_is_read_in_order", seen.where, message)
+
+
+_IN_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "moorage/taint-manager": ("conditions", "resources", "zone-grants"),
+    "moorage/eviction": ("taints", "bindings"),
+}
+_MOMENT: Final = 0.4
+
+
 def nobody_evicted_after_relief(run: Run) -> Iterator[Violation]:
     """Nobody is Requested for taints of which an acknowledged edit or an accepted condition had removed every one.
 
