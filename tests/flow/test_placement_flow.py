@@ -476,3 +476,35 @@ def test_a_restarted_process_with_compacted_topics_decides_nothing_anew() -> Non
     compacted = len(world.flow.records(PLACEMENTS))
     world.run()
     assert len(world.flow.records(PLACEMENTS)) == compacted <= before
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_taint_that_was_written_just_before_is_known_in_time(first: int) -> None:
+    """A worker that was cut off finds the workload, or its new size, before it finds the taint."""
+    world = World("n1", "n2")
+    world.declare("Deployment", "web", {"replicas": first, "template": TEMPLATE})
+    world.run()
+    world.flow.behind.add("placement")
+    world.fleet.taint("n2" if world.where("web") == ["n1"] else "n1", "full", "NoSchedule")
+    world.flow.run()
+    world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
+    world.flow.run()
+    world.flow.behind.clear()
+    world.run()
+    assert len(world.where("web")) == 4
+    assert len(set(world.where("web"))) == 1, "nothing is on the node that was tainted"
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+def test_a_taint_that_is_tolerated_for_no_time_at_all_keeps_replicas_away(seconds: int) -> None:
+    """Else each would be evicted at once, and its replacement after it, for ever."""
+    world = World("n1")
+    world.fleet.taint("n1", "bad")
+    world.run()
+    toleration = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "tolerations": [toleration]}}
+    world.declare("Deployment", "web", {"replicas": 1, "template": template})
+    assert world.run().where("web") == ["-"]
+    assert not world.flow.records(EVICTIONS)
+    world.fleet.untaint("n1", "bad")
+    assert world.run().where("web") == ["n1"]

@@ -76,6 +76,33 @@ def test_a_node_is_not_granted_when_the_news_of_the_others_is_unread() -> None:
     assert [record.name for record in flow.records(ZONE_GRANTS) if record.event.granted] == ["Node/n1"]
 
 
+def test_a_node_that_moves_to_a_new_zone_is_not_granted_when_the_news_of_the_others_is_unread() -> None:
+    """A new zone has a token at once, so the very record that tells of the move would grant."""
+    world = fleet(Settings(partitions=1, node_monitor_grace_period=0, node_eviction_rate=0.001))
+    flow = world.flow
+    for name in ("n2", "n3", "n4"):
+        world.declare(name)
+        world.report(name, "Ready", "True")
+    flow.run()
+    for name in ("n1", "n2", "n3"):
+        world.report(name, "Ready", "False")
+    flow.run()
+    flow.advance(30)
+    granted = {record.name for record in flow.records(ZONE_GRANTS)}
+    waiting = min({"Node/n1", "Node/n2", "Node/n3"} - granted)
+    world.declare(waiting.removeprefix("Node/"), zone="b")
+    without(flow, "governor")
+    for name in (WITNESS, "n4"):
+        world.report(name, "Ready", "False")
+    without(flow, "governor")
+    flow.step("governor", 0, limit=1)
+    assert {record.name for record in flow.records(ZONE_GRANTS) if record.event.granted} == granted, "all are down"
+    world.report(WITNESS, "Ready", "True")
+    flow.run()
+    flow.advance(1200)
+    assert waiting in {record.name for record in flow.records(ZONE_GRANTS) if record.event.granted}
+
+
 def test_a_deadline_whose_taint_was_lifted_evicts_nobody() -> None:
     world = fleet(lifted(partitions=1))
     flow = world.flow

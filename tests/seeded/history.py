@@ -75,3 +75,6 @@ class History:
 
     views: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """At the end, by process and service: what each replica's tables hold, for comparison with the topics."""
+
+    repairs: Sequence[str] = ()
+    """At the end, what each process would still write, by all that it holds in memory, were its reconciler asked."""

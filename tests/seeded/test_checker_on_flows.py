@@ -352,6 +352,15 @@ def view_that_stands_still() -> History:
     return replace(history, views={"placement-0": {"taints": view}})
 
 
+def service_that_fails() -> History:
+    letter = {"topic": "resources", "partition": 0, "offset": 1, "rule": "must not make the service fail"}
+    return put(flows.patience(), "dead-letters", "Node//n1", letter)
+
+
+def replica_that_knows_otherwise() -> History:
+    return replace(flows.patience(), repairs=("taint-manager-0/1 taints Node/n1",))
+
+
 PLANTED: dict[Callable[[], History], str] = {
     lost_record: "what_was_acknowledged_is_there",
     lost_report: "no_report_is_lost",
@@ -403,6 +412,8 @@ PLANTED: dict[Callable[[], History], str] = {
     ask_forgotten: "asks_are_answered",
     timer_forgotten: "what_is_due_is_done",
     view_that_stands_still: "views_are_the_topics",
+    replica_that_knows_otherwise: "nothing_is_left_to_repair",
+    service_that_fails: "no_service_fails",
 }
 """What is planted, and the promise that it breaks."""
 

@@ -170,6 +170,13 @@ def test_what_is_no_event_of_ours_is_refused_or_found() -> None:
     assert broken(put(history, "dead-letters", TARGET, letter)) == set()
 
 
+def test_a_service_that_fails_on_a_record_is_found() -> None:
+    letter = {"topic": "resources", "partition": 0, "offset": 0, "message": "the service failed on it: KeyError: 'x'"}
+    history = put(nothing(), "dead-letters", TARGET, letter | {"rule": "must not make the service fail"})
+    assert broken(history) == {"no_service_fails"}
+    assert broken(put(nothing(), "dead-letters", TARGET, letter | {"rule": "must be a name"})) == set()
+
+
 def test_structured_mode_is_read() -> None:
     report = {"target": {"kind": "Node", "name": "n"}, "type": "Ready", "observedTime": text(BEGAN)}
     event = {"specversion": "1.0", "id": "1", "source": "probe", "time": text(BEGAN), "data": report}

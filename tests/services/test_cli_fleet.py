@@ -515,3 +515,17 @@ def test_apply_does_not_merge_the_taints_of_a_policy(gateway: FakeGateway, run: 
     assert said(run("apply", "-f", "-", text=policy("NoSchedule", "NoSchedule")))[1].endswith("configured\n")
     sent = json.loads(json.dumps(gateway.requests[-1][2]))
     assert len(sent["spec"]["taints"]) == 2  # for the server to refuse
+
+
+def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, run: Run) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {"team": "a"}}}
+    run("apply", "-f", "-", text=yaml.safe_dump(node))
+    (path,) = gateway.objects
+    first = gateway.objects[path]["metadata"]["annotations"]["moorage.io/last-applied-configuration"]
+    for _ in range(3):
+        got = said(run("get", "node", "n1", "-o", "yaml"))[1]
+        assert said(run("apply", "-f", "-", text=got))[1].startswith("node/n1 ")
+    annotations = gateway.objects[path]["metadata"]["annotations"]
+    last = annotations["moorage.io/last-applied-configuration"]
+    assert json.loads(last)["metadata"]["annotations"] == {"team": "a"}
+    assert len(last) < len(first) + 200

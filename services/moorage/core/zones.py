@@ -250,6 +250,17 @@ class ZoneTable:
         """When the next node may be granted, if nothing changes until then."""
         return min((due for name in self._zones if (due := self._due(name)) is not None), default=None)
 
+    def may_grant(self, now: datetime) -> bool:
+        """Whether `settle` could grant anybody: a node has waited for long enough, and its zone has room for it.
+
+        A zone may get its token in that very call, so the token that is known does not count.
+        """
+        return any(
+            len(zone.granted) < OPEN_GRANTS and self._rules.waited(zone.queue[0]) <= now
+            for zone in self._zones.values()
+            if zone.queue
+        )
+
     def _due(self, name: str) -> datetime | None:
         zone, token = self._zones[name], self._tokens.get(name)
         if token is None or not zone.queue or len(zone.granted) >= OPEN_GRANTS:

@@ -115,15 +115,14 @@ class Governor(Service[State]):
         return []
 
     def needs(self, state: State, now: datetime) -> Needs | None:
-        """All that budgets look at, while anybody asks, and all nodes, when one may be granted with time.
+        """All that budgets look at, while anybody asks, and all nodes, when one may be granted.
 
         What is let go cannot be called back; and a process that stood still finds grants due, and the news of the other
         nodes yet to be read.
         """
         if state.budgets.asked:
             return _OF_ASKS
-        due = state.zones.next_wake()
-        return _OF_NODES if due is not None and due <= now else None
+        return _OF_NODES if state.zones.may_grant(now) else None
 
     def wake(self, state: State, now: datetime) -> list[Emit]:
         """Give what has come due with a record, with time, or with a change of the view."""

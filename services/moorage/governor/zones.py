@@ -84,6 +84,10 @@ class ZoneBook:
         """When the next node may be granted."""
         return self._table.next_wake()
 
+    def may_grant(self, now: datetime) -> bool:
+        """Whether anybody could be granted now."""
+        return self._table.may_grant(now)
+
     def _remembered(self, grant: NoExecuteGranted) -> Meta:
         member = self._table.member(grant.target.key)
         return Meta(

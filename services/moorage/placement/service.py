@@ -65,7 +65,7 @@ class PlacementService(Service[State]):
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (BINDINGS,)
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS, EVICTIONS, WORKLOAD_CONDITIONS, PLACEMENTS)
-    fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
+    fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES, TAINTS})
 
     def __init__(self, settings: Settings) -> None:
         self._rules = rules_of(settings)
@@ -120,8 +120,9 @@ class PlacementService(Service[State]):
         """Decide on resources that were declared, changed or deleted.
 
         Raises:
-            NeedFresh: one makes pods and is new, or is a new OCM placement; the policy that places it on clusters, or
-                the binding of its sets, may have been written just before it, in another partition.
+            NeedFresh: one makes pods and is new or changed, or is a new OCM placement; the policy that places it on
+                clusters, the binding of its sets, or a taint may have been written just before it, in another
+                partition. A process that was cut off may know nothing of the last minutes.
         """
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
@@ -208,13 +209,16 @@ class PlacementService(Service[State]):
 
 
 def _is_new(state: State, record: Input) -> bool:
-    """Whether a resource that no policy is known to place would make its first pods, or is a new OCM placement."""
+    """Whether a resource that no policy is known to place may make pods anew, or is a new OCM placement."""
     key, event = record.key, record.event
     if key.startswith(PLACEMENT_PREFIX) and isinstance(event, ResourceDeclared):
         return state.managed.is_new(event)
     if not key.startswith(_OWNERS) or not isinstance(event, ResourceDeclared):
         return False
-    return state.clusters.makes_pods_anew(event)
+    known = state.owners.get(key)
+    if known is not None and known.uid == event.uid and (known.controller is None or known.version == event.version):
+        return False
+    return state.clusters.is_unclaimed(event)
 
 
 def _fold_resource(state: State, key: str, event: Model | None) -> None:

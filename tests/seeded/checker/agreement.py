@@ -299,6 +299,16 @@ def what_is_due_is_done(run: Run) -> Iterator[Violation]:
             yield Violation("what_is_due_is_done", timer.where, f"has not fired, {by - deadline:.3f} s and more late")
 
 
+def nothing_is_left_to_repair(run: Run) -> Iterator[Violation]:
+    """After quiet no replica's reconciler would write anything, by all that this replica holds in memory.
+
+    One that holds something else than the topics do, and lives by it, shows here.
+    """
+    if run.history.quiet:
+        for repair in run.history.repairs:
+            yield Violation("nothing_is_left_to_repair", repair, "would be written, though all is at rest")
+
+
 def views_are_the_topics(run: Run) -> Iterator[Violation]:
     """After quiet what each process holds of a topic is what the topic holds.
 

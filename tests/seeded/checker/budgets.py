@@ -80,19 +80,41 @@ def _judged(run: Run, found: Sequence[Grant]) -> Iterator[tuple[Grant, Seen, Jso
 def windows_are_kept(run: Run) -> Iterator[Violation]:
     """No EvictionBudget lets more go in any window than `maxInWindow`, but what its patience has ended for.
 
-    What goes at the very end of a window counts in it no more, nor does what went before the budget was declared as it
-    is: nobody counted it then. A window is shortened by twice the skew, for the governor may have moved to another
-    clock.
+    What goes at the very end of a window counts in it no more. A window is shortened by twice the skew, for the
+    governor may have moved to another clock. What went before the budget counted it, or remembered it for so long,
+    does not count.
     """
     for grant, budget, spec, same in _judged(run, grants(run)):
         if spec.get("maxInWindow") is None:
             continue
         window = float(spec.get("windowSeconds") or 3600) - 2 * run.skew - EPSILON
-        inside = [one for one in same if one.time > grant.time - window and one.seen.order > budget.order]
+        since = _counts_since(run, budget)
+        inside = [one for one in same if one.time > grant.time - window and run.precedes(since, one.seen)]
         limit = share(spec["maxInWindow"], _bound(run, grant, spec))
         if len(inside) > limit:
             message = f"{guard_name(budget)}: {len(inside)} of {limit} in {spec.get('windowSeconds', 3600)} s"
             yield Violation("windows_are_kept", grant.seen.where, message)
+
+
+def _counts_since(run: Run, budget: Seen) -> Seen:
+    """The record with which a budget began to count what it counts now, and to remember it for as long."""
+
+    def counts(one: Seen) -> tuple[object, object]:
+        spec = one.data["object"].get("spec") or {}
+        return spec.get("scope"), spec.get("per")
+
+    def remembers(one: Seen) -> float:
+        spec = one.data["object"].get("spec") or {}
+        return float(spec.get("windowSeconds") or 3600) if spec.get("maxInWindow") is not None else 0.0
+
+    since = budget
+    for one in reversed(run.records("resources", budget.key)):
+        if one.order >= budget.order:
+            continue
+        if one.gone or counts(one) != counts(budget) or remembers(one) < remembers(budget):
+            break
+        since = one
+    return since
 
 
 def concurrency_is_kept(run: Run) -> Iterator[Violation]:

@@ -12,6 +12,7 @@ from tests.seeded.history import History
 
 INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     inputs.what_was_acknowledged_is_there,
+    inputs.no_service_fails,
     inputs.no_report_is_lost,
     inputs.no_edit_is_lost,
     inputs.nothing_is_done_twice,
@@ -58,6 +59,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     agreement.timers_are_forgotten,
     agreement.asks_are_answered,
     agreement.what_is_due_is_done,
+    agreement.nothing_is_left_to_repair,
     agreement.views_are_the_topics,
 )
 """In the order in which events pass through the system, so that the first that fails is the nearest to the cause."""

@@ -43,13 +43,18 @@ def bindings(run: Run, decision: Seen, workload: str, target: str, generation: i
 
 
 def ended_before(run: Run, decision: Seen, workload: str, target: str, generation: int) -> bool:
-    """Whether a binding had ended already when whoever decided must have known of it."""
+    """Whether a binding had ended already when whoever decided must have known of it.
+
+    It has not when one with the same generation may have been known since: a workload made again begins anew.
+    """
     key = f"{workload}|{target}"
     count = run.readable("bindings", key, run.before(decision))
     known = run.records("bindings", key)[:count]
-    mine = (generation, decision.data.get("workloadUid", ""))
-    if not any((one.data.get("generation"), one.data.get("uid", "")) == mine for one in known):
+    later = run.records("bindings", key)[count : run.at_most("bindings", key, decision)]
+    if not any(one.data.get("generation") == generation for one in known):
         return False  # it had not begun
+    if any(one.data.get("generation") == generation for one in later):
+        return False
     return known[-1].gone or known[-1].data["generation"] > generation
 
 

@@ -21,6 +21,13 @@ def what_was_acknowledged_is_there(run: Run) -> Iterator[Violation]:
             yield Violation("what_was_acknowledged_is_there", f"{topic}/{partition}@{offset}", "is not in the topic")
 
 
+def no_service_fails(run: Run) -> Iterator[Violation]:
+    """No record makes a service fail: what is refused is refused for what is wrong with it."""
+    for seen in run.of("dead-letters"):
+        if seen.data.get("rule") == "must not make the service fail":
+            yield Violation("no_service_fails", seen.where, str(seen.data.get("message")))
+
+
 def no_report_is_lost(run: Run) -> Iterator[Violation]:
     """After quiet every acknowledged report has become a condition at least as new, or a dead letter.
 

@@ -28,7 +28,21 @@ class Stage(Enum):
 class Transactional:
     """One transactional id."""
 
-    __slots__ = ("began", "ended", "epoch", "groups", "id", "left", "outcome", "parts", "pid", "stage", "timeout", "waiters")
+    __slots__ = (
+        "began",
+        "ended",
+        "epoch",
+        "groups",
+        "id",
+        "leaderless",
+        "left",
+        "outcome",
+        "parts",
+        "pid",
+        "stage",
+        "timeout",
+        "waiters",
+    )
 
     def __init__(self, id_: str, pid: int) -> None:
         self.id = id_
@@ -44,6 +58,9 @@ class Transactional:
         """When its end was decided."""
 
         self.left = 0
+        self.leaderless: frozenset[TopicPartition] | None = None
+        """Those of its partitions whose markers are lost; None until the first is written, or lost."""
+
         self.waiters: list[Callable[[], None]] = []
         """Called when it is empty again."""
 
@@ -173,10 +190,14 @@ class Transactions:
         cluster = self._cluster
         now = cluster.loop.time()
         timestamp = int((START_SECONDS + now) * 1000)
+        if found.leaderless is None:
+            # The coordinator looks once who leads, and sends the markers of one broker together.
+            in_time = found.began < self.losing_begun_before and found.ended >= self.losing_ended_after
+            losing = self.losing if in_time else None
+            found.leaderless = frozenset(losing or ())
         for tp in parts:
             found.left -= 1
-            in_time = found.began < self.losing_begun_before and found.ended >= self.losing_ended_after
-            if self.losing is not None and tp in self.losing and in_time:
+            if tp in found.leaderless:
                 self.lost.append((found.id, tp))
                 continue
             cluster.logs[tp].mark(found.pid, found.outcome, timestamp, now)
@@ -188,6 +209,7 @@ class Transactions:
         if found.left <= 0:
             found.parts.clear()
             found.groups.clear()
+            found.leaderless = None
             found.stage = Stage.EMPTY
             waiters, found.waiters = found.waiters, []
             for waiter in waiters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from random import Random
 from types import ModuleType
 from typing import Any, Final
@@ -313,7 +313,18 @@ class World:
             partitions=self.settings.partitions,
             skew=self.skew,
             settings=dict(self.given),
+            repairs=tuple(self._repairs()) if self._quiet else (),
         )
+
+    def _repairs(self) -> Iterator[str]:
+        """What the reconcilers would write now; the states are not to be used after that."""
+        for replica in self.replicas:
+            if (worker := replica.worker) is None:
+                continue
+            for partition, owner in sorted(worker.owners.items()):
+                if owner.caught_up:
+                    for emit in worker.service.reconcile(owner._engine.state, replica.process.clock.now()):
+                        yield f"{replica.name}/{partition} {emit.topic.short} {emit.key}"
 
 
 LIFTED: Final[Mapping[str, Any]] = {

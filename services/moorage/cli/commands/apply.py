@@ -171,10 +171,12 @@ def wanted(item: Manifest, kind: Kind, namespace: str) -> JsonObject:
     if isinstance(document.get("status"), dict):
         # What a node offers is declared; its conditions are reported, never applied.
         document["status"] = {name: value for name, value in document["status"].items() if name != "conditions"}
+    # A file that was made with `get` carries what was applied before; kept, it would grow with each round.
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
+    if annotations or "annotations" in metadata:
+        metadata["annotations"] = annotations
     applied = json.dumps(document, separators=(",", ":"), sort_keys=True)
-    annotations = dict(metadata.get("annotations") or {})
-    annotations[LAST_APPLIED] = applied
-    metadata["annotations"] = annotations
+    metadata["annotations"] = {**annotations, LAST_APPLIED: applied}
     return document
 
 

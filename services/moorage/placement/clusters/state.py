@@ -246,11 +246,8 @@ class ClusterState:
         """Whether a resource is placed on clusters, so that it makes no pods on nodes."""
         return self.policy_for(key) is not None
 
-    def makes_pods_anew(self, event: ResourceDeclared) -> bool:
-        """Whether a declared resource is new, and no policy that is known places it."""
-        known = self.resources.get(event.key)
-        if known is not None and known.uid == event.uid:
-            return False
+    def is_unclaimed(self, event: ResourceDeclared) -> bool:
+        """Whether no policy that is known places a declared resource."""
         about = resource_of(event).claimable
         return claim(about, self.view.policies_for(about.api_version, about.kind, about.namespace)) is None
 

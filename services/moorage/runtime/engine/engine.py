@@ -349,9 +349,6 @@ class PartitionEngine(Generic[S]):
             self._look_whether_caught_up()
         if self.caught_up and not decision.afresh:
             self._mind_the_clock(now)
-            if self._reconcile_at is not None and now >= self._reconcile_at:
-                self._reconcile_at = now + (self._rules.reconcile_interval or timedelta(0))
-                self.reconcile(decision)
             yield from self._wake(decision)
         self._note_dirt(decision.now)
         return decision
@@ -392,9 +389,11 @@ class PartitionEngine(Generic[S]):
             self.poked = True
 
     def _wake(self, decision: Decision) -> Steps[None]:
+        """Do what has come due, the reconciler's round too: neither before what it needs is read."""
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
-        if not self.poked and (due is None or due > now):
+        reconciling = self._reconcile_at is not None and now >= self._reconcile_at
+        if not reconciling and not self.poked and (due is None or due > now):
             return
         if self._hold_until is not None and now < self._hold_until:
             return
@@ -404,6 +403,9 @@ class PartitionEngine(Generic[S]):
             return
         self.poked = False
         try:
+            if reconciling:
+                self._reconcile_at = now + (self._rules.reconcile_interval or timedelta(0))
+                self.reconcile(decision)
             self._batches.add(decision, service.wake(self._state, decision.now))
         except Exception as error:
             # Records must go on being processed, so the next attempt waits.
@@ -487,7 +489,8 @@ class PartitionEngine(Generic[S]):
         commit = None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit
         if not self.caught_up:
             return commit
-        due = self.service.next_wake(self._state)
+        waits = [one for one in (self.service.next_wake(self._state), self._reconcile_at) if one is not None]
+        due = min(waits, default=None)
         if self._hold_until is not None and (due is not None or self.poked):
             due = self._hold_until if due is None else max(due, self._hold_until)
-        return min((one for one in (due, self._reconcile_at, commit) if one is not None), default=None)
+        return min((one for one in (due, commit) if one is not None), default=None)

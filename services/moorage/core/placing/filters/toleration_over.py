@@ -14,13 +14,14 @@ from typing import Final
 import numpy as np
 
 from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.evicting import EvictAt, verdict
+from moorage.core.evicting import EvictAt, EvictNow, verdict
 from moorage.core.placing.fleet import Counts, Fleet, Mask
 from moorage.core.placing.plugin import Filter
 from moorage.core.placing.shape import PodShape
 from moorage.core.tolerating import judge_taints
 
 _NEVER: Final = np.iinfo(np.int64).max
+_EVER: Final = np.iinfo(np.int64).min
 
 
 class TolerationOver(Filter):
@@ -58,6 +59,8 @@ def _ends(shape: PodShape, fleet: Fleet) -> Counts:
             found = verdict(taints, shape.tolerations)
             if isinstance(found, EvictAt):
                 ends[row] = _micros(found.deadline)
+            elif isinstance(found, EvictNow):  # tolerated, for the pod fits, but for no time at all
+                ends[row] = _EVER
     return ends
 
 

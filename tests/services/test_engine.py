@@ -1,0 +1,87 @@
+"""The partition engine, its requests answered by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from moorage.runtime.engine.engine import EngineRules, PartitionEngine
+from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
+from moorage.runtime.service import Emit, Freshness, Input, Needs, Service
+from moorage_schemas.base import Model
+from moorage_schemas.topics import RESOURCES, TAINTS, Topic
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Careful(Service[list[str]]):
+    """Reads all that there is before it does anything, and keeps what it was asked."""
+
+    name = "careful"
+    sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
+    changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
+
+    def new_state(self, partition: int) -> list[str]:
+        return [f"partition {partition}"]
+
+    def apply(self, state: list[str], topic: Topic, key: str, event: Model | None) -> None:
+        raise AssertionError(f"{state} {topic.short} {key} {event}: its topics are empty")
+
+    def process(self, state: list[str], batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        raise AssertionError(f"{state} {batch} {now} {fresh}: its topics are empty")
+
+    def needs(self, state: list[str], now: datetime) -> Needs:
+        state.append(f"needs {now:%S}")
+        return Needs((RESOURCES,))
+
+    def wake(self, state: list[str], now: datetime) -> list[Emit]:
+        state.append(f"wake {now:%S}")
+        return []
+
+    def reconcile(self, state: list[str], now: datetime) -> list[Emit]:
+        state.append(f"reconcile {now:%S}")
+        return []
+
+
+def drive(steps: Any, read_at: datetime | None) -> tuple[list[Request], Any]:
+    """Answer what is asked for: topics are empty, and are read to their ends at some time, or cannot be."""
+    asked: list[Request] = []
+    answer: Any = None
+    while True:
+        try:
+            asked.append(request := steps.send(answer))
+        except StopIteration as end:
+            return asked, end.value
+        answer = None
+        if isinstance(request, Bounds):
+            answer = Bounded(dict.fromkeys(request.begin, 0), dict.fromkeys((*request.end, *request.committed), 0))
+        elif isinstance(request, Refresh) and read_at is not None:
+            answer = Freshness(read_at, dict.fromkeys(request.needs.tables, 0))
+
+
+def begun() -> PartitionEngine[list[str]]:
+    rules = EngineRules(partitions=1, reconcile_interval=timedelta(seconds=30))
+    engine = PartitionEngine(Careful(), 0, rules=rules, form=KafkaFormat())
+    drive(engine.restore({RESOURCES: None}, None), NOW)
+    engine.begin_reconciling(NOW)
+    return engine
+
+
+def test_neither_wake_nor_the_reconciler_looks_before_what_they_need_is_read() -> None:
+    engine = begun()
+    for seconds in (1, 40):
+        drive(engine.decide(NOW + timedelta(seconds=seconds)), NOW + timedelta(seconds=seconds + 2))
+    assert engine.state == ["partition 0", "needs 01", "wake 03", "needs 40", "reconcile 42", "wake 42"]
+
+
+def test_a_round_of_the_reconciler_waits_when_what_it_needs_cannot_be_read() -> None:
+    engine = begun()
+    drive(engine.decide(NOW + timedelta(seconds=40)), None)
+    assert engine.state == ["partition 0", "needs 40"]
+    assert engine.restless, "it tries again at once: reading takes as long as it does"
+    drive(engine.decide(NOW + timedelta(seconds=41)), NOW + timedelta(seconds=41))
+    assert engine.state[2:] == ["needs 41", "reconcile 41", "wake 41"]
+    assert engine.next_due() == NOW + timedelta(seconds=71)
