@@ -300,6 +300,7 @@ class Play:
             faults=Faults(slow=plot.slow),
             topic_config=config,
             max_time=20_000.0,
+            max_steps=300_000,
             **options,
         )
 

@@ -107,6 +107,14 @@ def _paused_again(rng: Random) -> str:
     )
 
 
+def _paused_meanwhile(rng: Random) -> str:
+    """A pause is declared, and eviction stands still until the deadline is over."""
+    return (
+        f"0 pod t0 maint=3; 0 pod t1 maint=2; 0.8 taint all maint; {_gap(rng)} stop eviction {rng.choice([4, 5])}; "
+        f"0.5 pause-all; 7 resume-all"
+    )
+
+
 def _asked_anew(rng: Random) -> str:
     """The leave to go comes when the eviction was cancelled and has asked once more."""
     return (
@@ -124,6 +132,22 @@ def _two_deadlines(rng: Random) -> str:
         f"0 pod t0 maint=8,gpu=3; 0.5 taint all {keys[0]}; {rng.choice([0.3, 1])} taint all {keys[1]}; "
         f"{rng.choice(['0.5 wait', f'1 untaint all {keys[1]}', f'1 untaint all {keys[0]}'])}"
     )
+
+
+def _lifted_meanwhile(rng: Random) -> str:
+    """Eviction is away; the taint goes before the deadline, and the timer fires all the same."""
+    again = rng.choice(["", "; 0.2 taint all maint; 0.05 untaint all maint"])
+    gone = rng.choice(["away eviction 3", "stop eviction 5", "stop eviction 5"])
+    return (
+        f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; {_gap(rng)} {gone}; "
+        f"{rng.choice([0.3, 1.5])} untaint all maint{again}; 11 wait"
+    )
+
+
+def _not_worked_in(rng: Random) -> str:
+    """The taint was taken away, and the taint-manager has not read that when the deadline comes."""
+    gone = rng.choice(["stop taint-manager 6", "away taint-manager 2"])
+    return f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; {_gap(rng)} {gone}; 0.3 untaint all maint; 11 wait"
 
 
 def _stands_still(rng: Random) -> str:
@@ -146,6 +170,15 @@ def _granted_meanwhile(rng: Random) -> str:
     return (
         f"0 pods 4 {rng.choice([0, 3])}; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} "
         f"away taint-manager {rng.choice([5, 7])}; {rng.choice([1.2, 1.2, 3.5])} report all True; 11 wait"
+    )
+
+
+def _whole_fleet(rng: Random) -> str:
+    """A node waits for its turn; the governor is away, and the whole fleet is lost meanwhile."""
+    lost = rng.choice(["False", "Unknown"])
+    return (
+        f"0 pods 2 3; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} away governor 2; "
+        f"0.5 report all {lost}; 13 report all True"
     )
 
 
@@ -216,8 +249,8 @@ def _only_record(rng: Random) -> str:
 def _workload_again(rng: Random) -> str:
     """A pod is made again under its name, while the eviction of the one before stands."""
     return (
-        f"0 pods 1 3; 0.5 taint all now; {rng.choice([0.15, 0.4])} stop eviction 4; 0.3 drop Pod q0; 0.2 untaint all now; "
-        f"{_gap(rng)} pods 1 3; 5 wait"
+        f"0 pods 1 3; 0.5 stop-requested 5; 0 taint all now; 0.8 drop Pod q0; 0.2 untaint all now; "
+        f"{_gap(rng)} pods 1 3; 0.5 touch q0; 5 wait"
     )
 
 
@@ -274,11 +307,11 @@ _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
-    "answers": Theme(3, (_lost_answer, _paused_again, _asked_anew), expiring=0.5, faulty=0.15),
-    "deadlines": Theme(3, (_two_deadlines, _stands_still), faulty=0.15),
+    "answers": Theme(3, (_lost_answer, _paused_again, _paused_meanwhile, _asked_anew), expiring=0.5, faulty=0.15),
+    "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
     "zones": Theme(
-        3,
-        (_partial, _granted_meanwhile, _members),
+        4,
+        (_partial, _granted_meanwhile, _whole_fleet, _members),
         settings={
             "node_eviction_rate": (0.4, 0.4, _INF),
             "secondary_node_eviction_rate": (0.2,),
@@ -392,6 +425,15 @@ def _pods(world: World, count: str, seconds: str) -> str:
     return " ".join(made)
 
 
+def _touch(world: World, name: str) -> str:
+    """Somebody applies a pod's file once more."""
+    known = world.people.objects.get(world.people.key("Pod", name))
+    if known is None:
+        return "is not there"
+    world.people.declare("Pod", name, known["spec"], labels={"touched": "yes"})
+    return "declared again"
+
+
 def _pod(world: World, name: str, tolerated: str) -> str:
     if f"Pod/default/{name}" in world.people.objects:
         return "is there"
@@ -489,6 +531,25 @@ def _stop_writing(world: World, service: str, seconds: str) -> str:
         if sum(log.end for log in logs) > ends:
             loop.before_step = None
             for replica in replicas:
+                replica.pause(float(seconds))
+
+    loop.before_step = look
+    return "to come"
+
+
+def _stop_requested(world: World, seconds: str) -> str:
+    """Stop eviction as soon as anybody can read what it has requested."""
+    cluster, loop = world.cluster, world.loop
+    known = len(cluster.entries)
+    if loop.before_step is not None:
+        return "nothing: another is to come"
+
+    def look() -> None:
+        nonlocal known
+        new, known = cluster.entries[known:], len(cluster.entries)
+        if any(entry.topic == "evictions" and b'"Requested"' in (entry.value or b"") for entry in new):
+            loop.before_step = None
+            for replica in world.of("eviction"):
                 replica.pause(float(seconds))
 
     loop.before_step = look
@@ -594,6 +655,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "stream": _stream,
     "pods": _pods,
     "pod": _pod,
+    "touch": _touch,
     "drop": _drop,
     "node": _node,
     "deploy": _deploy,
@@ -609,6 +671,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "crash-written": _crash_written,
     "stop-in": _stop_in,
     "stop-writing": _stop_writing,
+    "stop-requested": _stop_requested,
     "hang-writing": _hang_writing,
 }
 """What is done in scenes, each told what to, as words."""

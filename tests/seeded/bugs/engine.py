@@ -57,7 +57,7 @@ def _() -> list[Change]:
     return [(PartitionEngine, "_oldest", oldest)]
 
 
-@bug("1c half-a-fleet", "The governor, back again, grants before it has read what was waiting.")
+@bug("1c half-a-fleet", "The governor, back again, grants before it has read what was waiting.", "zones")
 def _() -> list[Change]:
     return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("governor"))]
 

@@ -19,7 +19,7 @@ from moorage_schemas.topics import EVICTION_SLOTS, ZONES
 _SET = Granted._set
 
 
-@bug("lost-zone-granted", "Nodes are granted while every zone is fully disrupted.")
+@bug("lost-zone-granted", "Nodes are granted while every zone is fully disrupted.", "zones")
 def _() -> list[Change]:
     settle = ZoneTable._settle_zone
 
@@ -35,12 +35,12 @@ def _() -> list[Change]:
     return [(ZoneRules, "rate_of", lambda self, _state, _nodes: self.rate)]
 
 
-@bug("half-a-token", "Taking a token leaves half of one.")
+@bug("half-a-token", "Taking a token leaves half of one.", "zones")
 def _() -> list[Change]:
     return [(Bucket, "take", lambda self, now: Bucket(self.rate, 0.5, now))]
 
 
-@bug("token-for-two", "A zone's token lets two nodes go.")
+@bug("token-for-two", "A zone's token lets two nodes go.", "zones")
 def _() -> list[Change]:
     take = Bucket.take
 
@@ -50,7 +50,7 @@ def _() -> list[Change]:
     return [(Bucket, "take", every_other)]
 
 
-@bug("tokens-forgotten", "After a restart every zone has a token.")
+@bug("tokens-forgotten", "After a restart every zone has a token.", "zones")
 def _() -> list[Change]:
     fold = Governor.apply
 
@@ -89,7 +89,7 @@ def _() -> list[Change]:
     return [(Granted, "_end", lambda _self, _key, _put: None)]
 
 
-@bug("slot-not-counted", "What is granted does not count for budgets until its slot is read back.")
+@bug("slot-not-counted", "What is granted does not count for budgets until its slot is read back.", "budgets")
 def _() -> list[Change]:
     return [(Granted, "grant", lambda *_given: None)]
 
@@ -105,7 +105,7 @@ def _() -> list[Change]:
     return [(BudgetBook, "apply", without)]
 
 
-@bug("concurrency-off-by-one", "A budget lets one more be under way than it may.")
+@bug("concurrency-off-by-one", "A budget lets one more be under way than it may.", "budgets")
 def _() -> list[Change]:
     def allowed(self: Any) -> int:
         at_a_time, in_window = self.limits()

@@ -44,7 +44,7 @@ def _() -> list[Change]:
 _OWN = PartitionOwner._write
 
 
-@bug("torn", "The records of a decision are written in two transactions.")
+@bug("torn", "The records of a decision are written in two transactions.", "moments")
 def _() -> list[Change]:
     async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:
         half = len(records) // 2
@@ -187,7 +187,7 @@ def _() -> list[Change]:
     return [(GlobalReader, "_sink", sink)]
 
 
-@bug("view-not-fresh", "What pauses and budgets there are is not read before an eviction.")
+@bug("view-not-fresh", "What pauses and budgets there are is not read before an eviction.", "answers")
 def _() -> list[Change]:
     async def freshen(_self: Any, _topics: Any, _offsets: Any) -> None:
         return None
