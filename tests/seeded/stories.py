@@ -75,6 +75,9 @@ class Plot:
     guarded: bool
     """Whether pauses and budgets stand to the end."""
 
+    late: float = 0.02
+    """How often one partition of a fetch comes later than the others."""
+
     theme: str = ""
     """The name of its theme; empty for the ordinary mixture."""
 
@@ -117,7 +120,7 @@ def _themed(seed: int, name: str, *, long: bool) -> Plot:
     settings = dict(plot.settings) | {field: rng.choice(values) for field, values in theme.settings.items()}
     settings["partitions"] = rng.choice(theme.partitions)
     kinds = plot.kinds & theme.kinds if rng.random() < 0.9 else plot.kinds
-    if theme.kinds - plot.kinds:
+    if "Cluster" in theme.kinds - plot.kinds:
         settings = _cluster_settings(rng) | settings
     kinds |= theme.kinds
     faults = {*_FAULTS, "hang"} if rng.random() >= theme.faulty else set[str]()
@@ -142,6 +145,7 @@ def _themed(seed: int, name: str, *, long: bool) -> Plot:
         settings=settings,
         kinds=kinds,
         slow=rng.choice(theme.slow),
+        late=rng.choice(theme.late),
         cleaned=plot.cleaned if theme.cleaned is None else theme.cleaned,
         expiring=rng.random() < theme.expiring,
         guarded=plot.guarded if theme.guarded is None else theme.guarded,
@@ -297,7 +301,7 @@ class Play:
             plot.seed,
             workers=plot.workers,
             settings=dict(plot.settings),
-            faults=Faults(slow=plot.slow),
+            faults=Faults(slow=plot.slow, fetch_slow=plot.late),
             topic_config=config,
             max_time=20_000.0,
             max_steps=300_000,

@@ -14,7 +14,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from tests.seeded.kafka.inputs import tolerate
+from tests.seeded.kafka.inputs import OCM, tolerate
 from tests.seeded.kafka.transactions import Stage, Transactional
 from tests.seeded.kafka.world import SERVICES, Replica, World
 
@@ -54,6 +54,9 @@ class Theme:
     """How often answers are gone after a moment."""
 
     slow: tuple[float, ...] = (0.0, 0.0, 0.02)
+    late: tuple[float, ...] = (0.02,)
+    """How often one partition of a fetch comes later than the others."""
+
     rest: tuple[int, int] = (0, 6)
     """How many ordinary steps there are around its scenes."""
 
@@ -113,6 +116,11 @@ def _paused_meanwhile(rng: Random) -> str:
         f"0 pod t0 maint=3; 0 pod t1 maint=2; 0.8 taint all maint; {_gap(rng)} stop eviction {rng.choice([4, 5])}; "
         f"0.5 pause-all; 7 resume-all"
     )
+
+
+def _just_paused(rng: Random) -> str:
+    """A pause is declared, and a moment later something comes due."""
+    return f"0 pods 2 3; 1 pause-all; {rng.choice([0.08, 0.15])} taint all now; 4 resume-all"
 
 
 def _asked_anew(rng: Random) -> str:
@@ -238,6 +246,11 @@ def _made_again(rng: Random) -> str:
     )
 
 
+def _two_edits(rng: Random) -> str:
+    """Two edits of a node's taints wait, and the record of the first is cleaned away."""
+    return f"0.5 away taint-manager 13; {_gap(rng)} taint n0 maint; 0.3 taint n0 {rng.choice(['gpu', 'old'])}; 15 wait"
+
+
 def _only_record(rng: Random) -> str:
     """The one record that says how far its writer had read is deleted, cleaned away, and the writer is killed again."""
     return (
@@ -303,11 +316,20 @@ def _claimed(rng: Random) -> str:
     return f"0 {claims}; {_gap(rng)} away placement 1; 2 wait"
 
 
+# Managed clusters.
+
+
+def _joins(rng: Random) -> str:
+    """A cluster is declared and reported available while the taint-manager is away, or has not read either."""
+    away = rng.choice(["away taint-manager 1; 0.3 ", "stop taint-manager 2; 0.3 ", ""])
+    return f"0.5 {away}managed m4; {rng.choice([1, 11])} wait"
+
+
 _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
-    "answers": Theme(3, (_lost_answer, _paused_again, _paused_meanwhile, _asked_anew), expiring=0.5, faulty=0.15),
+    "answers": Theme(4, (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _asked_anew), late=(0.02, 0.3), expiring=0.5, faulty=0.15),
     "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
     "zones": Theme(
         4,
@@ -317,6 +339,7 @@ THEMES: Final[Mapping[str, Theme]] = {
             "secondary_node_eviction_rate": (0.2,),
             "large_cluster_size_threshold": (50,),
             "node_monitor_grace_period": (0,),
+            "taint_add_hold": (0, 0, 3),
         },
         nodes=(4, 6),
         zones="aaaaaaab",
@@ -335,15 +358,17 @@ THEMES: Final[Mapping[str, Theme]] = {
         nodes=(1, 2),
         faulty=0.15,
     ),
-    "again": Theme(2, (_made_again, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
+    "again": Theme(3, (_made_again, _two_edits, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
     "moments": Theme(3, (_killed_at,), faulty=0.0, rest=(0, 3)),
     "rebalances": Theme(2, (_rebalance,), workers=(2,), slow=(0.1, 0.2), faulty=0.0, rest=(0, 2)),
     "markers": Theme(3, (_lost_markers,), faulty=0.0, rest=(0, 2)),
+    "managed": Theme(1, (_joins,), kinds=frozenset({"ManagedCluster"}), nodes=(1, 1), faulty=0.15),
     "clusters": Theme(
         2,
         (_clusters_at_once, _claimed),
         settings={"resource_eviction_rate": (2.0, 0.5)},
         kinds=frozenset({"Cluster"}),
+        late=(0.02, 0.3),
         nodes=(1, 2),
         faulty=0.15,
     ),
@@ -423,6 +448,14 @@ def _pods(world: World, count: str, seconds: str) -> str:
     for name in made:
         world.people.pod(name, tolerations(int(seconds)))
     return " ".join(made)
+
+
+def _managed(world: World, name: str) -> str:
+    if f"ManagedCluster//{name}" in world.people.objects:
+        return "is there"
+    world.people.declare("ManagedCluster", name, labels={f"{OCM}/clusterset": "all"})
+    world.people.report("ManagedCluster", name, "ManagedClusterConditionAvailable", "True")
+    return "declared"
 
 
 def _touch(world: World, name: str) -> str:
@@ -656,6 +689,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "pods": _pods,
     "pod": _pod,
     "touch": _touch,
+    "managed": _managed,
     "drop": _drop,
     "node": _node,
     "deploy": _deploy,

@@ -23,7 +23,7 @@ _DECIDE = tainting.decide_taints
 _DECIDED = TaintManager._decide
 
 
-@bug("8 no-record", "No record is written for a declared managed cluster that has no taints.")
+@bug("8 no-record", "No record is written for a declared managed cluster that has no taints.", "managed")
 def _() -> list[Change]:
     def decide(current: Any, *given: Any, **named: Any) -> Any:
         found = _DECIDE(current, *given, **named)
@@ -90,7 +90,7 @@ def _() -> list[Change]:
     return [(module, "decide_taints", decide)]
 
 
-@bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.")
+@bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.", "again")
 def _() -> list[Change]:
     work = tainting._work_out
 
@@ -119,7 +119,7 @@ def _() -> list[Change]:
     return [(TaintManager, "_decide", decided)]
 
 
-@bug("heartbeat-eats", "A condition that goes from not ready to unknown is taken for a heartbeat.")
+@bug("heartbeat-eats", "A condition that goes from not ready to unknown is taken for a heartbeat.", "sources")
 def _() -> list[Change]:
     def beats(state: Any, target: Any, event: Any) -> bool:
         known = state.conditions.get(target or "", {}).get(event.type)
