@@ -329,7 +329,7 @@ _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
-    "answers": Theme(4, (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _asked_anew), late=(0.02, 0.3), expiring=0.5, faulty=0.15),
+    "answers": Theme(4, (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew), late=(0.02, 0.3, 0.3), expiring=0.5, faulty=0.15),
     "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
     "zones": Theme(
         4,
