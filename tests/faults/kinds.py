@@ -26,6 +26,9 @@ TRANSACTION = 4.0
 LAG, RETENTION = 3.0, 4.0
 """Seconds for which compacted topics keep every record and others keep any, where these are made short."""
 
+REST = "rest"
+"""The name of the process that runs all that has none of its own."""
+
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
@@ -85,6 +88,19 @@ async def kill_service(field: Field) -> None:
         await stand_by(away)
         await copy.start()
         await stand_by(field.chance.uniform(0.5, 2.5))
+
+
+async def roll_services(field: Field) -> None:
+    """Every service ends, killed or in order, and is back: in any order, some before the last one is back."""
+    services = [one for name, one in field.members.all.items() if name != REST]
+    field.chance.shuffle(services)
+    for one in services:
+        killed, away = field.chance.random() < 0.6, field.chance.uniform(0.0, 1.5)
+        field.note(f"{'SIGKILL' if killed else 'SIGTERM'} {one.name}, away {away:.1f} s")
+        await (one.kill() if killed else one.stop())
+        await stand_by(away)
+        await one.start()
+        await stand_by(field.chance.choice([0.0, field.chance.uniform(0.5, 3.0)]))
 
 
 async def stop_service(field: Field) -> None:
@@ -250,6 +266,9 @@ class Kind:
     copies: tuple[int, ...] = (1,)
     """How many processes of the victim there may be."""
 
+    apart: bool = False
+    """Whether every service has a process of its own."""
+
     skewed: bool = False
     """Whether the victim's clock is off."""
 
@@ -268,6 +287,7 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind(name="none", fault=nothing, copies=(1, 2), load=5.0, short=False),
         Kind(name="service-killed", fault=kill_service, copies=(1, 2)),
+        Kind(name="services-rolled", fault=roll_services, apart=True, load=12.0, short=False),
         Kind(name="service-stopped", fault=stop_service),
         Kind(name="zombie", fault=zombie, copies=(2,)),
         Kind(name="broker-lost", fault=lose_broker),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.cluster import SIDES, Cluster, quick_cleaning
-from tests.faults.kinds import LAG, MEMBER_SESSION, RETENTION, TRANSACTION, Field, Kind
+from tests.faults.kinds import LAG, MEMBER_SESSION, REST, RETENTION, TRANSACTION, Field, Kind
 from tests.faults.load import Load, differing
 from tests.faults.members import Member, Members, service_command
 from tests.faults.record import Recorder
@@ -120,11 +120,12 @@ async def play(
     rules = {**RULES, "MOORAGE_TAINT_ADD_HOLD": chance.choice(["0", "0", "1s"])}
     offset = chance.choice([-1, 1]) * round(chance.uniform(0.5, _MOST_SKEW), 2) if kind.skewed else 0.0
     many = chance.choice(kind.copies)
+    rules_and_prefix = {**rules, "MOORAGE_TOPIC_PREFIX": prefix}
     copies, rest, server = _processes(
-        cluster, folder, rules={**rules, "MOORAGE_TOPIC_PREFIX": prefix}, victim=victim, copies=many, offset=offset
+        cluster, folder, kind, rules=rules_and_prefix, victim=victim, copies=many, offset=offset
     )
     try:
-        async with Members([rest, *copies]) as members:
+        async with Members([*rest, *copies]) as members:
             await ensure_topics(settings)
             if kind.cleaning:
                 await _clean_quickly(cluster, prefix)
@@ -192,13 +193,23 @@ async def _load_and_fault(field: Field, kind: Kind, load: Load, seconds: float) 
 
 
 def _processes(
-    cluster: Cluster, folder: Path, *, rules: Mapping[str, str], victim: str, copies: int, offset: float
-) -> tuple[list[Member], Member, str]:
-    """The victim's processes by side A, one with all other services and the gateway by side B, and its address."""
+    cluster: Cluster,
+    folder: Path,
+    kind: Kind,
+    *,
+    rules: Mapping[str, str],
+    victim: str,
+    copies: int,
+    offset: float,
+) -> tuple[list[Member], list[Member], str]:
+    """The victim's processes by side A, those of the other services and the gateway by side B, and its address."""
     folder.mkdir(parents=True, exist_ok=True)
-    gateway, *ports = free_ports(copies + 2)
+    others = [name for name in services.names() if name != victim]
+    apart = [[name] for name in others] if kind.apart else []
+    gateway, *ports = free_ports(1 + copies + 1 + len(apart))
 
-    def member(name: str, chosen: Sequence[str], port: int, side: str, *, offset: float = 0.0) -> Member:
+    def member(name: str, chosen: Sequence[str], side: str, *, offset: float = 0.0) -> Member:
+        port = ports.pop()
         environment = {
             **_RUNNING,
             **rules,
@@ -210,16 +221,13 @@ def _processes(
             name=name,
             command=service_command(chosen, offset=offset),
             environment=environment,
-            url=f"http://127.0.0.1:{port}/readyz",
+            url=f"http://127.0.0.1:{gateway if chosen == [services.GATEWAY] else port}/readyz",
             log=folder / f"{name}.log",
         )
 
-    others = [name for name in services.names() if name != victim]
-    rest = member("rest", [*others, services.GATEWAY], ports[0], SIDES[1])
-    mine = [
-        member(f"{victim}-{number}", [victim], port, SIDES[0], offset=offset)
-        for number, port in enumerate(ports[1:], start=1)
-    ]
+    together = [services.GATEWAY] if kind.apart else [*others, services.GATEWAY]
+    rest = [member(REST, together, SIDES[1]), *(member(names[0], names, SIDES[1]) for names in apart)]
+    mine = [member(f"{victim}-{number}", [victim], SIDES[0], offset=offset) for number in range(1, copies + 1)]
     return mine, rest, f"http://127.0.0.1:{gateway}"
 
 
