@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
+from tests.seeded.acts import ACTS, NOT_READY, UNREACHABLE
 from tests.seeded.kafka.cluster import Faults
 from tests.seeded.kafka.disturb import FAULTS
 from tests.seeded.kafka.inputs import OCM, tolerate
 from tests.seeded.kafka.world import SERVICES, World
-from tests.seeded.themes import ACTS, NOT_READY, THEMES, UNREACHABLE, draw_theme
+from tests.seeded.themes import THEMES, draw_theme
 
 TAINTS: Final = ("maint", "gpu", "old")
 SECONDS: Final = (None, 0, 2, 4, 8)

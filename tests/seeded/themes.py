@@ -1,25 +1,17 @@
 """Themes of stories: what has to come together so that something rare can happen, with scenes in which it does.
 
-A scene is a few acts that belong together, told as one line each: how long after the one before, what, and to whom. What
-else the seed draws happens around them, and breaks them now and then.
+A scene is a few acts that belong together: how long after the one before, what, and to whom. What else the seed draws
+happens around them, and breaks them now and then.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from tests.seeded.kafka.inputs import OCM, tolerate
-from tests.seeded.kafka.transactions import Stage, Transactional
-from tests.seeded.kafka.world import SERVICES, Replica, World
-
-NOT_READY: Final = "node.kubernetes.io/not-ready"
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 AT_ONCE: Final = "now"
 """A taint that nothing tolerates."""
 
@@ -97,8 +89,8 @@ def _disruption(rng: Random) -> str:
 def _lost_answer(rng: Random) -> str:
     # Resumed while eviction is away, answered, and the answer gone before it is back.
     return (
-        f"0 pods 2 3; 1 pause-all; {_gap(rng)} taint all now; {rng.choice([0.3, 1])} away eviction {rng.choice([5, 8])}; "
-        f"{rng.choice([0.2, 1])} resume-all; 8 wait"
+        f"0 pods 2 3; 1 pause-all; {_gap(rng)} taint all now; {rng.choice([0.3, 1])} away eviction "
+        f"{rng.choice([5, 8])}; {rng.choice([0.2, 1])} resume-all; 8 wait"
     )
 
 
@@ -155,7 +147,9 @@ def _lifted_meanwhile(rng: Random) -> str:
 def _not_worked_in(rng: Random) -> str:
     """The taint was taken away, and the taint-manager has not read that when the deadline comes."""
     gone = rng.choice(["stop taint-manager 6", "away taint-manager 2"])
-    return f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; {_gap(rng)} {gone}; 0.3 untaint all maint; 11 wait"
+    return (
+        f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; {_gap(rng)} {gone}; 0.3 untaint all maint; 11 wait"
+    )
 
 
 def _stands_still(rng: Random) -> str:
@@ -228,7 +222,8 @@ def _backlog_of_beats(rng: Random) -> str:
 
 
 def _late_report(rng: Random) -> str:
-    return f"0.5 report n0 {rng.choice(['True', 'False'])}; {_gap(rng)} report n0 {rng.choice(['True', 'False'])} 4; 1 wait"
+    first, gap, late = rng.choice(["True", "False"]), _gap(rng), rng.choice(["True", "False"])
+    return f"0.5 report n0 {first}; {gap} report n0 {late} 4; 1 wait"
 
 
 def _just_declared(rng: Random) -> str:
@@ -241,8 +236,8 @@ def _just_declared(rng: Random) -> str:
 
 def _made_again(rng: Random) -> str:
     return (
-        f"0.5 taint n0 {rng.choice(['maint', AT_ONCE])}; 0.5 report n0 False; 1 away taint-manager 13; 0.3 drop Node n0; "
-        f"{rng.choice([0.3, 2])} node n0 a; 14 wait"
+        f"0.5 taint n0 {rng.choice(['maint', AT_ONCE])}; 0.5 report n0 False; 1 away taint-manager 13; 0.3 "
+        f"drop Node n0; {rng.choice([0.3, 2])} node n0 a; 14 wait"
     )
 
 
@@ -254,8 +249,8 @@ def _two_edits(rng: Random) -> str:
 def _only_record(rng: Random) -> str:
     """The one record that says how far its writer had read is deleted, cleaned away, and the writer is killed again."""
     return (
-        f"0.5 node again0 a; 2 report again0 True; {rng.choice([0.1, 0.4])} away condition-ingest 0.3; 4 drop Node again0; "
-        f"62 node again0 a; 1 away condition-ingest 0.3; 2 wait"
+        f"0.5 node again0 a; 2 report again0 True; {rng.choice([0.1, 0.4])} away condition-ingest 0.3; 4 "
+        f"drop Node again0; 62 node again0 a; 1 away condition-ingest 0.3; 2 wait"
     )
 
 
@@ -281,7 +276,11 @@ def _killed_at(rng: Random) -> str:
     }
     service = rng.choice(["condition-ingest", "condition-ingest", *acts])
     crash = rng.choice(
-        [f"crash-in {service} {rng.randint(5, 120)}", f"crash-written {service} offsets", f"crash-written {service} records"]
+        [
+            f"crash-in {service} {rng.randint(5, 120)}",
+            f"crash-written {service} offsets",
+            f"crash-written {service} records",
+        ]
     )
     return f"0 pods 1 3; {rng.choice([0.5, 2])} {crash}; 0 {acts[service]}; 2 untaint all now; 10 wait"
 
@@ -308,7 +307,9 @@ def _lost_markers(rng: Random) -> str:
 
 def _clusters_at_once(rng: Random) -> str:
     crash = rng.choice(["", "; 0.3 away governor 1"])
-    return f"0 configmaps {rng.choice([1, 2])}; 2 taint c0 now; 0 taint c1 now{crash}; 3 untaint c0 now; 0 untaint c1 now"
+    return (
+        f"0 configmaps {rng.choice([1, 2])}; 2 taint c0 now; 0 taint c1 now{crash}; 3 untaint c0 now; 0 untaint c1 now"
+    )
 
 
 def _claimed(rng: Random) -> str:
@@ -329,7 +330,13 @@ _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
-    "answers": Theme(4, (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew), late=(0.02, 0.3, 0.3), expiring=0.5, faulty=0.15),
+    "answers": Theme(
+        4,
+        (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew),
+        late=(0.02, 0.3, 0.3),
+        expiring=0.5,
+        faulty=0.15,
+    ),
     "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
     "zones": Theme(
         4,
@@ -381,332 +388,3 @@ def draw_theme(rng: Random) -> str:
     names = list(THEMES)
     (name,) = rng.choices(names, [THEMES[name].weight for name in names])
     return name
-
-
-def tolerations(seconds: int) -> list[dict[str, Any]]:
-    """Of not being ready for some seconds, and not for the defaults' 300 s, which would outlast the story."""
-    return [tolerate(key, seconds) for key in (NOT_READY, UNREACHABLE)]
-
-
-# Acts.
-
-Act = Callable[..., str]
-
-
-def _each(world: World, name: str) -> list[tuple[str, str]]:
-    """The declared targets that are meant: one by its name, or every node."""
-    kinds = ("Node", "Cluster")
-    found = [(key.partition("/")[0], key.rpartition("/")[2]) for key in sorted(world.people.objects)]
-    return [(kind, one) for kind, one in found if kind in kinds and (one == name or (name == "all" and kind == "Node"))]
-
-
-def _taint(*, present: bool) -> Act:
-    def act(world: World, name: str, key: str) -> str:
-        targets = _each(world, name)
-        for kind, one in targets:
-            world.people.taint(kind, one, key, present=present)
-        return f"{len(targets)} targets"
-
-    return act
-
-
-def _report(world: World, name: str, status: str, ago: str = "0") -> str:
-    targets = _each(world, name)
-    for kind, one in targets:
-        world.people.report(kind, one, status=status, ago=timedelta(seconds=float(ago)))
-    return f"{len(targets)} targets"
-
-
-def _burst(world: World, count: str) -> str:
-    """Several conditions of every node at once."""
-    kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
-    for kind, one in _each(world, "all"):
-        for condition in kinds[: int(count)]:
-            world.people.report(kind, one, condition, "True")
-    return "reported"
-
-
-def _stream(world: World, count: str, every: str) -> str:
-    """One condition after another, for some seconds, each with a report that nobody has declared a target for."""
-    people, rng = world.people, Random(count)  # noqa: S311 - drawn to be repeated
-
-    async def speak() -> None:
-        for number in range(int(count)):
-            targets = _each(world, "all")
-            if targets:
-                kind, one = rng.choice(targets)
-                people.report(kind, one, f"Custom{number}", "True")
-                people.report(kind, "nowhere", f"Custom{number}", "True")
-            await asyncio.sleep(float(every))
-
-    world.outside.spawn(speak())
-    return "begins"
-
-
-def _pods(world: World, count: str, seconds: str) -> str:
-    made = [f"q{number}" for number in range(int(count)) if f"Pod/default/q{number}" not in world.people.objects]
-    for name in made:
-        world.people.pod(name, tolerations(int(seconds)))
-    return " ".join(made)
-
-
-def _managed(world: World, name: str) -> str:
-    if f"ManagedCluster//{name}" in world.people.objects:
-        return "is there"
-    world.people.declare("ManagedCluster", name, labels={f"{OCM}/clusterset": "all"})
-    world.people.report("ManagedCluster", name, "ManagedClusterConditionAvailable", "True")
-    return "declared"
-
-
-def _touch(world: World, name: str) -> str:
-    """Somebody applies a pod's file once more."""
-    known = world.people.objects.get(world.people.key("Pod", name))
-    if known is None:
-        return "is not there"
-    world.people.declare("Pod", name, known["spec"], labels={"touched": "yes"})
-    return "declared again"
-
-
-def _pod(world: World, name: str, tolerated: str) -> str:
-    if f"Pod/default/{name}" in world.people.objects:
-        return "is there"
-    found = [one.split("=") for one in tolerated.split(",")]
-    world.people.pod(name, [*(tolerate(key, float(seconds)) for key, seconds in found), *tolerations(3)])
-    return "declared"
-
-
-def _drop(world: World, kind: str, name: str) -> str:
-    key = world.people.key(kind, name)
-    if key not in world.people.objects:
-        return "is not there"
-    world.people.delete(kind, name)
-    return "deleted"
-
-
-def _node(world: World, name: str, zone: str) -> str:
-    if f"Node//{name}" in world.people.objects:
-        return "is there"
-    world.people.node(name, zone=zone)
-    return "declared"
-
-
-def _deploy(world: World, name: str, replicas: str) -> str:
-    world.people.deploy(name, int(replicas))
-    return "declared"
-
-
-def _configmaps(world: World, count: str) -> str:
-    for number in range(int(count)):
-        world.people.declare("ConfigMap", f"shared{number}")
-    return "declared"
-
-
-def _claim(world: World, name: str) -> str:
-    """A policy places a deployment on clusters."""
-    world.people.declare(
-        "PropagationPolicy",
-        f"claims-{name}",
-        {
-            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}],
-            "placement": {"clusterAffinity": {"clusterNames": ["c0", "c1", "c2"]}},
-        },
-    )
-    return "declared"
-
-
-def _budget(world: World, how: str, amount: str, seconds: str = "0") -> str:
-    spec = {"maxConcurrent": int(amount)}
-    if how == "window":
-        spec = {"maxInWindow": int(amount), "windowSeconds": int(seconds)}
-    world.people.declare("EvictionBudget", "slow", spec)
-    return str(spec)
-
-
-def _disruption_budget(world: World, least: str) -> str:
-    spec = {"minAvailable": int(least), "selector": {"matchLabels": {"app": "web"}}}
-    world.people.declare("PodDisruptionBudget", "web", spec)
-    return str(spec)
-
-
-def _away(world: World, service: str, seconds: str) -> str:
-    for replica in world.of(service):
-        replica.crash(back_after=float(seconds))
-    return "killed"
-
-
-def _crash_one(world: World, service: str, seconds: str) -> str:
-    world.of(service)[0].crash(back_after=float(seconds))
-    return "killed"
-
-
-def _stop(world: World, service: str, seconds: str) -> str:
-    for replica in world.of(service):
-        replica.pause(float(seconds))
-    return "stopped"
-
-
-def _skew(world: World, service: str, seconds: str) -> str:
-    for replica in world.of(service):
-        replica.skew(float(seconds))
-    return "set"
-
-
-def _stop_writing(world: World, service: str, seconds: str) -> str:
-    """Stop every worker of a service as soon as the broker has a record of its first changelog, uncommitted yet."""
-    changelog = SERVICES[service].service(world.settings).changelogs[0]
-    cluster, loop, replicas = world.cluster, world.loop, world.of(service)
-    logs = [log for tp, log in cluster.logs.items() if tp.topic == changelog.name(world.settings.topic_prefix)]
-    ends = sum(log.end for log in logs)
-    if loop.before_step is not None:
-        return "nothing: another is to come"
-
-    def look() -> None:
-        if sum(log.end for log in logs) > ends:
-            loop.before_step = None
-            for replica in replicas:
-                replica.pause(float(seconds))
-
-    loop.before_step = look
-    return "to come"
-
-
-def _stop_requested(world: World, seconds: str) -> str:
-    """Stop eviction as soon as anybody can read what it has requested."""
-    cluster, loop = world.cluster, world.loop
-    known = len(cluster.entries)
-    if loop.before_step is not None:
-        return "nothing: another is to come"
-
-    def look() -> None:
-        nonlocal known
-        new, known = cluster.entries[known:], len(cluster.entries)
-        if any(entry.topic == "evictions" and b'"Requested"' in (entry.value or b"") for entry in new):
-            loop.before_step = None
-            for replica in world.of("eviction"):
-                replica.pause(float(seconds))
-
-    loop.before_step = look
-    return "to come"
-
-
-def _hang_writing(world: World, service: str, what: str, seconds: str) -> str:
-    """The broker hangs while a service's transaction is open, for longer than its session, and loses its markers.
-
-    `offsets` waits for a transaction that holds offsets, too; their marker is not lost.
-    """
-    cluster, loop = world.cluster, world.loop
-    group, prefix = f"{world.settings.topic_prefix}.{service}.", world.settings.topic_prefix
-    changelogs = {topic.name(prefix) for topic in SERVICES[service].service(world.settings).changelogs}
-    if loop.before_step is not None:
-        return "nothing: another is to come"
-
-    def look() -> None:
-        for found in cluster.transactions.by_id.values():
-            state = found.id.startswith(group) and any(tp.topic in changelogs for tp in found.parts)
-            if state and (found.groups or what != "offsets") and cluster.answers:
-                loop.before_step = None
-                cluster.freeze()
-                loop.call_later(float(seconds), thaw, found, context=cluster.context)
-                return
-
-    def thaw(found: Transactional) -> None:
-        if cluster.frozen:
-            cluster.transactions.losing = set(found.parts)
-            cluster.transactions.losing_begun_before = loop.time()
-            cluster.thaw()
-            wait(found, 2000)
-
-    def wait(found: Transactional, left: int) -> None:
-        """Until it is over, or left open."""
-        if left and found.parts:
-            loop.call_later(0.001, wait, found, left - 1, context=cluster.context)
-        else:
-            cluster.transactions.losing = None
-            cluster.transactions.losing_begun_before = math.inf
-
-    loop.before_step = look
-    return "to come"
-
-
-def _crash_written(world: World, service: str, what: str) -> str:
-    """Kill every worker of a service as soon as the broker has completed a transaction with offsets, or with records."""
-    cluster, loop, replicas = world.cluster, world.loop, world.of(service)
-    group = f"{world.settings.topic_prefix}.{service}."
-    if loop.before_step is not None:
-        return "nothing: another is to come"
-    seen: set[str] = set()
-
-    def look() -> None:
-        for found in cluster.transactions.by_id.values():
-            if not found.id.startswith(group):
-                continue
-            if found.stage is Stage.EMPTY and found.id in seen:
-                loop.before_step = None
-                for replica in replicas:
-                    if replica.process.alive:
-                        replica.crash(back_after=0.3)
-                return
-            if found.groups if what == "offsets" else found.parts:
-                seen.add(found.id)
-
-    loop.before_step = look
-    return "to come"
-
-
-def _in_steps(world: World, service: str, steps: str, do: Callable[[Replica], None]) -> str:
-    """Do something to every worker of a service after so many steps of its own."""
-    left, loop, replicas = int(steps), world.loop, world.of(service)
-    if loop.before_step is not None:
-        return "nothing: another is to come"
-
-    def count() -> None:
-        nonlocal left
-        left -= 1
-        if left <= 0:
-            loop.before_step = None
-            for replica in replicas:
-                if replica.process.alive:
-                    do(replica)
-
-    loop.before_step = count
-    return "to come"
-
-
-def _crash_in(world: World, service: str, steps: str) -> str:
-    return _in_steps(world, service, steps, lambda replica: replica.crash(back_after=0.3))
-
-
-def _stop_in(world: World, service: str, steps: str, seconds: str) -> str:
-    return _in_steps(world, service, steps, lambda replica: replica.pause(float(seconds)))
-
-
-ACTS: Final[Mapping[str, Act]] = {
-    "taint": _taint(present=True),
-    "untaint": _taint(present=False),
-    "report": _report,
-    "burst": _burst,
-    "stream": _stream,
-    "pods": _pods,
-    "pod": _pod,
-    "touch": _touch,
-    "managed": _managed,
-    "drop": _drop,
-    "node": _node,
-    "deploy": _deploy,
-    "configmaps": _configmaps,
-    "claim": _claim,
-    "budget": _budget,
-    "disruption": _disruption_budget,
-    "away": _away,
-    "crash-one": _crash_one,
-    "stop": _stop,
-    "skew": _skew,
-    "crash-in": _crash_in,
-    "crash-written": _crash_written,
-    "stop-in": _stop_in,
-    "stop-writing": _stop_writing,
-    "stop-requested": _stop_requested,
-    "hang-writing": _hang_writing,
-}
-"""What is done in scenes, each told what to, as words."""
-

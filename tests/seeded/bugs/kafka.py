@@ -86,11 +86,11 @@ def _() -> list[Change]:
 
 @bug(
     "no-seek",
-    "A partition that comes back in a rebalance goes on from offsets that were committed earlier, not where its state is.",
+    "A partition that comes back in a rebalance goes on from offsets committed earlier, not where its state is.",
     "rebalances",
 )
 def _() -> list[Change]:
-    # What is done is committed before the rebalance, so a consumer would begin there by itself: both have to be missing.
+    # What is done is committed before the rebalance, and a consumer begins there by itself: both have to be missing.
     def let_in(self: Any) -> None:
         if self.phase is not owner.Phase.PARKED:
             _LET_IN(self)
@@ -107,7 +107,11 @@ def _() -> list[Change]:
 _LET_IN = PartitionOwner._let_in
 
 
-@bug("offsets-at-fetched", "A drained owner commits the offsets of what it has fetched, not of what it has done.", "rebalances")
+@bug(
+    "offsets-at-fetched",
+    "A drained owner commits the offsets of what it has fetched, not of what it has done.",
+    "rebalances",
+)
 def _() -> list[Change]:
     clear = PartitionEngine.clear
 
@@ -127,7 +131,11 @@ def _() -> list[Change]:
     return [(owner, "end_lost_transactions", end)]
 
 
-@bug("groundless-offsets", "Offsets are trusted though the records that they rest on were lost with their markers.", "markers")
+@bug(
+    "groundless-offsets",
+    "Offsets are trusted though the records that they rest on were lost with their markers.",
+    "markers",
+)
 def _() -> list[Change]:
     found = hanging.end_lost_transactions
 

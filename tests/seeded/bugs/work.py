@@ -64,7 +64,9 @@ def _() -> list[Change]:
 
 
 @bug(
-    "generation-restarts", "A pod's next binding does not heed the evictions of the ones before, whosever they were.", "again"
+    "generation-restarts",
+    "A pod's next binding does not heed the evictions of the ones before, whosever they were.",
+    "again",
 )
 def _() -> list[Change]:
     # Evictions name the uid of their workload, too: that line is missing as well.

@@ -175,8 +175,8 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 def what_waited_is_read_in_order(run: Run) -> Iterator[Violation]:
     """Whoever takes a partition over reads what was waiting in his tables in the order in which it was written.
 
-    So nothing is written that rests on a record and not on an older one, unless that was written anew since, and may have
-    been compacted away. Live, records of two topics may pass each other, by less than a moment.
+    So nothing is written that rests on a record and not on an older one, unless that was written anew since, and may
+    have been compacted away. Live, records of two topics may pass each other, by less than a moment.
     """
     if not run.history.exact:
         return
@@ -201,7 +201,9 @@ def what_waited_is_read_in_order(run: Run) -> Iterator[Violation]:
             for topic in topics:
                 last = run.last_read(topic, part, positions.get(topic, 0))
                 if last is not None and oldest + _MOMENT < last.entry.appended and last.entry.committed <= started:
-                    message = f"{last.where} was read before what was written {last.entry.appended - oldest:.3f} s earlier"
+                    message = (
+                        f"{last.where} was read before what was written {last.entry.appended - oldest:.3f} s earlier"
+                    )
                     yield Violation("what_waited_is_read_in_order", seen.where, message)
 
 

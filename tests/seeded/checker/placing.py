@@ -78,9 +78,7 @@ def claimed_work_makes_no_pods(run: Run) -> Iterator[Violation]:
     """
     if not run.history.exact:
         return
-    policies = [
-        (key, records) for key, records in run.keys("resources") if key.startswith("PropagationPolicy/")
-    ]
+    policies = [(key, records) for key, records in run.keys("resources") if key.startswith("PropagationPolicy/")]
     for key, bound in run.keys("bindings") if policies else ():
         for seen in bound:
             if not key.startswith("Pod/") or seen.gone or seen.source != "moorage/placement":

@@ -1,4 +1,4 @@
-"""What probes tell is taken as it was told: in its order, with its times, and no source is called silent that speaks."""
+"""What probes tell is taken as it was told: in its order, with its times; who speaks is not called silent."""
 
 from __future__ import annotations
 
@@ -81,11 +81,7 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
     """
     if not run.history.exact:
         return
-    spoke: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    counted = {str(seen.data.get("reportId") or "") for seen in run.of("conditions")}
-    for seen in run.of("condition-reports"):
-        if seen.id in counted and isinstance(seen.data.get("target"), dict):
-            spoke[name_of(seen.data["target"]), str(seen.data.get("source") or seen.source)].append(seen)
+    spoke = _spoke(run)
     fired: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in run.of("timer-fired"):
         if seen.data.get("owner") == "condition-ingest":
@@ -104,3 +100,13 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
                 message = f"{one.where} came {seen.decided - one.entry.appended:.3f} s before"
                 yield Violation("nobody_is_silenced_who_spoke", seen.where, message)
                 break
+
+
+def _spoke(run: Run) -> dict[tuple[str, str], list[Seen]]:
+    """The reports that counted, by target and source."""
+    spoke: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    counted = {str(seen.data.get("reportId") or "") for seen in run.of("conditions")}
+    for seen in run.of("condition-reports"):
+        if seen.id in counted and isinstance(seen.data.get("target"), dict):
+            spoke[name_of(seen.data["target"]), str(seen.data.get("source") or seen.source)].append(seen)
+    return spoke

@@ -201,9 +201,7 @@ def zones_know_their_nodes(run: Run) -> Iterator[Violation]:
         if target not in members:
             yield Violation(name, seen.where, "its zone does not know it")
             continue
-        carried = {
-            one["key"] for one in seen.data.get("taints") or () if "condition" in one["origins"]
-        }
+        carried = {one["key"] for one in seen.data.get("taints") or () if "condition" in one["origins"]}
         member = members[target].data
         if member["zone"] != seen.data.get("zone"):
             yield Violation(name, members[target].where, f"is in zone {seen.data.get('zone')}")
