@@ -171,7 +171,7 @@ def _granted_meanwhile(rng: Random) -> str:
     """The leave for a node comes while the taint-manager is away, and the node is ready again before it is back."""
     return (
         f"0 pods 4 {rng.choice([0, 3])}; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} "
-        f"away taint-manager {rng.choice([5, 7])}; {rng.choice([1.2, 1.2, 3.5])} report all True; 11 wait"
+        f"away taint-manager {rng.choice([5, 7])}; {rng.choice([0.5, 0.7, 4.5])} report all True; 11 wait"
     )
 
 
@@ -342,7 +342,7 @@ THEMES: Final[Mapping[str, Theme]] = {
         4,
         (_partial, _granted_meanwhile, _whole_fleet, _members),
         settings={
-            "node_eviction_rate": (0.4, 0.4, _INF),
+            "node_eviction_rate": (0.3, 0.3, _INF),
             "secondary_node_eviction_rate": (0.2,),
             "large_cluster_size_threshold": (50,),
             "node_monitor_grace_period": (0,),

@@ -39,8 +39,12 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
         if before is None or _emptied(run, zone, before, seen):
             continue
         gap = time - (when(before.data, "grantedTime") or before.decided)
-        between = {state.get(zone, _NORMAL) for one, state in states if before.order <= one.order < seen.order}
-        between.add(next((state for one, state in reversed(states) if one.order < before.order), {}).get(zone, _NORMAL))
+        since = run.before(before)  # the one before may rest on what was known then
+        between = {
+            state.get(zone, _NORMAL) for one, state in states if one.entry.committed > since and one.order < seen.order
+        }
+        known = next((state for one, state in reversed(states) if one.entry.committed <= since), {})
+        between.add(known.get(zone, _NORMAL))
         allowed = slow if between == {_PARTIAL} else max(rate, slow)
         if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
             yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")

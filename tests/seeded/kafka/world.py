@@ -322,8 +322,9 @@ class World:
             if (worker := replica.worker) is None:
                 continue
             for partition, owner in sorted(worker.owners.items()):
-                if owner.caught_up:
-                    for emit in worker.service.reconcile(owner._engine.state, replica.process.clock.now()):
+                now, due = replica.process.clock.now(), owner._engine.next_due()
+                if owner.caught_up and (due is None or due > now):  # what is due at this very instant is to come
+                    for emit in worker.service.reconcile(owner._engine.state, now):
                         yield f"{replica.name}/{partition} {emit.topic.short} {emit.key}"
 
 
