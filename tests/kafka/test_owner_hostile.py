@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from tests.brokers import Broker
 from tests.kafka.toys import (
     KNOWN,
@@ -24,6 +26,8 @@ from tests.kafka.toys import (
 )
 
 from moorage import condition_ingest
+from moorage.runtime import kafka
+from moorage.runtime.age import tombstones_kept
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.tables.reader import TableReader
 from moorage.runtime.topics_admin import ensure_topics
@@ -31,7 +35,7 @@ from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, DEAD_LETTERS, RESOURCES
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, CONDITIONS, DEAD_LETTERS, RESOURCES
 
 pytestmark = pytest.mark.kafka
 
@@ -43,6 +47,22 @@ async def write_large(
 ) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, max_request_size=2_000_000) as producer:
         await producer.send_and_wait(topic, value, key=key, partition=0, headers=headers)
+
+
+async def test_the_broker_says_for_how_long_tombstones_are_kept(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await ensure_topics(settings)
+    assert await tombstones_kept(settings) == 7 * 24 * 3600
+    name = BINDINGS.name(settings.topic_prefix)
+    admin = kafka.admin_client(settings)
+    await admin.start()
+    try:
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"delete.retention.ms": "60000"})])
+    finally:
+        await admin.close()
+    async with asyncio.timeout(20):  # the broker learns of it from the controller a moment later
+        while await tombstones_kept(settings) != 60:  # noqa: ASYNC110 - only the broker can tell, and it must be asked
+            await asyncio.sleep(0.05)
 
 
 async def test_a_large_id_of_a_third_party_is_refused_and_the_rest_goes_on(broker: Broker, topic_prefix: str) -> None:

@@ -57,20 +57,20 @@ def test_the_short_reading_refuses_what_the_full_one_refuses(headers: dict[str, 
     assert outcome(codec._meta, headers) == outcome(from_headers, list(headers.items()))
 
 
-@given(st.lists(st.tuples(metas, st.sampled_from(["a", "b"]), st.booleans()), max_size=8))
-def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, str, bool]]) -> None:
+@given(st.lists(st.tuples(metas, st.sampled_from(["a", "b"]), st.booleans(), st.sampled_from(["", "1"])), max_size=8))
+def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, str, bool, str]]) -> None:
     service = Counter()
     emits = [
-        Emit(TALLIES, key, key, Tally(key=key, count=1, total=1), cause)
+        Emit(TALLIES, key, key, Tally(key=key, count=1, total=1), cause, step=step)
         if state
-        else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause)
-        for cause, key, state in cases
+        else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause, step=step)
+        for cause, key, state, step in cases
     ]
     decision = Decision(NOW, [(emit, codec.serialize(emit)) for emit in emits])
     records = Encoder(service, prefix="p", partitions=4).records(decision, {"toy-numbers": 7, "toy-table": 0})
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[str, str, str, str], int] = {}
     for emit, record in zip(emits, records, strict=True):
-        which = (emit.cause.id, emit.topic.short, emit.key)
+        which = (emit.cause.id, emit.topic.short, emit.key, emit.step)
         ordinal = seen.get(which, 0)
         seen[which] = ordinal + 1
         wanted = to_headers(child_meta(emit, source="moorage/counter", now=NOW, ordinal=ordinal))

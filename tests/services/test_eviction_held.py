@@ -12,7 +12,7 @@ from tests.services.records import T0, at, decide, record, wake
 from moorage import eviction
 from moorage.eviction.guards import GuardView
 from moorage.eviction.state import State
-from moorage.runtime.service import Emit
+from moorage.runtime.service import Emit, child_id
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
@@ -490,3 +490,23 @@ def test_a_wrong_guard_is_told_apart_and_guards_nothing() -> None:
     assert bench.taints(K1) == ["Requested#1 UntoleratedTaint"]
     assert not bench.view.wants(RESOURCES, "Pod/default/web")
     assert EVICTIONS in bench.service.changelogs
+
+
+def test_every_record_of_one_cause_has_an_id_of_its_own() -> None:
+    """Who leaves out what he has seen, by id, must not leave out the next state."""
+    lags = Bench()
+    lags.bind(tolerate("k1", 3))
+    lags.taints(K1)
+    lags.time, lags.lagging = 3, None
+    lags.fire(1, 3)
+    assert lags.wake(3) == []
+    assert lags.wake(6) == ["Held#2 by UpstreamLag Held"]
+    lags.lagging = []
+    assert lags.wake(9) == ["Requested#3 TolerationExpired", "timers tombstone"]
+    asks = Bench(budget=True)
+    asks.bind()
+    asks.taints(K1)
+    assert [asks.reconcile(60), asks.reconcile(120)] == [["ask#1"], ["ask#1"]]
+    for bench in (lags, asks):
+        ids = [child_id(emit, 0) for emit in bench.written]
+        assert len(set(ids)) == len(ids)

@@ -15,6 +15,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
+from moorage_schemas.times import format_time
 from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic, eviction_key
 
 
@@ -89,7 +90,7 @@ class Look:
             decided_time=self.time,
             report_time=self.reported,
         )
-        self.emit(EVICTIONS, eviction_key(workload, self.target, about.generation), event)
+        self.emit(EVICTIONS, eviction_key(workload, self.target, about.generation), event, step=str(event.revision))
 
     def ask(self, workload: str, *, due: datetime, revision: int, requested: bool = False) -> None:
         """Ask the governor, or tell it that what was asked for is requested."""
@@ -107,7 +108,9 @@ class Look:
             due_time=due,
             requested=requested,
         )
-        self._put_ask(eviction_key(workload, self.target, binding.generation), event)
+        # One that is asked again, because its answer may be lost, is an event of its own.
+        step = f"{revision}/{'requested' if requested else format_time(self.time)}"
+        self._put_ask(eviction_key(workload, self.target, binding.generation), event, step)
         self.state.asked[self.target, workload] = self.time
 
     def unask(self, workload: str) -> None:
@@ -115,11 +118,11 @@ class Look:
         task = self.state.targets[self.target].tasks.get(workload)
         self.state.asked.pop((self.target, workload), None)
         if task is not None and task.asked:
-            self._put_ask(eviction_key(workload, self.target, task.generation), None)
+            self._put_ask(eviction_key(workload, self.target, task.generation), None, "end")
 
-    def _put_ask(self, key: str, event: EvictionAsked | None) -> None:
+    def _put_ask(self, key: str, event: EvictionAsked | None, step: str) -> None:
         """Asks are the governor's to remember: a task knows by its `asked` whether it has one."""
-        self.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, self.cause))
+        self.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, self.cause, step=step))
 
     def move_timer(self, workload: str, generation: int, deadline: datetime | None) -> None:
         """Set a task's timer, or cancel it (None): it is remembered until the task is over."""
@@ -136,15 +139,15 @@ class Look:
             subject=workload,
             correlation_id=self.cause.correlation,
         )
-        self.emit(TIMERS, key, event)
+        self.emit(TIMERS, key, event, step=str(event.generation))
 
     def drop_timer(self, workload: str) -> None:
         """The task has no more use for its timer."""
         task = self.state.targets[self.target].tasks.get(workload)
         if task is not None and (key := timer_id(workload, self.target, task.generation)) in self.state.timers:
-            self.emit(TIMERS, key, None)
+            self.emit(TIMERS, key, None, step="end")
 
-    def emit(self, topic: Topic, key: str, event: Model | None) -> None:
-        """Write a record of the target's partition, and fold it in."""
+    def emit(self, topic: Topic, key: str, event: Model | None, *, step: str = "") -> None:
+        """Write a record of the target's partition, and fold it in; a pending eviction's cause may lead to several."""
         self.state.fold(topic, key, event)
-        self.emits.append(Emit(topic, key, self.target, event, self.cause))
+        self.emits.append(Emit(topic, key, self.target, event, self.cause, step=step))

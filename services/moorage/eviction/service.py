@@ -171,7 +171,9 @@ class Eviction(Service[State]):
     def needs(self, state: State, now: datetime) -> Needs | None:
         """The present taints, bindings and pauses, and whether the taint-manager has anything to take back."""
         state.look_again(now)
-        return _NEEDS if state.pending or not state.begun else None
+        if not state.begun:
+            return _NEEDS
+        return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
     def refreshed(self, state: State, found: Freshness) -> None:
         """All of it is read."""
@@ -320,6 +322,8 @@ class Eviction(Service[State]):
                     and task.taints[0].identity == found.taint.identity
                 ):
                     self._schedule(state, look, workload, found)
+                else:  # its timer may have been lost with the markers of its transaction
+                    look.move_timer(workload, task.generation, found.deadline)
             case Keep() if scheduled or held:
                 reason = "Tolerated" if found.tolerated else "TaintRemoved"
                 look.unask(workload)
@@ -495,7 +499,7 @@ class Eviction(Service[State]):
         if task.state is EvictionState.CANCELLED:
             # It came to nothing, and now it cannot be scheduled again.
             key = eviction_key(workload, look.target, task.generation)
-            look.emit(EVICTIONS, key, None)
+            look.emit(EVICTIONS, key, None, step="end")
             return
         over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")

@@ -23,6 +23,7 @@ from moorage.gateway.kafka_reader import TAKEOVER, Reader
 from moorage.gateway.log import Place, Write
 from moorage.gateway.metrics import Metrics
 from moorage.runtime import kafka
+from moorage.runtime.age import TableAge
 from moorage.runtime.clock import Clock
 from moorage.runtime.settings import Settings
 from moorage_schemas.dead_letter import Audited
@@ -36,6 +37,7 @@ FENCED = (
     "another gateway has taken over the writing for this fleet: this one has been fenced out and must be stopped; "
     "send writes to the other one"
 )
+_TOO_OLD = "the gateway stood still for so long that it may not know of deletions; it reads its tables anew"
 _RECORD_OVERHEAD = 512  # bytes around a record's value, generously
 _START_TIMEOUT = 30.0  # seconds; the transaction of an earlier writer is ended in that time
 _CLOSE_TIMEOUT = 5.0
@@ -81,6 +83,8 @@ class KafkaLog:
         """Whether a commit has been sent whose outcome is not known."""
 
         self._partitions = 0
+        self.age: TableAge | None = None
+        """How old the tables are that writes are checked against; None before they are read."""
 
     @property
     def obstacle(self) -> str:
@@ -220,9 +224,11 @@ class KafkaLog:
 
     async def _write(self, batch: Sequence[_Pending]) -> None:
         producer = self._producer
-        if self._out.is_set() or producer is None:
+        # What they were checked against may lack deletions; the gateway is about to begin anew.
+        too_old = self.age is not None and self.age.over
+        if self._out.is_set() or producer is None or too_old:
             for pending in batch:
-                pending.done.set_exception(unavailable(self._obstacle))
+                pending.done.set_exception(unavailable(_TOO_OLD if too_old else self._obstacle))
             return
         writes = [write for pending in batch for write in pending.writes]
         began = time.monotonic()

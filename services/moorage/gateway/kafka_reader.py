@@ -127,6 +127,15 @@ class Reader:
             self._progress = "ready"
             self._metrics.restored.set(1)
 
+    async def read_to_ends(self) -> bool:
+        """Return when all that is committed now has been read; for `TableAge.mind`.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+        """
+        await self.catch_up()
+        return True
+
     def watch_takeovers(self, place: Place, tell: Callable[[str], None]) -> None:
         """Tell of every gateway that takes over after the record at `place`."""
         self._told = (place.offset, tell)

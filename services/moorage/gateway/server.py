@@ -18,20 +18,23 @@ from moorage.gateway.metrics import Metrics
 from moorage.gateway.reports import Limits
 from moorage.gateway.store import Store
 from moorage.gateway.switches import Switches
+from moorage.runtime.age import TableAge, tombstones_kept
 from moorage.runtime.clock import WallClock
+from moorage.runtime.errors import TablesTooOld
 from moorage.runtime.settings import Settings
 from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import RESOURCES
 
 _log = structlog.get_logger(__name__)
 
+_LOOK = 1.0  # seconds between two looks at how old the tables are
 _LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Ready = Callable[[str], None]
 
 
 async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
-    """Serve until cancelled.
+    """Serve until cancelled; begin anew after standing still for so long that deletions may have been missed.
 
     The port answers from the beginning, with 503 and the progress until the tables are read.
 
@@ -44,6 +47,19 @@ async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
         RuntimeFailure: the topics do not fit.
         KafkaError: Kafka does not answer, or reading failed for good.
         OSError: the port is taken.
+    """
+    while True:
+        try:
+            await _serve(settings, ready)
+        except* TablesTooOld as reasons:
+            _log.warning("reads its tables anew", why=str(reasons.exceptions[0]))
+
+
+async def _serve(settings: Settings, ready: Ready | None) -> None:
+    """Serve until cancelled.
+
+    Raises:
+        ExceptionGroup: of TablesTooOld, among others: everything has to be read anew.
     """
     store, metrics, clock = Store(), Metrics(), WallClock()
     reader = Reader(settings, store, metrics)
@@ -65,6 +81,8 @@ async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
         try:
             async with asyncio.TaskGroup() as tasks:
                 partitions = (await ensure_topics(settings))[RESOURCES.short]
+                age = TableAge(clock, await tombstones_kept(settings))
+                log.age = age
                 await reader.start(partitions)
                 tasks.create_task(reader.run(), name="gateway-reader")
                 await log.start(partitions)
@@ -73,10 +91,18 @@ async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
                 if ready is not None:
                     ready(address)
                 tasks.create_task(_until_closed(server), name="gateway-http")
+                tasks.create_task(age.mind(reader.read_to_ends), name="gateway-age")
+                tasks.create_task(_until_too_old(age), name="gateway-tables")
         finally:
             store.history.close()
             await log.close()
             await reader.close()
+
+
+async def _until_too_old(age: TableAge) -> None:
+    while True:
+        age.check()
+        await asyncio.sleep(min(_LOOK, age.interval))
 
 
 async def _until_closed(server: asyncio.Task[None]) -> None:

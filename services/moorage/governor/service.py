@@ -31,6 +31,7 @@ from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
+from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
@@ -49,6 +50,9 @@ _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
 _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
 _OF_ASKS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
+_AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
+"""What is written of an ask more than once, for answers are repeated and a slot that is over is made again."""
+
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
 
@@ -144,15 +148,16 @@ class Governor(Service[State]):
     def _settle(self, state: State, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
         state.unsettled = False
-        write = self._writer(state, emits)
+        write = self._writer(state, emits, now)
         state.zones.settle(now, write, state.view.nodes)
         state.budgets.settle(state.view, now, write)
         return emits
 
-    def _writer(self, state: State, emits: list[Emit]) -> Write:
+    def _writer(self, state: State, emits: list[Emit], now: datetime) -> Write:
         def write(topic: Topic, key: str, partition_key: str, event: Model | None, cause: Meta) -> None:
             self.apply(state, topic, key, event)
-            emits.append(Emit(topic, key, partition_key, event, cause))
+            step = format_time(now) if topic.short in _AGAIN else ""
+            emits.append(Emit(topic, key, partition_key, event, cause, step=step))
 
         return write
 

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from moorage.runtime.age import TableAge
 from moorage.runtime.clock import Clock
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.producers import PartitionProducer
@@ -41,6 +42,9 @@ class WorkerContext(Generic[S]):
 
     freshen: Callable[[Collection[Topic]], Awaitable[bool]]
     """Reads global topics to what is committed now; False when that took too long."""
+
+    age: TableAge
+    """Since when everything that was read is known to be whole."""
 
     starting: asyncio.Semaphore
     """Bounds how many producers start at once."""

@@ -21,5 +21,9 @@ class EncodeError(Exception):
     """What a service emitted cannot be written: too large, or to a partition that is not its owner's."""
 
 
+class TablesTooOld(Exception):  # noqa: N818 - a request inside the runtime, not an error
+    """What was read may lack deletions that happened meanwhile: read everything anew; see `age`."""
+
+
 class StartAfresh(Exception):  # noqa: N818 - a request inside the runtime, not an error
     """Throw the partition's producer and state away and restore them; the reason is told in words."""

@@ -131,8 +131,8 @@ class GlobalReader:
         names = {topic.name(self._settings.topic_prefix) for topic in topics}
         tails = {tail.tp: tail for tail, _ in self._tails if tail.tp.topic in names}
         if tails:
-            for tp, end in (await offsets.stable(tails)).items():
-                await self._reader.reached(tails[tp], end)
+            ends = await offsets.stable(tails)
+            await self._reader.reached_all({tails[tp]: end for tp, end in ends.items()})
 
     async def _catch_up(self) -> None:
         while not self.caught_up.is_set() and self._failure is None:
@@ -173,8 +173,7 @@ class GlobalReader:
                 for tp, topic in places.items()
             ]
         self._wanted = sum(ends[tp] - begins[tp] for tp in places)
-        for tail, _ in self._tails:
-            await self._reader.reached(tail, ends[tail.tp])
+        await self._reader.reached_all({tail: ends[tail.tp] for tail, _ in self._tails})
         self.caught_up.set()
         self._on_change(None)
 

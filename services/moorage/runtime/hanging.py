@@ -132,6 +132,61 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
         raise StartAfresh(f"the broker has lost markers of what was committed: {_named(hanging)}")
 
 
+async def markers_lost_since(context: WorkerContext[Any], partition: int) -> list[str]:
+    """Look whether what was committed a while ago on the owner's changelog partitions is open still, by its own fault.
+
+    A commit may be answered quickly and lose its markers afterwards. Where nobody else writes the next commit tells; on
+    `timers`, which has several writers, all of them wait for the one whose transaction it is, and only that one's next
+    transaction there, or its next start, can end it. The first open record says whose it is.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+
+    Returns:
+        The partitions that are open, by name; empty when all is well, or others are at fault.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    states = [context.tp(topic, partition) for topic in context.service.changelogs]
+    hanging = await _still_open(context, states) if states else []
+    if not hanging:
+        return []
+    writers = await _writers(context, hanging)
+    return _named(tp for tp in hanging if writers.get(tp) in (None, source_name(context.service.name)))
+
+
+async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+    """The CloudEvents source of the first record that is open, by partition; without those that do not say.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    stable = await context.offsets.stable(hanging)
+    ends = await context.offsets.end(stable)
+    found: dict[TopicPartition, str] = {}
+    passed: set[TopicPartition] = set()
+    consumer = kafka.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
+    try:
+        await consumer.start()
+        consumer.assign(list(stable))
+        for tp, offset in stable.items():
+            consumer.seek(tp, offset)
+        while len(passed) < len(stable):
+            for tp, records in (await consumer.getmany(timeout_ms=_READ_MS)).items():
+                if tp not in passed:
+                    passed.add(tp)
+                    source = dict(records[0].headers).get("ce_source")
+                    if source is not None:
+                        found[tp] = source.decode(errors="replace")
+            passed.update([tp for tp, end in ends.items() if await consumer.position(tp) >= end])
+    finally:
+        with contextlib.suppress(Exception):  # whatever it is, the client is given up
+            await consumer.stop()
+    return found
+
+
 async def _still_open(context: WorkerContext[Any], partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Those that hold a transaction below their present end which stays open for longer than one may.
 

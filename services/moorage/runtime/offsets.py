@@ -102,7 +102,11 @@ class Offsets:
     async def _asking_admin(self) -> AIOKafkaAdminClient:
         if self._admin is None:
             admin = kafka.admin_client(self._settings, client_id=f"{self._name}-members")
-            await admin.start()
+            try:
+                await admin.start()
+            except BaseException:
+                await admin.close()
+                raise
             self._admin = admin
         return self._admin
 

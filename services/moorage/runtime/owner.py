@@ -28,11 +28,11 @@ from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transact
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
 from moorage.runtime.errors import StartAfresh
-from moorage.runtime.hanging import end_lost_transactions, mind_a_slow_commit
+from moorage.runtime.hanging import end_lost_transactions, markers_lost_since, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.service import Freshness, Needs
 from moorage.runtime.tables.restore import Progress, Restorer
-from moorage.runtime.upstream import upstream_lag
+from moorage.runtime.upstream import UpstreamEnds, UpstreamWatch
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
@@ -45,6 +45,8 @@ _LOOK_AGAIN = 0.005  # seconds between two looks at how far the consumer has com
 _FRESH = 0.05  # seconds that reading to the present end may take, for it to be the present end; first attempt
 _STALE = 1.0  # seconds after which nothing irrevocable is begun that rests on what was read then
 _STALE_COMMIT = 5.0  # seconds that a transaction with something irrevocable may take
+_MARKERS_AFTER = 10.0  # seconds after a commit until it is looked whether its markers are there
+_READ_AGAIN = 0.1  # seconds between two looks at whether everything has been read
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
 
@@ -97,8 +99,11 @@ class PartitionOwner(Generic[S]):
         self._returned = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._minding: asyncio.Task[None] | None = None
+        self._lost: list[str] = []
         self._producer: PartitionProducer | None = None
         self._restorer: Restorer[S] | None = None
+        self._upstream = UpstreamWatch(context, partition, self._engine.progress_of)
         self._alarm = Alarm(context.clock, self._event.set)
         self._letting_in: tuple[TopicPartition, ...] = ()
         self._refreshed_at = 0.0
@@ -149,6 +154,25 @@ class PartitionOwner(Generic[S]):
         await self._throw_away()
         self.phase = Phase.STOPPED
         metrics.forget_partition(self._service.name, self.partition)
+
+    async def read_to_ends(self) -> bool:
+        """Return when everything that is committed now of what it reads has come in; False when that is not known.
+
+        One that is about to begin, or restores, reads everything anyway.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+            StartAfresh: a table is no longer read.
+        """
+        restorer = self._restorer
+        if self.phase is Phase.RUNNING and restorer is not None:
+            ends = await self._context.offsets.stable(self._tps.values())
+            while self.phase is Phase.RUNNING:
+                if not [tp for tp, end in ends.items() if await self._context.consumer.position(tp) < end]:
+                    await restorer.catch_up()
+                    break
+                await asyncio.sleep(_READ_AGAIN)
+        return self.phase is not Phase.PARKED and not self._parking
 
     @property
     def moves(self) -> int:
@@ -309,6 +333,8 @@ class PartitionOwner(Generic[S]):
                 if self._writing is not None and not self._parking:
                     await self._collect(self._writing)
                 self._event.clear()
+                if self._lost:
+                    raise StartAfresh(f"the broker has lost markers of what was committed: {self._lost}")  # noqa: TRY301 - the handler waits for the write
                 if self._parking:
                     await self._written()
                     await self._stay_parked()
@@ -431,11 +457,25 @@ class PartitionOwner(Generic[S]):
                 limit *= 2
 
     async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
+        ends, lagging = await self._read_once(needs) or (None, None)
+        if ends is None:
+            return None
+        concerned = lagging is None or (lagging if needs.keys is None else not lagging.isdisjoint(needs.keys))
+        if concerned and await self._upstream.claim(needs.upstream):
+            # Upstream has come further than what it wrote says; that counts for what is read from now on.
+            now = self._context.clock.now()
+            ends, lagging = await self._read_once(needs) or (None, None)
+            if ends is None:
+                return None
+        return Freshness(now, {topic: ends.stable[topic] for topic in needs.tables}, lagging)
+
+    async def _read_once(self, needs: Needs) -> tuple[UpstreamEnds, frozenset[str] | None] | None:
+        """Where what is needed ended, read to there, and of which keys upstream services lag behind."""
         context = self._context
         read = {topic: self._tps[topic] for topic in needs.tables}
-        upstream = dict.fromkeys(topic for one in needs.upstream for topic in one.topics)
-        tps = {topic: context.tp(topic, self.partition) for topic in upstream} | read
-        ends, fresh = await asyncio.gather(context.offsets.stable(tps.values()), context.freshen(needs.globals))
+        ends, fresh = await asyncio.gather(
+            self._upstream.ends(needs.upstream, needs.tables), context.freshen(needs.globals)
+        )
         if not fresh:
             return None
         if self._throttled:
@@ -445,7 +485,7 @@ class PartitionOwner(Generic[S]):
             if self._parking:
                 return None
             await self._note_passed(read)
-            if all(self._engine.reached(topic, ends[tp]) for topic, tp in read.items()):
+            if all(self._engine.reached(topic, ends.stable[topic]) for topic in read):
                 break
             self._event.clear()
             with contextlib.suppress(TimeoutError):
@@ -453,14 +493,7 @@ class PartitionOwner(Generic[S]):
                     await self._event.wait()
         if self._throttled:
             self._pause()
-        lagging = await upstream_lag(
-            context,
-            self.partition,
-            needs.upstream,
-            ends={topic: ends[tps[topic]] for topic in upstream},
-            progress=self._engine.progress_of,
-        )
-        return Freshness(now, {topic: ends[tp] for topic, tp in read.items()}, lagging)
+        return ends, await self._upstream.lagging(needs.upstream, ends)
 
     # Writing.
 
@@ -468,6 +501,8 @@ class PartitionOwner(Generic[S]):
         producer = self._producer
         if producer is None:
             raise StartAfresh("the producer is gone")
+        if self._context.age.over:
+            raise StartAfresh("the process stood still for so long that it may not know of deletions")
         decision, loop = transaction.decision, asyncio.get_running_loop()
         began = loop.time()
         if decision.fresh and decision.emits and began - self._refreshed_at > _STALE:
@@ -485,10 +520,24 @@ class PartitionOwner(Generic[S]):
             raise
         await mind_a_slow_commit(self._context, self.partition, loop.time() - began)
         self._engine.written(transaction)
+        if self._minding is None:
+            self._minding = asyncio.create_task(self._mind_markers())
         self._moves += 1
         metrics.COMMITTED.labels(self._service.name).inc()
         metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
         self._encoder.count(decision)
+
+    async def _mind_markers(self) -> None:
+        """Some time after a commit, make sure that its markers are there; what came after it is looked at with it."""
+        try:
+            await asyncio.sleep(_MARKERS_AFTER)
+            self._lost = await markers_lost_since(self._context, self.partition)
+        except (KafkaError, OSError, RuntimeError) as error:
+            log.debug("partition.markers_unknown", partition=self.partition, error=repr(error))
+            self._lost = []
+        self._minding = None
+        if self._lost:
+            self._event.set()
 
     # Rebalances.
 
@@ -523,6 +572,11 @@ class PartitionOwner(Generic[S]):
         if self._restorer is not None:
             self._restorer.close()
             self._restorer = None
+        self._upstream.close()
+        if self._minding is not None:
+            self._minding.cancel()
+            self._minding = None
+        self._lost = []
         self._engine.forget()
         producer, self._producer = self._producer, None
         if producer is not None:

@@ -81,6 +81,10 @@ class Emit:
     meta: Meta | None = None
     """The attributes to write instead of a child's: only for a record that is passed on as it is, with its id."""
 
+    step: str = ""
+    """What tells this record from those that the same cause has led to before, or will, under the same key: such as its
+    revision. Empty where a cause leads to records of a key once; it is part of the event's id."""
+
 
 def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> Meta:
     """The attributes of an emitted event: its id is a hash of what caused it, never random.
@@ -89,10 +93,10 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> M
         emit: what is written.
         source: the CloudEvents source, such as `moorage/eviction`.
         now: the time of the decision.
-        ordinal: tells apart several events for one key from one cause.
+        ordinal: tells apart several events of one step, for one key from one cause.
     """
     return Meta(
-        id=event_id(emit.cause.id, emit.topic.short, emit.key, ordinal),
+        id=child_id(emit, ordinal),
         source=source,
         type=emit.topic.event_type,
         time=now,
@@ -101,6 +105,17 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0) -> M
         causation_id=emit.cause.id,
         traceparent=emit.cause.traceparent,
     )
+
+
+def child_id(emit: Emit, ordinal: int) -> str:
+    """The id of an emitted event.
+
+    Args:
+        emit: what is written.
+        ordinal: tells apart several events of one step, for one key from one cause.
+    """
+    about = (emit.cause.id, emit.topic.short, emit.key, ordinal)
+    return event_id(*about, emit.step) if emit.step else event_id(*about)
 
 
 def source_name(service: str) -> str:
@@ -150,6 +165,9 @@ class Needs:
 
     upstream: tuple[Upstream, ...] = ()
     """Of whom it must be known how far they lag behind."""
+
+    keys: frozenset[str] | None = None
+    """About which keys that must be known; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

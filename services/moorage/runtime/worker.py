@@ -17,9 +17,10 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from moorage.runtime import kafka, metrics
+from moorage.runtime.age import TableAge, tombstones_kept
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.context import WorkerContext
-from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.errors import RuntimeFailure, TablesTooOld
 from moorage.runtime.globals import GlobalReader
 from moorage.runtime.hearing import Behind, behind
 from moorage.runtime.offsets import Offsets
@@ -70,6 +71,7 @@ class Worker(Generic[S]):
         self._client_id = f"moorage-{service.name}-{uuid.uuid4().hex[:12]}"
         self._group = f"{settings.topic_prefix}.{service.name}"
         self._globals: GlobalReader | None = None
+        self._age: TableAge | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._assigned = False
@@ -193,8 +195,15 @@ class Worker(Generic[S]):
                     if self._partitions is None:
                         counts = await ensure_topics(self._settings)
                         self._partitions = next(iter(counts.values()))
+                    if self._age is None:
+                        self._age = TableAge(self._clock, await tombstones_kept(self._settings))
                     await self._start_globals()
-                    await self._session()
+                    await self._session(self._age)
+                except TablesTooOld as reason:
+                    log.warning("worker.reads_anew", service=self.service.name, why=str(reason))
+                    metrics.RESTARTS.labels(self.service.name, "age").inc()
+                    await self._forget_globals()
+                    self._age = None
                 except (KafkaError, TimeoutError, OSError) as error:
                     log.warning("worker.session_failed", service=self.service.name, error=repr(error))
                     await asyncio.sleep(backoff)
@@ -202,9 +211,12 @@ class Worker(Generic[S]):
                 else:
                     backoff = _BACKOFF_FIRST
         finally:
-            if self._globals is not None:
-                await self._globals.stop()
-                self._globals = None
+            await self._forget_globals()
+
+    async def _forget_globals(self) -> None:
+        found, self._globals = self._globals, None
+        if found is not None:
+            await found.stop()
 
     async def _start_globals(self) -> None:
         view = self.service.new_globals() if self._globals is None else None
@@ -227,7 +239,7 @@ class Worker(Generic[S]):
             if owner is not None:
                 owner.poke()
 
-    async def _session(self) -> None:
+    async def _session(self, age: TableAge) -> None:
         """One consumer's life; ends with an exception."""
         settings = self._settings
         consumer = kafka.group_consumer(settings, group=self._group, client_id=self._client_id)
@@ -258,6 +270,7 @@ class Worker(Generic[S]):
             view=None if self._globals is None else self._globals.view,
             caught_up=asyncio.Event() if self._globals is None else self._globals.caught_up,
             freshen=freshen,
+            age=age,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
         try:
@@ -269,7 +282,11 @@ class Worker(Generic[S]):
                 listener=_Listener(self, context),
             )
             self._context = context
-            await self._poll(consumer)
+            minding = asyncio.create_task(age.mind(self._read_to_ends), name=f"{self.service.name}-age")
+            try:
+                await self._poll(consumer, age)
+            finally:
+                minding.cancel()
         finally:
             self._context = None
             self._assigned = False
@@ -280,13 +297,23 @@ class Worker(Generic[S]):
                     async with asyncio.timeout(_STOP_TIMEOUT):
                         await stop()
 
-    async def _poll(self, consumer: AIOKafkaConsumer) -> None:
+    async def _read_to_ends(self) -> bool:
+        """Return when all that is committed now has been read; False when that is not known."""
+        context, view = self._context, self._globals
+        if context is None or not self._assigned or not (view is None or view.caught_up.is_set()):
+            return False
+        if view is not None:
+            await view.freshen(self.service.globals, context.offsets)
+        return all(await asyncio.gather(*(owner.read_to_ends() for owner in list(self.owners.values()))))
+
+    async def _poll(self, consumer: AIOKafkaConsumer, age: TableAge) -> None:
         topics = {topic.name(self._settings.topic_prefix): topic for topic in self.service.sources}
         last_report = 0.0
         loop = asyncio.get_running_loop()
         while True:
             if self._failure is not None and self._failure.done():
                 self._failure.result()
+            age.check()
             # Nothing may be awaited between this and the offers, so that a seek cannot come between them.
             batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
             for tp, records in batches.items():
@@ -329,6 +356,8 @@ class Worker(Generic[S]):
         """Keep the owners of what came back, give up the others, begin with what is new."""
         metrics.REBALANCES.labels(self.service.name).inc()
         async with self._lock:
+            if context is not self._context:
+                return  # that session has ended meanwhile: an owner of its clients would never begin
             partitions = kafka.whole_partitions(
                 tps, kafka.topic_names(self.service.sources, self._settings.topic_prefix)
             )

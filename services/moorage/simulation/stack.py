@@ -461,11 +461,11 @@ class Stack:
             engine.written(transaction)
 
     def _write(self, service: Service[Any], partition: int, emits: Sequence[Emit]) -> None:
-        seen: dict[tuple[str, str, str], int] = {}
+        seen: dict[tuple[str, str, str, str], int] = {}
         changelogs = {topic.short for topic in service.changelogs}
         for emit in emits:
             # The ordinal tells apart several events for one key from one cause, as in the runtime.
-            place = (emit.cause.id, emit.topic.short, emit.key)
+            place = (emit.cause.id, emit.topic.short, emit.key, emit.step)
             ordinal = seen[place] = seen.get(place, -1) + 1
             meta = emit.meta or child_meta(emit, source=source_name(service.name), now=self.now, ordinal=ordinal)
             record = self.write(emit.topic, emit.key, emit.partition_key, emit.event, meta)

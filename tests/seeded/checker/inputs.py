@@ -94,8 +94,7 @@ def no_edit_is_lost(run: Run) -> Iterator[Violation]:
 def nothing_is_done_twice(run: Run) -> Iterator[Violation]:
     """No event is written twice: its id follows from what caused it, so the second came of the same cause again.
 
-    What comes from outside may be repeated. Of evictions, their timers, asks and answers that is not looked at: one
-    cause may lead to one record after another there.
+    What comes from outside may be repeated.
     """
     if not run.history.exact:
         return
@@ -119,4 +118,10 @@ _ONCE: Final = (
     "placements",
     "bindings",
     "dead-letters",
+    "evictions",
+    "timers",
+    "eviction-asks",
+    "eviction-answers",
+    "eviction-slots",
+    "budgets",
 )

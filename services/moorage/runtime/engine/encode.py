@@ -12,8 +12,8 @@ from moorage.runtime import codec, metrics
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.batch import Decision
 from moorage.runtime.logs import bound_to
-from moorage.runtime.service import Emit, Service, source_name
-from moorage_schemas.envelope import CONTENT_TYPE, event_id, to_headers
+from moorage.runtime.service import Emit, Service, child_id, source_name
+from moorage_schemas.envelope import CONTENT_TYPE, to_headers
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import Topic, partition_of
 
@@ -63,7 +63,7 @@ class Encoder:
             return []
         sources = (codec.SOURCES_HEADER, codec.sources_value(positions))
         time = ("ce_time", format_time(decision.now).encode())
-        ordinals: dict[tuple[str, str, str], int] = {}
+        ordinals: dict[tuple[str, str, str, str], int] = {}
         records = []
         for emit, value in decision.emits:
             short, key, cause = emit.topic.short, emit.key, emit.cause
@@ -72,12 +72,12 @@ class Encoder:
             if emit.meta is not None:
                 headers = to_headers(emit.meta)
             else:
-                which = (cause.id, short, key)
+                which = (cause.id, short, key, emit.step)
                 ordinal = ordinals.get(which, 0)
                 ordinals[which] = ordinal + 1
                 headers = [
                     _SPEC_VERSION,
-                    ("ce_id", event_id(cause.id, short, key, ordinal).encode()),
+                    ("ce_id", child_id(emit, ordinal).encode()),
                     place.source,
                     place.type,
                     _CONTENT_TYPE,

@@ -66,6 +66,7 @@ class TableReader:
         self._client_id = client_id
         self._by_partition: dict[TopicPartition, Tail] = {}
         self._changed = asyncio.Event()
+        self._interrupted: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._consumer: AIOKafkaConsumer | None = None
         self._polled: asyncio.Future[Any] | None = None
@@ -146,13 +147,13 @@ class TableReader:
         self.remove([tp])
         tail = Tail(tp, sink, position, limit, on_failure)
         self._by_partition[tp] = tail
-        self._changed.set()
+        self._interrupt()
         return tail
 
     def extend(self, tail: Tail, limit: int | None) -> None:
         """Move a tail's limit on; None follows for ever."""
         tail.limit = limit
-        self._changed.set()
+        self._interrupt()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading partitions; who still waits for them gets `StartAfresh`."""
@@ -162,7 +163,7 @@ class TableReader:
         for tp in partitions:
             tail = self._by_partition.pop(tp, None)
             if tail is not None:
-                self._changed.set()
+                self._interrupt()
                 for _, waiter in tail.waiters:
                     if not waiter.done():
                         waiter.set_exception(StartAfresh(why))
@@ -174,14 +175,38 @@ class TableReader:
         Raises:
             StartAfresh: the tail was removed meanwhile.
         """
-        if tail.position >= offset or await self._passed(tail) >= offset:
-            return
-        if self._by_partition.get(tail.tp) is not tail:
-            raise StartAfresh("the table is no longer read")
+        await self.reached_all({tail: offset})
+
+    async def reached_all(self, offsets: Mapping[Tail, int]) -> None:
+        """Wait until everything below an offset of each tail has been given to its sink, for all of them at once.
+
+        Raises:
+            StartAfresh: a tail was removed meanwhile.
+        """
+        missing = [
+            (tail, offset)
+            for tail, offset in offsets.items()
+            if tail.position < offset and await self._passed(tail) < offset
+        ]
+        waiters = [self._waiter(tail, offset) for tail, offset in missing]
+        if waiters:
+            await asyncio.gather(*waiters)
+
+    def _waiter(self, tail: Tail, offset: int) -> asyncio.Future[None]:
+        """What is done when the tail has come to an offset."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        tail.waiters.append((offset, waiter))
+        if self._by_partition.get(tail.tp) is tail:
+            tail.waiters.append((offset, waiter))
+            self._interrupt()
+        else:
+            waiter.set_exception(StartAfresh("the table is no longer read"))
+        return waiter
+
+    def _interrupt(self) -> None:
+        """What is read has changed: whoever waits for records looks again."""
         self._changed.set()
-        await waiter
+        if self._interrupted is not None and not self._interrupted.done():
+            self._interrupted.set_result(None)
 
     async def _run(self) -> None:
         while True:
@@ -281,7 +306,9 @@ class TableReader:
             if not tail.done and tail.limit is not None:
                 timeout = _LIMITED_MS
         polled = self._polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
-        changed = asyncio.ensure_future(self._changed.wait())
+        changed = self._interrupted = asyncio.get_running_loop().create_future()
+        if self._changed.is_set():
+            changed.set_result(None)
         try:
             await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
             if polled.done():
@@ -292,7 +319,7 @@ class TableReader:
                 await polled
             return {}
         finally:
-            changed.cancel()
+            self._interrupted = None
             if not polled.done():
                 polled.cancel()
 

@@ -103,8 +103,8 @@ class Restorer(Generic[S]):
         """Read the followed topics up to their present end."""
         follows = {self._tp(topic): self._tails[topic] for topic in self._engine.service.follows}
         if follows:
-            for tp, end in (await self._offsets.end(follows)).items():
-                await self._reader.reached(follows[tp], end)
+            ends = await self._offsets.end(follows)
+            await self._reader.reached_all({follows[tp]: end for tp, end in ends.items()})
 
     def close(self) -> None:
         """Stop reading for this engine."""
@@ -147,8 +147,7 @@ class Restorer(Generic[S]):
         spans = [span for span in spans if span.end > span.begin]
         for span in spans:
             self._reader.extend(self._tails.get(span.topic) or self._add(span), span.end)
-        for span in spans:
-            await self._reader.reached(self._tails[span.topic], span.end)
+        await self._reader.reached_all({self._tails[span.topic]: span.end for span in spans})
 
     def _add(self, span: Span) -> Tail:
         tp = self._tp(span.topic)

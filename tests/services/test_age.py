@@ -1,0 +1,111 @@
+"""How old what a process knows may become."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from moorage.gateway import server
+from moorage.gateway.errors import StatusError
+from moorage.gateway.kafka_log import KafkaLog
+from moorage.gateway.kafka_reader import Reader
+from moorage.gateway.metrics import Metrics
+from moorage.runtime.age import Instant, TableAge
+from moorage.runtime.errors import TablesTooOld
+from moorage.runtime.settings import Settings
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Moving:
+    """A wall clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return T0 + timedelta(seconds=self.seconds)
+
+    async def sleep_until(self, when: datetime) -> None:
+        raise NotImplementedError
+
+
+class Aged(TableAge):
+    """Its other clock is set by hand, too."""
+
+    def __init__(self, clock: Moving, kept: float) -> None:
+        self.ticks = 0.0
+        self.moving = clock
+        super().__init__(clock, kept)
+
+    def instant(self) -> Instant:
+        return Instant(self.moving.now().timestamp(), self.ticks)
+
+
+@pytest.mark.parametrize(("wall", "ticks", "over"), [(50, 50, False), (51, 0, True), (0, 51, True), (-999, 51, True)])
+def test_either_clock_tells(wall: float, ticks: float, over: bool) -> None:  # noqa: FBT001 - a table's column
+    """A machine that sleeps stops the one; the other may be set."""
+    age = Aged(Moving(), 100)
+    age.moving.seconds, age.ticks = wall, ticks
+    assert age.over is over
+    if over:
+        with pytest.raises(TablesTooOld):
+            age.check()
+    else:
+        age.check()
+
+
+def test_what_was_read_to_its_end_counts_from_when_the_end_was_asked_for() -> None:
+    age = Aged(Moving(), 100)
+    age.moving.seconds = age.ticks = 30
+    asked = age.instant()
+    age.moving.seconds = age.ticks = 45
+    age.whole(asked)
+    age.moving.seconds = age.ticks = 80
+    assert not age.over
+    age.moving.seconds = age.ticks = 81
+    assert age.over
+
+
+def test_too_old_stays_too_old() -> None:
+    """What is read on after a stop lacks what was deleted in it."""
+    age = Aged(Moving(), 100)
+    age.moving.seconds = age.ticks = 60
+    age.whole(age.instant())
+    assert age.over
+
+
+def test_a_gateway_that_is_too_old_takes_no_writes() -> None:
+    async def story() -> None:
+        settings = Settings(bootstrap_servers="localhost:1")
+        clock = Moving()
+        log = KafkaLog(settings, cast("Reader", None), clock, Metrics())
+        log._obstacle = ""
+        log._producer = cast("Any", object())
+        log.age = Aged(clock, 100)
+        log.age.moving.seconds = 51
+        writing = asyncio.create_task(log.run())
+        with pytest.raises(StatusError, match="reads its tables anew"):
+            await log.commit([])
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+def test_a_gateway_that_is_too_old_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    lives = []
+
+    async def life(_settings: Settings, _ready: object) -> None:
+        lives.append(1)
+        if len(lives) == 1:
+            raise ExceptionGroup("tasks", [TablesTooOld("stood still")])
+        raise OSError("the port is taken")
+
+    monkeypatch.setattr(server, "_serve", life)
+    with pytest.raises(OSError, match="taken"):
+        asyncio.run(server.serve(Settings()))
+    assert len(lives) == 2

@@ -1,0 +1,158 @@
+"""How far upstream services lag behind, without Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from aiokafka import TopicPartition
+
+from moorage.runtime.context import WorkerContext
+from moorage.runtime.service import Upstream
+from moorage.runtime.settings import Settings
+from moorage.runtime.tables.reader import Tail
+from moorage.runtime.upstream import UpstreamWatch
+from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, Topic
+
+UPSTREAM = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, lambda _topic, key: key)
+
+
+class Broker:
+    """What is committed, by topic: keys, how far stable, what upstream has committed."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, list[str]] = {"resources": [], "conditions": [], "taints": []}
+        self.open: dict[str, int] = {}
+        self.done: dict[str, int] = {}
+        self.asked = 0
+        self.added: list[tuple[str, int]] = []
+        self._sinks: dict[TopicPartition, tuple[Tail, Callable[[Sequence[Any]], None]]] = {}
+
+    @staticmethod
+    def short(tp: TopicPartition) -> str:
+        return str(tp.topic).split(".")[1]
+
+    async def stable(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.keys[self.short(tp)]) - self.open.get(self.short(tp), 0) for tp in tps}
+
+    async def end(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.keys[self.short(tp)]) for tp in tps}
+
+    async def begin(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(tps, 0)
+
+    async def committed(self, group: str, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        assert group.endswith(".taint-manager")
+        self.asked += 1
+        return {tp: self.done[self.short(tp)] for tp in tps if self.short(tp) in self.done}
+
+    def add(self, tp: TopicPartition, position: int, sink: Callable[[Sequence[Any]], None]) -> Tail:
+        tail = Tail(tp, sink, position, None)
+        self.added.append((self.short(tp), position))
+        self._sinks[tp] = (tail, sink)
+        return tail
+
+    def remove(self, tps: Iterable[TopicPartition]) -> None:
+        for tp in tps:
+            self._sinks.pop(tp, None)
+
+    async def reached_all(self, offsets: Mapping[Tail, int]) -> None:
+        for tail, offset in offsets.items():
+            assert tail.tp in self._sinks
+            keys = self.keys[self.short(tail.tp)]
+            tail.sink([SimpleNamespace(offset=o, key=keys[o].encode()) for o in range(tail.position, offset)])
+            tail.position = max(tail.position, offset)
+
+
+class Owner:
+    """Who asks."""
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        self.progress: dict[str, int] = {}
+        settings = Settings()
+        context = SimpleNamespace(
+            settings=settings,
+            offsets=self.broker,
+            reader=self.broker,
+            tp=lambda topic, partition: TopicPartition(topic.name(settings.topic_prefix), partition),
+        )
+        self.watch = UpstreamWatch(cast("WorkerContext[Any]", context), 0, lambda _one: self.progress)
+
+    async def lagging(self) -> frozenset[str] | None:
+        ends = await self.watch.ends((UPSTREAM,), (TAINTS,))
+        return await self.watch.lagging((UPSTREAM,), ends)
+
+
+def put(owner: Owner, topic: Topic, *keys: str) -> None:
+    owner.broker.keys[topic.short] += keys
+
+
+def test_keys_behind_are_read_once_and_forgotten_when_they_are_worked_through() -> None:
+    async def story() -> None:
+        owner = Owner()
+        put(owner, RESOURCES, "a", "b", "c")
+        owner.broker.done = {"resources": 1, "conditions": 0}
+        assert await owner.lagging() == frozenset({"b", "c"})
+        put(owner, RESOURCES, "d")
+        owner.progress = {"resources": 3}
+        assert await owner.lagging() == frozenset({"d"})
+        owner.progress = {"resources": 4}
+        assert await owner.lagging() == frozenset()
+        assert owner.broker.added == [("resources", 1)]  # none of these questions has opened it again
+        assert owner.broker.asked == 1
+        owner.watch.close()
+
+    asyncio.run(story())
+
+
+def test_what_upstream_says_after_the_ends_were_asked_for_counts_from_the_next_ends_on() -> None:
+    """It may have written taints since, which were not read."""
+
+    async def story() -> None:
+        owner = Owner()
+        put(owner, RESOURCES, "a")
+        owner.broker.done = {"resources": 0}
+        ends = await owner.watch.ends((UPSTREAM,), (TAINTS,))
+        owner.broker.done = {"resources": 1}
+        put(owner, TAINTS, "a")  # beyond those ends
+        assert await owner.watch.lagging((UPSTREAM,), ends) == frozenset({"a"})
+        assert await owner.watch.claim((UPSTREAM,))
+        assert await owner.watch.lagging((UPSTREAM,), ends) == frozenset({"a"})
+        assert await owner.lagging() == frozenset()
+        assert not await owner.watch.claim((UPSTREAM,))
+        owner.watch.close()
+
+    asyncio.run(story())
+
+
+def test_what_upstream_says_does_not_count_while_its_transaction_is_open() -> None:
+    """Offsets and taints are committed together, but become visible one after the other."""
+
+    async def story() -> None:
+        owner = Owner()
+        put(owner, RESOURCES, "a")
+        put(owner, TAINTS, "a")
+        owner.broker.open = {"taints": 1}
+        owner.broker.done = {"resources": 1}
+        assert await owner.lagging() == frozenset({"a"})
+        owner.broker.open = {}
+        assert await owner.lagging() == frozenset()
+        owner.watch.close()
+
+    asyncio.run(story())
+
+
+def test_too_far_behind_is_everything() -> None:
+    async def story() -> None:
+        owner = Owner()
+        put(owner, CONDITIONS, *["a"] * 20_001)
+        assert await owner.lagging() is None
+        assert owner.broker.added == []
+        owner.progress = {"conditions": 20_000}
+        assert await owner.lagging() == frozenset({"a"})
+        owner.watch.close()
+
+    asyncio.run(story())

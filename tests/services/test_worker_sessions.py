@@ -1,0 +1,28 @@
+"""A worker between two sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from aiokafka import TopicPartition
+from tests.kafka.toys import Counter
+
+from moorage.runtime.context import WorkerContext
+from moorage.runtime.settings import Settings
+from moorage.runtime.worker import Worker
+
+
+def test_what_a_session_that_has_ended_is_given_has_no_owner() -> None:
+    """Its owner would wait for clients that are closed, and the next session would take it for its own."""
+
+    async def story() -> None:
+        worker = Worker(Counter(), Settings(), partitions=1)
+        ended = cast("WorkerContext[Any]", SimpleNamespace())
+        given = [TopicPartition(topic.name("moorage"), 0) for topic in Counter.sources]
+        await worker.assigned(ended, given)
+        assert not worker.owners
+        assert not worker.idle
+
+    asyncio.run(story())
