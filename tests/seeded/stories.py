@@ -405,7 +405,6 @@ def _hang(world: World, rng: Random) -> str:
         return "nothing: the broker is away"
     cluster.freeze()
     cluster.transactions.losing = set(cluster.logs)
-    cluster.transactions.losing_ended_after = world.loop.time()
 
     def thaw() -> None:
         if cluster.frozen:

@@ -30,7 +30,6 @@ class Transactional:
 
     __slots__ = (
         "began",
-        "ended",
         "epoch",
         "groups",
         "id",
@@ -54,9 +53,6 @@ class Transactional:
         self.groups: dict[str, None] = {}
         self.timeout = 60.0
         self.began = 0.0
-        self.ended = 0.0
-        """When its end was decided."""
-
         self.left = 0
         self.leaderless: frozenset[TopicPartition] | None = None
         """Those of its partitions whose markers are lost; None until the first is written, or lost."""
@@ -80,9 +76,6 @@ class Transactions:
 
         self.losing_begun_before = float("inf")
         """Only markers of transactions that began before that time are lost."""
-
-        self.losing_ended_after = 0.0
-        """Only markers of transactions whose end was decided after that time are lost."""
 
         self.losing_groups = False
         """Whether the offsets' markers are lost with them."""
@@ -164,7 +157,7 @@ class Transactions:
 
     def _prepare(self, found: Transactional, outcome: Outcome) -> None:
         cluster = self._cluster
-        found.stage, found.outcome, found.ended = Stage.PREPARED, outcome, cluster.loop.time()
+        found.stage, found.outcome = Stage.PREPARED, outcome
         self._ongoing.pop(found, None)
         parts, groups = list(found.parts), list(found.groups)
         found.left = len(parts) + len(groups)
@@ -192,8 +185,7 @@ class Transactions:
         timestamp = int((START_SECONDS + now) * 1000)
         if found.leaderless is None:
             # The coordinator looks once who leads, and sends the markers of one broker together.
-            in_time = found.began < self.losing_begun_before and found.ended >= self.losing_ended_after
-            losing = self.losing if in_time else None
+            losing = self.losing if found.began < self.losing_begun_before else None
             found.leaderless = frozenset(losing or ())
         for tp in parts:
             found.left -= 1
