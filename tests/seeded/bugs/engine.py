@@ -166,7 +166,7 @@ def _() -> list[Change]:
     return [(PartitionEngine, "_wake", wake), (PartitionEngine, "next_due", due)]
 
 
-@bug("never-reconciles-nor-wakes-first", "Nothing is looked at after a restart until a record comes.")
+@bug("never-reconciles-nor-wakes-first", "Nothing is looked at after a restart until a record comes.", "holds")
 def _() -> list[Change]:
     def wake(self: Any, decision: Decision) -> Any:
         if self.poked and not decision.records and not getattr(self, "_woken", False):
