@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
+from tests.seeded.acts import ACTS, NOT_READY, UNREACHABLE
 from tests.seeded.kafka.cluster import Faults
 from tests.seeded.kafka.disturb import FAULTS
 from tests.seeded.kafka.inputs import OCM, tolerate
 from tests.seeded.kafka.world import SERVICES, World
+from tests.seeded.themes import THEMES, draw_theme
 
 TAINTS: Final = ("maint", "gpu", "old")
 SECONDS: Final = (None, 0, 2, 4, 8)
@@ -31,8 +33,8 @@ is heard of a resource for a minute."""
 _FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
 """Markers are never lost out of the blue: see `_hang`."""
 
-NOT_READY: Final = "node.kubernetes.io/not-ready"
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+_THEMED: Final = 0.5
+"""Of how many stories a theme decides; the others are an ordinary mixture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,12 @@ class Plot:
     guarded: bool
     """Whether pauses and budgets stand to the end."""
 
+    late: float = 0.02
+    """How often one partition of a fetch comes later than the others."""
+
+    theme: str = ""
+    """The name of its theme; empty for the ordinary mixture."""
+
     steps: tuple[Step, ...] = field(default=())
 
     def without(self, chosen: frozenset[int]) -> Plot:
@@ -89,6 +97,12 @@ class Plot:
         return Plot(**{name: getattr(self, name) for name in self.__slots__ if name != "steps"}, steps=tuple(kept))
 
 
+def theme_of(seed: int) -> str:
+    """The theme of a seed's story; empty for the ordinary mixture."""
+    rng = Random(f"{seed}/theme")  # noqa: S311 - drawn to be repeated
+    return draw_theme(rng) if rng.random() < _THEMED else ""
+
+
 def draw(seed: int, *, long: bool = False) -> Plot:
     """Draw a plot.
 
@@ -96,6 +110,66 @@ def draw(seed: int, *, long: bool = False) -> Plot:
         seed: decides all of it.
         long: whether there is more of everything.
     """
+    name = theme_of(seed)
+    return _themed(seed, name, long=long) if name else _mixture(seed, long=long)
+
+
+def _themed(seed: int, name: str, *, long: bool) -> Plot:
+    """A mixture with fewer steps, and with scenes of a theme among them."""
+    theme, plot = THEMES[name], _mixture(seed, long=long)
+    rng = Random(f"{seed}/{name}")  # noqa: S311 - drawn to be repeated
+    settings = dict(plot.settings) | {field: rng.choice(values) for field, values in theme.settings.items()}
+    settings["partitions"] = rng.choice(theme.partitions)
+    kinds = plot.kinds & theme.kinds if rng.random() < 0.9 else plot.kinds
+    if "Cluster" in theme.kinds - plot.kinds:
+        settings = _cluster_settings(rng) | settings
+    kinds |= theme.kinds
+    faults = {*_FAULTS, "hang"} if rng.random() >= theme.faulty else set[str]()
+    usual = [
+        step
+        for step in plot.steps
+        if step.what not in faults
+        and (faults == set() or not step.what.startswith("away-"))
+        and (step.what not in _WEIGHTS or _WEIGHTS[step.what][1] in {"", *kinds})
+    ][: rng.randint(*theme.rest) * (3 if long else 1)]
+    steps = list(usual)
+    for _ in range(rng.choice([1, 1, 2]) * (3 if long else 1)):
+        place = rng.randint(0, len(steps)) if rng.random() < 0.5 else 0
+        steps[place:place] = _acts(rng.choice(theme.scenes)(rng), rng)
+    return replace(
+        plot,
+        theme=name,
+        nodes=rng.randint(*theme.nodes),
+        pods=rng.randint(*theme.pods),
+        workers=rng.choice(theme.workers),
+        partitions=settings["partitions"],
+        settings=settings,
+        kinds=kinds,
+        slow=rng.choice(theme.slow),
+        late=rng.choice(theme.late),
+        cleaned=plot.cleaned if theme.cleaned is None else theme.cleaned,
+        expiring=rng.random() < theme.expiring,
+        guarded=plot.guarded if theme.guarded is None else theme.guarded,
+        steps=tuple(steps),
+    )
+
+
+def _acts(scene: str, rng: Random) -> list[Step]:
+    """A scene's steps."""
+    found = (act.strip().partition(" ") for act in scene.split(";"))
+    return [Step(float(after), what, rng.getrandbits(32)) for after, _, what in found]
+
+
+def _cluster_settings(rng: Random) -> dict[str, Any]:
+    return {
+        "feature_gates": "Failover=true",
+        "enable_no_execute_taint_eviction": True,
+        "resource_eviction_rate": rng.choice([math.inf, 2.0, 0.5]),
+        "graceful_eviction_timeout": 5,
+    }
+
+
+def _mixture(seed: int, *, long: bool) -> Plot:
     rng = Random(f"{seed}/plot")  # noqa: S311 - drawn to be repeated
     scale = 3 if long else 1
     kinds = frozenset(kind for kind in ("Cluster", "ManagedCluster") if rng.random() < 0.2)
@@ -112,9 +186,7 @@ def draw(seed: int, *, long: bool = False) -> Plot:
     settings["secondary_node_eviction_rate"] = rng.choice([settings["node_eviction_rate"], math.inf])
     settings["large_cluster_size_threshold"] = 0 if settings["secondary_node_eviction_rate"] == math.inf else 50
     if "Cluster" in kinds:
-        settings |= {"feature_gates": "Failover=true", "enable_no_execute_taint_eviction": True}
-        settings["resource_eviction_rate"] = rng.choice([math.inf, 2.0, 0.5])
-        settings["graceful_eviction_timeout"] = 5
+        settings |= _cluster_settings(rng)
     weights = {name: weight for name, (weight, kind) in _WEIGHTS.items() if kind in {"", *kinds}}
     faulty = rng.random() < 0.85
     breaking = {name: rng.choice([0, 1, 3]) for name in (*_FAULTS, "hang")} if faulty else {}
@@ -230,9 +302,10 @@ class Play:
             plot.seed,
             workers=plot.workers,
             settings=dict(plot.settings),
-            faults=Faults(slow=plot.slow),
+            faults=Faults(slow=plot.slow, fetch_slow=plot.late),
             topic_config=config,
             max_time=20_000.0,
+            max_steps=300_000,
             **options,
         )
 
@@ -252,8 +325,9 @@ class Play:
             _policy(people, rng)
         if "ManagedCluster" in plot.kinds:
             _managed(people)
+        zones = THEMES[plot.theme].zones if plot.theme else "aab"
         for number in range(plot.nodes):
-            people.node(f"n{number}", zone=rng.choice(["a", "a", "b"]))
+            people.node(f"n{number}", zone=rng.choice(zones))
             people.report("Node", f"n{number}", status="True")
         for number in range(plot.pods):
             people.pod(f"p{number}", _tolerations(rng))
@@ -264,6 +338,8 @@ class Play:
             if step.what in FAULTS:
                 world.rng = draws
                 said = FAULTS[step.what](world)
+            elif (act := step.what.split())[0] in ACTS and step.what not in DEEDS:
+                said = ACTS[act[0]](world, *act[1:])
             else:
                 said = DEEDS[step.what](world, draws)
             self.told.append(f"{world.loop.time():9.3f}  {step.what}: {said}")

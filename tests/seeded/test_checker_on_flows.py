@@ -425,13 +425,23 @@ def test_what_is_planted_is_found(plant: Callable[[], History]) -> None:
 
 BY_HAND = {
     "bindings_are_what_was_decided",
+    "claimed_work_makes_no_pods",
+    "conditions_begin_with_their_report",
+    "conditions_go_forward",
     "deadlines_are_what_taints_say",
+    "deadlines_have_their_timers",
+    "decisions_are_written_soon",
+    "nobody_is_refused_for_nothing",
+    "nobody_is_silenced_who_spoke",
+    "nobody_leaves_unasked",
     "nothing_is_done_twice",
     "owners_know_what_was_there",
     "requested_work_has_left",
     "timers_are_forgotten",
+    "what_waited_is_read_in_order",
+    "zones_know_their_nodes",
 }
-"""What `test_checker_owners.py` plants."""
+"""What `test_checker_owners.py` and `test_checker_tells.py` plant."""
 
 
 def test_every_promise_has_something_planted_against_it() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
+from moorage.governor.service import Governor
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
@@ -46,7 +47,7 @@ def answered(steps: Any, change: Callable[[Any], Any]) -> Any:
         answer = yield change(request)
 
 
-@bug("1b grant-first", "The taint-manager, back again, reads the leave to evict before what came earlier.")
+@bug("1b grant-first", "The taint-manager, back again, reads the leave to evict before what came earlier.", "zones")
 def _() -> list[Change]:
     def oldest(self: Any, limit: int) -> Any:
         if self.service.name != "taint-manager":
@@ -57,12 +58,16 @@ def _() -> list[Change]:
     return [(PartitionEngine, "_oldest", oldest)]
 
 
-@bug("1c half-a-fleet", "The governor, back again, grants before it has read what was waiting.")
+@bug("1c half-a-fleet", "The governor, back again, grants before it has read what was waiting.", "zones")
 def _() -> list[Change]:
-    return [(PartitionEngine, "_look_whether_caught_up", acts_on_half("governor"))]
+    # What may be granted with time is granted only when the nodes were read to their present end: both are missing.
+    return [
+        (PartitionEngine, "_look_whether_caught_up", acts_on_half("governor")),
+        (Governor, "needs", lambda _self, _state, _now: None),
+    ]
 
 
-@bug("1d half-a-hold", "The taint-manager, back again, ends waits before it has read what was waiting.")
+@bug("1d half-a-hold", "The taint-manager, back again, ends waits before it has read what was waiting.", "holds")
 def _() -> list[Change]:
     # A wait that ends reads what was waiting once more, by itself: both have to be missing.
     return [
@@ -71,7 +76,7 @@ def _() -> list[Change]:
     ]
 
 
-@bug("5 carried-is-committed", "Positions restored from state records count as committed, and never are.")
+@bug("5 carried-is-committed", "Positions restored from state records count as committed, and never are.", "again")
 def _() -> list[Change]:
     def restore(self: Any, *given: Any) -> Any:
         yield from _RESTORE(self, *given)
@@ -161,7 +166,7 @@ def _() -> list[Change]:
     return [(PartitionEngine, "_wake", wake), (PartitionEngine, "next_due", due)]
 
 
-@bug("never-reconciles-nor-wakes-first", "Nothing is looked at after a restart until a record comes.")
+@bug("never-reconciles-nor-wakes-first", "Nothing is looked at after a restart until a record comes.", "holds")
 def _() -> list[Change]:
     def wake(self: Any, decision: Decision) -> Any:
         if self.poked and not decision.records and not getattr(self, "_woken", False):

@@ -40,7 +40,7 @@ def _unasked() -> list[Change]:
     return [(Eviction, "needs", lambda _self, _state, _now: None), (Eviction, "wake", wake)]
 
 
-@bug("1a half-the-taints", "Eviction, back again, evicts by what it has read so far.")
+@bug("1a half-the-taints", "Eviction, back again, evicts by what it has read so far.", "deadlines")
 def _() -> list[Change]:
     return [*_unasked(), (PartitionEngine, "_look_whether_caught_up", acts_on_half("eviction"))]
 
@@ -58,12 +58,12 @@ def _() -> list[Change]:
     return [(Eviction, "process", process)]
 
 
-@bug("not-fresh", "Eviction does not read the present taints and bindings before it evicts.")
+@bug("not-fresh", "Eviction does not read the present taints and bindings before it evicts.", "deadlines")
 def _() -> list[Change]:
     return _unasked()
 
 
-@bug("3 held-for-ever", "A held eviction asks again only when nothing has told it yet what holds it.")
+@bug("3 held-for-ever", "A held eviction asks again only when nothing has told it yet what holds it.", "answers")
 def _() -> list[Change]:
     def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
         task = state.targets[look.target].tasks.get(workload)
@@ -73,7 +73,7 @@ def _() -> list[Change]:
     return [(Eviction, "_due", due)]
 
 
-@bug("7 two-clocks", "Whether a pause came after the leave to go is judged by the clocks of two machines.")
+@bug("7 two-clocks", "Whether a pause came after the leave to go is judged by the clocks of two machines.", "answers")
 def _() -> list[Change]:
     """A pause counts only when it was declared later than the answer, each by its writer's clock."""
 
@@ -104,7 +104,7 @@ def _() -> list[Change]:
 _DUE, _PAUSED, _APPLY = Eviction._due, Eviction._paused, GuardView.apply
 
 
-@bug("no-lag-check", "Evictions do not wait for a taint-manager that has something to take back.")
+@bug("no-lag-check", "Evictions do not wait for a taint-manager that has something to take back.", "deadlines")
 def _() -> list[Change]:
     return [(module, "_NEEDS", Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), ()))]
 
@@ -142,7 +142,7 @@ def _each(taints: Any, tolerations: Any, **named: Any) -> list[Verdict]:
     return [verdict([taint], tolerations, **named) for taint in taints]
 
 
-@bug("latest-deadline", "Of several taints the one that is tolerated longest sets the deadline.")
+@bug("latest-deadline", "Of several taints the one that is tolerated longest sets the deadline.", "deadlines")
 def _() -> list[Change]:
     def latest(taints: Any, tolerations: Any, **named: Any) -> Verdict:
         found = [one for one in _each(taints, tolerations, **named) if not isinstance(one, Keep)]
@@ -197,7 +197,7 @@ def _() -> list[Change]:
     return [(Eviction, "_look", look_at)]
 
 
-@bug("pause-ignored", "Pauses hold nothing.")
+@bug("pause-ignored", "Pauses hold nothing.", "answers")
 def _() -> list[Change]:
     return [(Guards, "pauses_of", lambda _self, _subject: ())]
 
@@ -212,7 +212,7 @@ def _() -> list[Change]:
     return [(Eviction, "_may_wait", lambda *_given: False)]
 
 
-@bug("any-answer", "Eviction takes the leave to go that an earlier ask was given.")
+@bug("any-answer", "Eviction takes the leave to go that an earlier ask was given.", "answers")
 def _() -> list[Change]:
     def answered(self: Any, state: Any, record: Any, event: Any, now: Any) -> Any:
         target = state.targets.get(event.target.key)
@@ -243,7 +243,7 @@ def _() -> list[Change]:
     return [(Eviction, "_end", lambda *_given: None)]
 
 
-@bug("timer-not-moved", "A timer is set once and not moved with its deadline.")
+@bug("timer-not-moved", "A timer is set once and not moved with its deadline.", "deadlines")
 def _() -> list[Change]:
     move = Look.move_timer
 

@@ -19,7 +19,7 @@ from moorage_schemas.topics import EVICTION_SLOTS, ZONES
 _SET = Granted._set
 
 
-@bug("lost-zone-granted", "Nodes are granted while every zone is fully disrupted.")
+@bug("lost-zone-granted", "Nodes are granted while every zone is fully disrupted.", "zones")
 def _() -> list[Change]:
     settle = ZoneTable._settle_zone
 
@@ -30,17 +30,17 @@ def _() -> list[Change]:
     return [(ZoneTable, "_settle_zone", grant)]
 
 
-@bug("small-zone-granted", "Nodes of a small zone in partial disruption are granted.")
+@bug("small-zone-granted", "Nodes of a small zone in partial disruption are granted.", "zones")
 def _() -> list[Change]:
     return [(ZoneRules, "rate_of", lambda self, _state, _nodes: self.rate)]
 
 
-@bug("half-a-token", "Taking a token leaves half of one.")
+@bug("half-a-token", "Taking a token leaves half of one.", "zones")
 def _() -> list[Change]:
     return [(Bucket, "take", lambda self, now: Bucket(self.rate, 0.5, now))]
 
 
-@bug("token-for-two", "A zone's token lets two nodes go.")
+@bug("token-for-two", "A zone's token lets two nodes go.", "zones")
 def _() -> list[Change]:
     take = Bucket.take
 
@@ -50,7 +50,7 @@ def _() -> list[Change]:
     return [(Bucket, "take", every_other)]
 
 
-@bug("tokens-forgotten", "After a restart every zone has a token.")
+@bug("tokens-forgotten", "After a restart every zone has a token.", "zones")
 def _() -> list[Change]:
     fold = Governor.apply
 
@@ -73,7 +73,7 @@ def _() -> list[Change]:
     return [(Governor, "apply", without)]
 
 
-@bug("slot-twice", "Each eviction under way counts twice for its budgets.")
+@bug("slot-twice", "Each eviction under way counts twice for its budgets.", "budgets")
 def _() -> list[Change]:
     def double(self: Any, counted: Any, *, under_way: bool, leaving: bool) -> None:
         if under_way and not counted.under_way:
@@ -84,17 +84,17 @@ def _() -> list[Change]:
     return [(Granted, "_set", double)]
 
 
-@bug("slot-never-ends", "An eviction under way counts for ever.")
+@bug("slot-never-ends", "An eviction under way counts for ever.", "budgets")
 def _() -> list[Change]:
     return [(Granted, "_end", lambda _self, _key, _put: None)]
 
 
-@bug("slot-not-counted", "What is granted does not count for budgets until its slot is read back.")
+@bug("slot-not-counted", "What is granted does not count for budgets until its slot is read back.", "budgets")
 def _() -> list[Change]:
     return [(Granted, "grant", lambda *_given: None)]
 
 
-@bug("slots-forgotten", "After a restart the governor does not know which evictions are under way.")
+@bug("slots-forgotten", "After a restart the governor does not know which evictions are under way.", "budgets")
 def _() -> list[Change]:
     fold = BudgetBook.apply
 
@@ -105,7 +105,7 @@ def _() -> list[Change]:
     return [(BudgetBook, "apply", without)]
 
 
-@bug("concurrency-off-by-one", "A budget lets one more be under way than it may.")
+@bug("concurrency-off-by-one", "A budget lets one more be under way than it may.", "budgets")
 def _() -> list[Change]:
     def allowed(self: Any) -> int:
         at_a_time, in_window = self.limits()
@@ -114,7 +114,7 @@ def _() -> list[Change]:
     return [(BudgetCounter, "allowed", property(allowed))]
 
 
-@bug("window-short", "What was granted leaves its window a second early.")
+@bug("window-short", "What was granted leaves its window a second early.", "budgets")
 def _() -> list[Change]:
     from moorage.governor import granted  # noqa: PLC0415 - only what it is planted in
 
@@ -122,12 +122,12 @@ def _() -> list[Change]:
     return [(granted, "_end_of", lambda counter, slot: end(counter, slot) - timedelta(seconds=1))]
 
 
-@bug("disruptions-ignored", "PodDisruptionBudgets hold nothing.")
+@bug("disruptions-ignored", "PodDisruptionBudgets hold nothing.", "budgets")
 def _() -> list[Change]:
     return [(DisruptionCounter, "blocks", lambda _self, **_named: False)]
 
 
-@bug("leaving-not-counted", "A PodDisruptionBudget counts pods that are granted as healthy.")
+@bug("leaving-not-counted", "A PodDisruptionBudget counts pods that are granted as healthy.", "budgets")
 def _() -> list[Change]:
     def count(self: Any) -> Any:
         leaving, self.leaving = self.leaving, 0
@@ -142,12 +142,12 @@ def _() -> list[Change]:
 _COUNT = DisruptionCounter.count
 
 
-@bug("rate-ignored", "Evictions from clusters are not limited.")
+@bug("rate-ignored", "Evictions from clusters are not limited.", "clusters")
 def _() -> list[Change]:
     return [(RateCounter, "blocks", lambda _self, **_named: False)]
 
 
-@bug("never-answered-again", "The governor does not repeat an answer that may be lost.")
+@bug("never-answered-again", "The governor does not repeat an answer that may be lost.", "answers")
 def _() -> list[Change]:
     return [(Answers, "repeat", lambda _self, _ask: None)]
 

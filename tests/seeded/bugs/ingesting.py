@@ -21,7 +21,7 @@ def _() -> list[Change]:
     return [(Listener, "look", lambda _self, _step, _ask: None)]
 
 
-@bug("silence-unquestioned", "A source is taken for silent as soon as its timer fires.")
+@bug("silence-unquestioned", "A source is taken for silent as soon as its timer fires.", "sources")
 def _() -> list[Change]:
     def fired(self: Any, step: Any, event: Any) -> None:
         watch = step.state.watches.get(event.target.key, {}).get(event.subject)
@@ -49,7 +49,7 @@ def _() -> list[Change]:
     return [(ConditionIngest, "wake", wake)]
 
 
-@bug("old-report-wins", "The report that comes last counts, however old it is.")
+@bug("old-report-wins", "The report that comes last counts, however old it is.", "sources")
 def _() -> list[Change]:
     judge = module.judge
 
@@ -63,12 +63,12 @@ def _() -> list[Change]:
     return [(module, "judge", last)]
 
 
-@bug("not-followed", "A report on a target that was declared just before is refused.")
+@bug("not-followed", "A report on a target that was declared just before is refused.", "sources")
 def _() -> list[Change]:
     return [(ConditionIngest, "_unheard_of", lambda _self, _state, _record: False)]
 
 
-@bug("condition-late", "A condition counts as lasting a second longer than it has.")
+@bug("condition-late", "A condition counts as lasting a second longer than it has.", "holds")
 def _() -> list[Change]:
     judge = module.judge
 

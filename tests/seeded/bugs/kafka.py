@@ -31,7 +31,7 @@ def _() -> list[Change]:
     return [(WorkerContext, "producer", producer)]
 
 
-@bug("offsets-first", "Offsets are committed in a transaction of their own, before the records.")
+@bug("offsets-first", "Offsets are committed in a transaction of their own, before the records.", "moments")
 def _() -> list[Change]:
     async def write(self: Any, transaction: Any) -> None:
         every = {self._tps[topic]: offset for topic, offset in transaction.positions.items()}
@@ -44,7 +44,7 @@ def _() -> list[Change]:
 _OWN = PartitionOwner._write
 
 
-@bug("torn", "The records of a decision are written in two transactions.")
+@bug("torn", "The records of a decision are written in two transactions.", "moments")
 def _() -> list[Change]:
     async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:
         half = len(records) // 2
@@ -84,8 +84,13 @@ def _() -> list[Change]:
     return [(kafka, "table_consumer", loose), (kafka, "group_consumer", open_group)]
 
 
-@bug("no-seek", "When a partition comes back in a rebalance its consumer goes on where it was, not where the state is.")
+@bug(
+    "no-seek",
+    "A partition that comes back in a rebalance goes on from offsets committed earlier, not where its state is.",
+    "rebalances",
+)
 def _() -> list[Change]:
+    # What is done is committed before the rebalance, and a consumer begins there by itself: both have to be missing.
     def let_in(self: Any) -> None:
         if self.phase is not owner.Phase.PARKED:
             _LET_IN(self)
@@ -96,13 +101,17 @@ def _() -> list[Change]:
         self.phase = owner.Phase.RUNNING
         self._event.set()
 
-    return [(PartitionOwner, "_let_in", let_in)]
+    return [(PartitionOwner, "_let_in", let_in), (PartitionEngine, "rest", lambda _self, _now: None)]
 
 
 _LET_IN = PartitionOwner._let_in
 
 
-@bug("offsets-at-fetched", "A drained owner commits the offsets of what it has fetched, not of what it has done.")
+@bug(
+    "offsets-at-fetched",
+    "A drained owner commits the offsets of what it has fetched, not of what it has done.",
+    "rebalances",
+)
 def _() -> list[Change]:
     clear = PartitionEngine.clear
 
@@ -114,7 +123,7 @@ def _() -> list[Change]:
     return [(PartitionEngine, "clear", skip)]
 
 
-@bug("lost-markers", "An owner begins though a transaction of the one before is still open.")
+@bug("lost-markers", "An owner begins though a transaction of the one before is still open.", "markers")
 def _() -> list[Change]:
     async def end(_context: Any, _partition: int, _producer: Any, committed: Any) -> Any:
         return committed
@@ -122,7 +131,11 @@ def _() -> list[Change]:
     return [(owner, "end_lost_transactions", end)]
 
 
-@bug("groundless-offsets", "Offsets are trusted though the records that they rest on were lost with their markers.")
+@bug(
+    "groundless-offsets",
+    "Offsets are trusted though the records that they rest on were lost with their markers.",
+    "markers",
+)
 def _() -> list[Change]:
     found = hanging.end_lost_transactions
 
@@ -133,7 +146,7 @@ def _() -> list[Change]:
     return [(owner, "end_lost_transactions", end)]
 
 
-@bug("slow-commit", "Nobody looks whether a commit that took long has its markers.")
+@bug("slow-commit", "Nobody looks whether a commit that took long has its markers.", "markers")
 def _() -> list[Change]:
     async def mind(*_given: Any) -> None:
         return None
@@ -141,7 +154,7 @@ def _() -> list[Change]:
     return [(owner, "mind_a_slow_commit", mind)]
 
 
-@bug("old-news", "A process that stood still writes the evictions that it had decided on before.")
+@bug("old-news", "A process that stood still writes the evictions that it had decided on before.", "deadlines")
 def _() -> list[Change]:
     async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:  # noqa: ARG001 - it has no limit
         await _WRITE(self, records, offsets)
@@ -182,7 +195,7 @@ def _() -> list[Change]:
     return [(GlobalReader, "_sink", sink)]
 
 
-@bug("view-not-fresh", "What pauses and budgets there are is not read before an eviction.")
+@bug("view-not-fresh", "What pauses and budgets there are is not read before an eviction.", "answers")
 def _() -> list[Change]:
     async def freshen(_self: Any, _topics: Any, _offsets: Any) -> None:
         return None

@@ -20,6 +20,8 @@ class Bug:
     """In one sentence."""
 
     changes: Callable[[], list[Change]]
+    themes: tuple[str, ...] = ()
+    """The themes of the stories that are the likeliest to find it; none where any will do."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -39,11 +41,11 @@ BUGS: Final[dict[str, Bug]] = {}
 """All of them, by name."""
 
 
-def bug(name: str, what: str) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
+def bug(name: str, what: str, *themes: str) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
     """Register a bug; the function gives the changes."""
 
     def register(changes: Callable[[], list[Change]]) -> Callable[[], list[Change]]:
-        BUGS[name] = Bug(name, what, changes)
+        BUGS[name] = Bug(name, what, changes, themes)
         return changes
 
     return register

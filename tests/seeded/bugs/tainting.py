@@ -23,7 +23,7 @@ _DECIDE = tainting.decide_taints
 _DECIDED = TaintManager._decide
 
 
-@bug("8 no-record", "No record is written for a declared managed cluster that has no taints.")
+@bug("8 no-record", "No record is written for a declared managed cluster that has no taints.", "managed")
 def _() -> list[Change]:
     def decide(current: Any, *given: Any, **named: Any) -> Any:
         found = _DECIDE(current, *given, **named)
@@ -90,7 +90,7 @@ def _() -> list[Change]:
     return [(module, "decide_taints", decide)]
 
 
-@bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.")
+@bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.", "again")
 def _() -> list[Change]:
     work = tainting._work_out
 
@@ -100,7 +100,7 @@ def _() -> list[Change]:
     return [(tainting, "_work_out", first)]
 
 
-@bug("member-untold", "A zone is not told that its node is ready again.")
+@bug("member-untold", "A zone is not told that its node is ready again.", "zones")
 def _() -> list[Change]:
     sees = module.zone_sees_change
 
@@ -110,7 +110,7 @@ def _() -> list[Change]:
     return [(module, "zone_sees_change", blind)]
 
 
-@bug("member-tombstone-lost", "A zone is not told that its node is gone.")
+@bug("member-tombstone-lost", "A zone is not told that its node is gone.", "zones")
 def _() -> list[Change]:
     def decided(self: Any, *given: Any, **named: Any) -> Any:
         found = _DECIDED(self, *given, **named)
@@ -119,7 +119,7 @@ def _() -> list[Change]:
     return [(TaintManager, "_decide", decided)]
 
 
-@bug("heartbeat-eats", "A condition that goes from not ready to unknown is taken for a heartbeat.")
+@bug("heartbeat-eats", "A condition that goes from not ready to unknown is taken for a heartbeat.", "sources")
 def _() -> list[Change]:
     def beats(state: Any, target: Any, event: Any) -> bool:
         known = state.conditions.get(target or "", {}).get(event.type)
@@ -128,7 +128,7 @@ def _() -> list[Change]:
     return [(module, "_only_a_heartbeat", beats)]
 
 
-@bug("uid-ignored", "A target that was made again keeps the taints of the one before.")
+@bug("uid-ignored", "A target that was made again keeps the taints of the one before.", "again")
 def _() -> list[Change]:
     def decide(current: Any, resource: Any, *given: Any, **named: Any) -> Any:
         if current is not None and current.target_uid != resource.uid:
@@ -149,7 +149,7 @@ def _() -> list[Change]:
     return [(TaintManager, "apply", keep)]
 
 
-@bug("wait-forgotten", "What was held back when the taint-manager stopped is never looked at again.")
+@bug("wait-forgotten", "What was held back when the taint-manager stopped is never looked at again.", "holds")
 def _() -> list[Change]:
     return [
         (TaintManager, "_look_at_all", lambda _self, _state, _now: []),

@@ -58,11 +58,22 @@ def _() -> list[Change]:
     return [(PlacementService, "apply", without)]
 
 
-@bug("policy-unread", "Placement does not read the policies before it makes a workload's first pods.")
+@bug("policy-unread", "Placement does not read the policies before it makes a workload's first pods.", "clusters")
 def _() -> list[Change]:
     return [(module, "_is_new", lambda _state, _record: False)]
 
 
-@bug("generation-restarts", "A pod's next binding does not heed the evictions of the ones before.")
+@bug(
+    "generation-restarts",
+    "A pod's next binding does not heed the evictions of the ones before, whosever they were.",
+    "again",
+)
 def _() -> list[Change]:
-    return [(FleetView, "highest_eviction", lambda _self, _workload: 0)]
+    # Evictions name the uid of their workload, too: that line is missing as well.
+    def requested(self: Any, workload: str, _uid: str, node: str, generation: int) -> Any:
+        for task in self._tasks.get(workload, {}).values():
+            if task.event.target.name == node and task.event.generation == generation:
+                return task
+        return None
+
+    return [(FleetView, "highest_eviction", lambda _self, _workload: 0), (FleetView, "requested", requested)]

@@ -48,7 +48,7 @@ def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
             continue
         target, _, kind = key.partition("|")
         source = str(seen.data.get("source", ""))
-        grace = _grace(run, target, source)
+        grace = grace_of(run, target, source)
         late = heard[target, source] + grace + run.skew + run.allowances.lateness < run.history.ended
         if resource_key(target) not in resources:
             yield Violation(name, seen.where, "its target is not declared")
@@ -79,7 +79,7 @@ def _misreported(seen: Seen, said: Sequence[Json]) -> str:
     return "" if status in same else f"is {status}, reported was {same}"
 
 
-def _grace(run: Run, target: str, source: str) -> float:
+def grace_of(run: Run, target: str, source: str) -> float:
     """For how long a source may be silent; 0 for ever, or where it cannot be told simply."""
     names = {"Node": "node_monitor_grace_period", "Cluster": "cluster_monitor_grace_period"}
     setting = names.get(kind_of(target))
@@ -274,7 +274,7 @@ def _has_room(run: Run, guard: Seen) -> bool:
         return False
     if spec.get("maxConcurrent") in {None, 0, "0", "0%"}:
         return False
-    if any(key.partition("/")[0] in _OWNERS for key, _ in run.keys("resources")):
+    if any(str(seen.data.get("owner", {}).get("kind")) in _OWNERS for seen in run.of("evictions")):
         return False  # one that is gone counts until its owner has another
     bound, tasks = run.table("bindings"), run.table("evictions")
     requested = [key.rpartition("|") for key, task in tasks.items() if task.data["state"] == "Requested"]

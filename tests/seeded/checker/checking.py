@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from tests.seeded.checker import agreement, asking, budgets, evicting, generations, inputs, placing, zones
+from tests.seeded.checker import agreement, asking, budgets, evicting, generations, inputs, placing, telling, zones
 from tests.seeded.checker.reading import Run
 from tests.seeded.checker.violations import Allowances, Violation
 from tests.seeded.history import History
@@ -16,15 +16,22 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     inputs.no_report_is_lost,
     inputs.no_edit_is_lost,
     inputs.nothing_is_done_twice,
+    telling.conditions_go_forward,
+    telling.conditions_begin_with_their_report,
+    telling.nobody_is_refused_for_nothing,
+    telling.nobody_is_silenced_who_spoke,
     generations.evictions_have_one_outcome,
     generations.generations_of_evictions_grow,
     generations.generations_grow,
     generations.timers_move_forward,
     generations.timers_fire_once_and_never_early,
+    generations.deadlines_have_their_timers,
     evicting.nobody_evicted_needlessly,
+    evicting.decisions_are_written_soon,
     evicting.deadlines_are_what_taints_say,
     evicting.nobody_evicted_on_stale_positions,
     evicting.owners_know_what_was_there,
+    evicting.what_waited_is_read_in_order,
     evicting.nobody_evicted_after_relief,
     asking.nobody_evicted_after_a_cancel,
     asking.nobody_evicted_while_paused,
@@ -39,12 +46,15 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     zones.conditions_have_held,
     placing.bare_work_is_in_one_place,
     placing.bindings_tolerate,
+    placing.claimed_work_makes_no_pods,
     placing.bindings_are_what_was_decided,
+    placing.nobody_leaves_unasked,
     placing.requested_work_has_left,
     placing.selected_clusters_are_tolerated,
     placing.available_clusters_are_selected,
     agreement.conditions_are_the_last_reports,
     agreement.taints_are_what_is_asked_for,
+    zones.zones_know_their_nodes,
     agreement.evictions_are_what_is_due,
     agreement.timers_are_forgotten,
     agreement.asks_are_answered,

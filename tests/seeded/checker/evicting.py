@@ -91,6 +91,23 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
             yield Violation("nobody_evicted_early", seen.where, f"its time comes {late:.6f} s after the record")
 
 
+def decisions_are_written_soon(run: Run) -> Iterator[Violation]:
+    """A Requested that takes long to be written is not written: what it rests on may be over.
+
+    A second may pass until it is begun to be written, and five until it is committed. Only where others wrote meanwhile
+    is it known that this was not the broker's doing.
+    """
+    if not run.history.exact:
+        return
+    for seen, *_ in requested(run):
+        late = seen.entry.committed - seen.decided - run.skew
+        if late > _WRITTEN and run.wrote(seen.decided + run.skew + 1, seen.entry.committed - 1):
+            yield Violation("decisions_are_written_soon", seen.where, f"is written {late:.3f} s after the decision")
+
+
+_WRITTEN: Final = 6.5
+
+
 def deadlines_are_what_taints_say(run: Run) -> Iterator[Violation]:
     """Who is Scheduled has a deadline that follows from his binding and some set of taints that was there by then."""
     if not run.history.exact:
@@ -153,6 +170,48 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "moorage/placement": ("resources",),
     "moorage/eviction": ("taints", "bindings"),
 }
+
+
+def what_waited_is_read_in_order(run: Run) -> Iterator[Violation]:
+    """Whoever takes a partition over reads what was waiting in his tables in the order in which it was written.
+
+    So nothing is written that rests on a record and not on an older one, unless that was written anew since, and may
+    have been compacted away. Live, records of two topics may pass each other, by a second or so.
+    """
+    if not run.history.exact:
+        return
+    for service, topics in _IN_ORDER.items():
+        for seen in run.of_services({service}):
+            positions, started = seen.positions(), seen.entry.started
+            if positions is None or started is None:
+                continue
+            part = seen.entry.partition
+            oldest = min(
+                (
+                    one.entry.committed
+                    for topic in topics
+                    for one in run.unread(topic, part, positions.get(topic, 0))
+                    if one.entry.committed <= started
+                    and run.records(topic, one.key)[run.readable(topic, one.key, started) - 1] is one
+                ),
+                default=None,
+            )
+            if oldest is None:
+                continue
+            for topic in topics:
+                last = run.last_read(topic, part, positions.get(topic, 0))
+                if last is not None and oldest + _MOMENT < last.entry.appended and last.entry.committed <= started:
+                    message = (
+                        f"{last.where} was read before what was written {last.entry.appended - oldest:.3f} s earlier"
+                    )
+                    yield Violation("what_waited_is_read_in_order", seen.where, message)
+
+
+_IN_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "moorage/taint-manager": ("conditions", "resources", "zone-grants"),
+    "moorage/eviction": ("taints", "bindings"),
+}
+_MOMENT: Final = 1.5
 
 
 def nobody_evicted_after_relief(run: Run) -> Iterator[Violation]:

@@ -170,3 +170,16 @@ def timers_fire_once_and_never_early(run: Run) -> Iterator[Violation]:
             yield Violation(name, seen.where, "fired before its deadline")
         elif seen.entry.appended + run.skew + (EPSILON if run.history.exact else _MILLISECOND) < deadline:
             yield Violation(name, seen.where, "was written before its deadline")
+
+
+def deadlines_have_their_timers(run: Run) -> Iterator[Violation]:
+    """Each deadline of a scheduled eviction was given to its timer, in the same transaction or before."""
+    for key, records in run.keys("evictions"):
+        timers = [one for one in run.records("timers", f"evict|{key}") if not one.gone]
+        for seen in records:
+            deadline = when(seen.data, "deadline")
+            if seen.data.get("state") != "Scheduled" or deadline is None or not run.history.exact:
+                continue
+            given = [when(one.data, "deadline") for one in timers]
+            if not any(one is not None and abs(one - deadline) <= EPSILON for one in given):
+                yield Violation("deadlines_have_their_timers", seen.where, f"no timer was set for {deadline:.6f}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tests.seeded.checker.matching import matches, selects, untolerated
 from tests.seeded.checker.reading import Json, Run, Seen, instant, name_of
 from tests.seeded.checker.violations import Violation
-from tests.seeded.checker.wanting import AVAILABLE, ROWS, uid_of
+from tests.seeded.checker.wanting import AVAILABLE, ROWS, resource_key, uid_of
 
 _SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 _PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
@@ -42,7 +42,7 @@ def bindings_tolerate(run: Run) -> Iterator[Violation]:
     """Who is bound to a node or a Karmada cluster anew tolerates its NoSchedule and NoExecute taints.
 
     By the taints that were readable when that was decided (`Allowances.follow` before it at the earliest); unless the
-    person has named the node, and no scheduler was asked.
+    person has named the node, and no scheduler was asked. Taints of an earlier target of that name do not count.
     """
     if not run.history.exact:
         return
@@ -59,13 +59,51 @@ def bindings_tolerate(run: Run) -> Iterator[Violation]:
                 continue
             tolerations = seen.data.get("tolerations") or ()
             bad: list[Json] = []
+            declared = run.states("resources", resource_key(target), seen, follow=True)
+            uids = {"", *(uid_of(one) for one in declared if one is not None and not one.gone)}
             for tainted in run.states("taints", target, seen, follow=True):
-                taints = (tainted.data.get("taints") or ()) if tainted is not None else ()
+                same = tainted is not None and tainted.data.get("targetUid", "") in uids
+                taints = (tainted.data.get("taints") or ()) if tainted is not None and same else ()
                 bad = untolerated(taints, tolerations, ("NoSchedule", "NoExecute"))
                 if not bad:
                     break
             if bad:
                 yield Violation("bindings_tolerate", seen.where, f"does not tolerate {bad[0]['key']}")
+
+
+def claimed_work_makes_no_pods(run: Run) -> Iterator[Violation]:
+    """What a policy places on clusters makes no pods on nodes, when the policy was there before it was declared.
+
+    Only policies that name it (or its kind) are looked at, and only pods that were bound while the policy stood.
+    """
+    if not run.history.exact:
+        return
+    policies = [(key, records) for key, records in run.keys("resources") if key.startswith("PropagationPolicy/")]
+    for key, bound in run.keys("bindings") if policies else ():
+        for seen in bound:
+            if not key.startswith("Pod/") or seen.gone or seen.source != "moorage/placement":
+                continue
+            owner = name_of(seen.data["owner"])
+            lives = [one for one in run.records("resources", owner) if run.precedes(one, seen)]
+            ends = [number for number, one in enumerate(lives) if one.gone]
+            begun = lives[ends[-1] + 1 if ends else 0 :][:1]
+            for policy, records in policies if begun and not owner.startswith("Pod/") else ():
+                before = [one for one in records if one.entry.committed < begun[0].entry.appended]
+                since = [one for one in records if one not in before and one.order < seen.order]
+                if before and not since and _claims(before[-1], policy, owner):
+                    yield Violation("claimed_work_makes_no_pods", seen.where, f"{policy} was there before {owner}")
+
+
+def _claims(policy: Seen, key: str, owner: str) -> bool:
+    """Whether a policy names a workload, or its kind."""
+    if policy.gone or key.split("/")[1] != owner.split("/")[1]:
+        return False
+    selectors = (policy.data["object"].get("spec") or {}).get("resourceSelectors") or ()
+    kind, _, name = owner.split("/")
+    return any(
+        one.get("kind") == kind and one.get("name") in {None, "", name} and one.get("labelSelector") is None
+        for one in selectors
+    )
 
 
 def bindings_are_what_was_decided(run: Run) -> Iterator[Violation]:
@@ -91,6 +129,43 @@ def bindings_are_what_was_decided(run: Run) -> Iterator[Violation]:
         elif decided[key].data["bindingGeneration"] != seen.data["generation"]:
             generation = decided[key].data["bindingGeneration"]
             yield Violation(name, seen.where, f"has another generation than the decision, {generation}")
+
+
+def nobody_leaves_unasked(run: Run) -> Iterator[Violation]:
+    """The binding of a bare pod ends only with its eviction, with the pod, or with its node.
+
+    The eviction is that of this very binding: of its generation, and of the pod's own uid.
+    """
+    if not run.history.exact:
+        return
+    for key, records in run.keys("bindings"):
+        workload, _, target = key.partition("|")
+        last: Seen | None = None
+        for seen in records:
+            before, last = last, None if seen.gone else seen
+            if before is None or not seen.gone or seen.source != "moorage/placement":
+                continue
+            if not workload.startswith("Pod/") or name_of(before.data["owner"]) != workload:
+                continue
+            uid, generation = str(before.data.get("uid", "")), before.data["generation"]
+            asked = any(
+                one.data.get("state") == "Requested" and one.data.get("workloadUid", "") in {"", uid}
+                for one in run.records("evictions", f"{key}|{generation}")
+                if one.order < seen.order
+            )
+            gone = any(
+                one.gone or (one.key == workload and uid_of(one) != uid)
+                for about in (workload, resource_key(target))
+                for one in run.records("resources", about)
+                if one.order < seen.order and one.order > _first(run, workload, uid)
+            )
+            if not (asked or gone):
+                yield Violation("nobody_leaves_unasked", seen.where, "nothing asked for the end of its binding")
+
+
+def _first(run: Run, workload: str, uid: str) -> int:
+    """The order of the record with which a pod was declared."""
+    return next((one.order for one in run.records("resources", workload) if not one.gone and uid_of(one) == uid), 0)
 
 
 def requested_work_has_left(run: Run) -> Iterator[Violation]:

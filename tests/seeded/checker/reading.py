@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,6 +134,8 @@ class Run:
             for key, records in keys.items():
                 # What became readable later than its follower counts from when both were.
                 self._committed[topic, key] = list(accumulate((seen.entry.committed for seen in records), max))
+        self._appended: list[float] = []
+        self._parts: dict[tuple[str, int], tuple[list[Seen], list[int]]] = {}
         self._latest: dict[tuple[str, int, float], list[Seen]] = {}
         self.told = {(one.topic, one.partition, one.offset): one.time for one in history.acknowledged}
 
@@ -209,6 +211,31 @@ class Run:
             if after == len(records) or records[after].order > decision.order:
                 return seen
         return None
+
+    def wrote(self, begin: float, end: float) -> bool:
+        """Whether the broker took anything between two true times."""
+        if not self._appended:
+            self._appended.extend(sorted(entry.appended for entry in self.history.entries))
+        return bisect_right(self._appended, end) > bisect_right(self._appended, begin)
+
+    def unread(self, topic: str, partition: int, position: int) -> Sequence[Seen]:
+        """The records of a partition from an offset on."""
+        records, offsets = self._parted(topic, partition)
+        return records[bisect_left(offsets, position) :]
+
+    def last_read(self, topic: str, partition: int, position: int) -> Seen | None:
+        """The last record of a partition below an offset; None without any."""
+        records, offsets = self._parted(topic, partition)
+        place = bisect_left(offsets, position)
+        return records[place - 1] if place else None
+
+    def _parted(self, topic: str, partition: int) -> tuple[list[Seen], list[int]]:
+        if (topic, partition) not in self._parts:
+            found = sorted(
+                (one for one in self.of(topic) if one.entry.partition == partition), key=lambda one: one.entry.offset
+            )
+            self._parts[topic, partition] = (found, [one.entry.offset for one in found])
+        return self._parts[topic, partition]
 
     # Decisions.
 

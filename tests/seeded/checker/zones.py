@@ -39,8 +39,12 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
         if before is None or _emptied(run, zone, before, seen):
             continue
         gap = time - (when(before.data, "grantedTime") or before.decided)
-        between = {state.get(zone, _NORMAL) for one, state in states if before.order <= one.order < seen.order}
-        between.add(next((state for one, state in reversed(states) if one.order < before.order), {}).get(zone, _NORMAL))
+        since = run.before(before)  # the one before may rest on what was known then
+        between = {
+            state.get(zone, _NORMAL) for one, state in states if one.entry.committed > since and one.order < seen.order
+        }
+        known = next((state for one, state in reversed(states) if one.entry.committed <= since), {})
+        between.add(known.get(zone, _NORMAL))
         allowed = slow if between == {_PARTIAL} else max(rate, slow)
         if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
             yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")
@@ -181,3 +185,29 @@ def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> 
             return True
         since = None
     return since is not None and seen.decided - since >= hold - 2 * run.skew - EPSILON
+
+
+def zones_know_their_nodes(run: Run) -> Iterator[Violation]:
+    """After quiet the governor was told of every declared node, and of no other: its zone, and whether it is ready.
+
+    It is not ready while a condition gives it the taint for that.
+    """
+    if not (run.history.quiet and run.runs("taint-manager")):
+        return
+    name = "zones_know_their_nodes"
+    members, resources = run.table("zone-members"), run.table("resources")
+    nodes = {f"Node/{key.removeprefix('Node//')}" for key in resources if key.startswith("Node//")}
+    for target in sorted(members.keys() - nodes):
+        yield Violation(name, members[target].where, "is not declared")
+    for target, seen in run.table("taints").items():
+        if target not in nodes or seen.source != "moorage/taint-manager":
+            continue
+        if target not in members:
+            yield Violation(name, seen.where, "its zone does not know it")
+            continue
+        carried = {one["key"] for one in seen.data.get("taints") or () if "condition" in one["origins"]}
+        member = members[target].data
+        if member["zone"] != seen.data.get("zone"):
+            yield Violation(name, members[target].where, f"is in zone {seen.data.get('zone')}")
+        elif bool(member["ready"]) is bool(carried & _DISRUPTED):
+            yield Violation(name, members[target].where, f"is told to be ready: {member['ready']}, and is not so")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -266,15 +267,16 @@ class People:
         status: str = "False",
         *,
         workload: WorkloadRef | None = None,
+        ago: timedelta = timedelta(0),
     ) -> asyncio.Future[int]:
-        """Report a condition of a target, as a probe does."""
+        """Report a condition of a target, as a probe does, observed some time ago."""
         target = TargetRef(kind=TargetKind(kind), name=name)
         event = ConditionReported(
             target=target,
             type=condition,
             status=ConditionStatus(status),
             reason="Test",
-            observed_time=self._clock.now(),
+            observed_time=self._clock.now() - ago,
             workload=workload,
         )
         return self._writer.write(CONDITION_REPORTS, target.key, event)

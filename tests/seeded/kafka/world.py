@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from random import Random
@@ -17,10 +18,11 @@ from tests.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, V
 
 from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.owner import Phase
+from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
 from moorage.runtime.watchdog import Watchdog
 from moorage.runtime.worker import Worker
-from moorage_schemas.topics import TOPICS
+from moorage_schemas.topics import PLACEMENTS, TOPICS
 
 SERVICES: Final[Mapping[str, ModuleType]] = {
     "condition-ingest": condition_ingest,
@@ -322,9 +324,24 @@ class World:
             if (worker := replica.worker) is None:
                 continue
             for partition, owner in sorted(worker.owners.items()):
-                if owner.caught_up:
-                    for emit in worker.service.reconcile(owner._engine.state, replica.process.clock.now()):
-                        yield f"{replica.name}/{partition} {emit.topic.short} {emit.key}"
+                now, due = replica.process.clock.now(), owner._engine.next_due()
+                if owner.caught_up and (due is None or due > now):  # what is due at this very instant is to come
+                    for emit in worker.service.reconcile(owner._engine.state, now):
+                        if not self._says_the_same(emit):
+                            yield f"{replica.name}/{partition} {emit.topic.short} {emit.key}"
+
+    def _says_the_same(self, emit: Emit) -> bool:
+        """Whether a decision that is there differs in its explanation only: who waits is not told of each node."""
+        if emit.topic is not PLACEMENTS or emit.event is None:
+            return False
+        known = next((one for one in reversed(self.cluster.entries) if (one.topic, one.key) == _place(emit)), None)
+        before = json.loads((known.value if known is not None else None) or b"{}")
+        after = json.loads(emit.event.model_dump_json())
+        return all(before.get(name) == after.get(name) for name in ("uid", "state", "target", "bindingGeneration"))
+
+
+def _place(emit: Emit) -> tuple[str, str]:
+    return emit.topic.short, emit.key
 
 
 LIFTED: Final[Mapping[str, Any]] = {

@@ -1,0 +1,390 @@
+"""Themes of stories: what has to come together so that something rare can happen, with scenes in which it does.
+
+A scene is a few acts that belong together: how long after the one before, what, and to whom. What else the seed draws
+happens around them, and breaks them now and then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+AT_ONCE: Final = "now"
+"""A taint that nothing tolerates."""
+
+Scene = Callable[[Random], str]
+"""Draws a scene: acts, each after some seconds, as `0.5 taint n0 now; 0.02 away eviction 3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """What some stories have in common."""
+
+    weight: float
+    """How often it is drawn, among all that is not the ordinary mixture."""
+
+    scenes: tuple[Scene, ...]
+    settings: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """From what each setting is drawn, where it is not drawn as in the mixture."""
+
+    kinds: frozenset[str] = frozenset()
+    """Targets beside nodes that there must be."""
+
+    nodes: tuple[int, int] = (1, 3)
+    zones: str = "aab"
+    pods: tuple[int, int] = (0, 2)
+    workers: tuple[int, ...] = (1, 2)
+    partitions: tuple[int, ...] = (1, 1, 2)
+    guarded: bool | None = None
+    """Whether pauses and budgets stand to the end; None leaves it to the seed."""
+
+    cleaned: bool | None = False
+    expiring: float = 0.0
+    """How often answers are gone after a moment."""
+
+    slow: tuple[float, ...] = (0.0, 0.0, 0.02)
+    late: tuple[float, ...] = (0.02,)
+    """How often one partition of a fetch comes later than the others."""
+
+    rest: tuple[int, int] = (0, 6)
+    """How many ordinary steps there are around its scenes."""
+
+    faulty: float = 0.3
+    """How often anything breaks beside what the scenes break."""
+
+
+def _gap(rng: Random) -> float:
+    return rng.choice([0.02, 0.3, 1.0])
+
+
+# Guards.
+
+
+def _window(rng: Random) -> str:
+    # Who was killed is missed, and followed, only after ten seconds: his window must be longer.
+    seconds, crash = rng.choice([(5, ""), (20, "; 0.8 away governor 1"), (20, "; 0.4 away governor 4")])
+    return f"0 budget window 1 {seconds}; 0.2 pods 3 3; 1 taint all now{crash}; {rng.choice([6, 13])} wait"
+
+
+def _concurrency(rng: Random) -> str:
+    away = rng.choice(["", "", "away placement 13; 0.1 "])
+    return (
+        f"0 budget concurrent {rng.choice([1, 2])}; 0.2 pods {rng.choice([3, 4])} 3; 1 {away}taint all now; "
+        f"{rng.choice([0.3, 1])} {rng.choice(['away governor 1', 'wait', 'wait'])}; 3 wait"
+    )
+
+
+def _disruption(rng: Random) -> str:
+    replicas = rng.choice([2, 3])
+    least = rng.choice([1, replicas - 1, replicas])
+    return f"0 deploy web {replicas}; 0.5 disruption {least}; 0.5 taint all now; {rng.choice([1, 3])} untaint all now"
+
+
+# Answers.
+
+
+def _lost_answer(rng: Random) -> str:
+    # Resumed while eviction is away, answered, and the answer gone before it is back.
+    return (
+        f"0 pods 2 3; 1 pause-all; {_gap(rng)} taint all now; {rng.choice([0.3, 1])} away eviction "
+        f"{rng.choice([5, 8])}; {rng.choice([0.2, 1])} resume-all; 8 wait"
+    )
+
+
+def _paused_again(rng: Random) -> str:
+    skew = rng.choice(["", "skew governor 1.9; 0.1 ", "skew eviction -1.5; 0.1 "])
+    return (
+        f"0 {skew}pods 2 3; 1 pause-all; 0.3 taint all now; {rng.choice([0.5, 1])} away eviction {rng.choice([4, 7])}; "
+        f"0.3 resume-all; {rng.choice([0.2, 0.5])} pause-all; 9 resume-all"
+    )
+
+
+def _paused_meanwhile(rng: Random) -> str:
+    """A pause is declared, and eviction stands still until the deadline is over."""
+    return (
+        f"0 pod t0 maint=3; 0 pod t1 maint=2; 0.8 taint all maint; {_gap(rng)} stop eviction {rng.choice([4, 5])}; "
+        f"0.5 pause-all; 7 resume-all"
+    )
+
+
+def _just_paused(rng: Random) -> str:
+    """A pause is declared, and a moment later something comes due."""
+    return f"0 pods 2 3; 1 pause-all; {rng.choice([0.08, 0.15])} taint all now; 4 resume-all"
+
+
+def _asked_anew(rng: Random) -> str:
+    """The leave to go comes when the eviction was cancelled and has asked once more."""
+    return (
+        f"0 budget concurrent 2; 0 pods 2 3; 1 stop governor 0.6; 0.05 taint all now; {rng.choice([0.35, 0.45])} "
+        f"stop eviction {rng.choice([1.5, 2])}; 0.5 untaint all now; {rng.choice([0.05, 0.2])} taint all now; 3 wait"
+    )
+
+
+# Deadlines.
+
+
+def _two_deadlines(rng: Random) -> str:
+    keys = rng.choice(["maint gpu", "gpu maint"]).split()
+    return (
+        f"0 pod t0 maint=8,gpu=3; 0.5 taint all {keys[0]}; {rng.choice([0.3, 1])} taint all {keys[1]}; "
+        f"{rng.choice(['0.5 wait', f'1 untaint all {keys[1]}', f'1 untaint all {keys[0]}'])}"
+    )
+
+
+def _lifted_meanwhile(rng: Random) -> str:
+    """Eviction is away; the taint goes before the deadline, and the timer fires all the same."""
+    again = rng.choice(["", "; 0.2 taint all maint; 0.05 untaint all maint"])
+    gone = rng.choice(["away eviction 3", "stop eviction 5", "stop eviction 5"])
+    return (
+        f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; {_gap(rng)} {gone}; "
+        f"{rng.choice([0.3, 1.5])} untaint all maint{again}; 11 wait"
+    )
+
+
+def _not_worked_in(rng: Random) -> str:
+    """The taint was taken away, and the taint-manager has not read that when the deadline comes."""
+    gone = rng.choice(["stop taint-manager 6", "away taint-manager 2"])
+    return (
+        f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; {_gap(rng)} {gone}; 0.3 untaint all maint; 11 wait"
+    )
+
+
+def _stands_still(rng: Random) -> str:
+    """Eviction stops in the middle of a decision, or of writing it, and goes on when the taint is gone."""
+    stop = rng.choice([f"stop-in eviction {rng.randint(10, 160)} 4", "stop-writing eviction 8"])
+    return f"0 pods 2 3; 1 {stop}; 0 taint all now; 0.4 untaint all now; 9 wait"
+
+
+# Zones.
+
+
+def _partial(rng: Random) -> str:
+    lost = rng.choice([3, 3, 4])
+    names = "; 0 ".join(f"report n{number} {rng.choice(['False', 'Unknown'])}" for number in range(lost))
+    return f"0 pods 2 3; 0.5 {names}; {rng.choice([2, 5])} {rng.choice(['report all True', 'wait', 'report n3 False'])}"
+
+
+def _granted_meanwhile(rng: Random) -> str:
+    """The leave for a node comes while the taint-manager is away, and the node is ready again before it is back."""
+    return (
+        f"0 pods 4 {rng.choice([0, 3])}; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} "
+        f"away taint-manager {rng.choice([5, 7])}; {rng.choice([0.5, 0.7, 4.5])} report all True; 11 wait"
+    )
+
+
+def _whole_fleet(rng: Random) -> str:
+    """A node waits for its turn; the governor is away, and the whole fleet is lost meanwhile."""
+    lost = rng.choice(["False", "Unknown"])
+    return (
+        f"0 pods 2 3; 1 report n0 False; 0 report n1 False; {rng.choice([0.3, 0.6])} away governor 2; "
+        f"0.5 report all {lost}; 13 report all True"
+    )
+
+
+def _members(rng: Random) -> str:
+    after = rng.choice(["drop Node n0", "report n0 True", "away taint-manager 1; 0.5 drop Node n0"])
+    return f"0.3 report n0 {rng.choice(['False', 'Unknown'])}; {_gap(rng)} {after}; 1 wait"
+
+
+# Holds.
+
+
+def _half_a_hold(rng: Random) -> str:
+    status = rng.choice(["False", "Unknown"])
+    return (
+        f"0 pods 1 0; 1 report n0 {status}; {rng.choice([0.5, 1.5])} away taint-manager {rng.choice([3, 5])}; "
+        f"0.3 report n0 True; 5 wait"
+    )
+
+
+def _held_over(rng: Random) -> str:
+    # For not being ready the governor's leave comes, too, and has the node looked at once more.
+    said = rng.choice(["report n0 False", "burst 2", "burst 2"])
+    return f"0.5 {said}; {rng.choice([0.3, 1.5])} away taint-manager {rng.choice([1, 5])}; 5 wait"
+
+
+def _hold_ends(rng: Random) -> str:
+    return f"0.5 report n0 False; {rng.choice([2.3, 2.7, 3.5])} report n0 True; 1 wait"
+
+
+# Sources.
+
+
+def _backlog_of_beats(rng: Random) -> str:
+    """A source speaks all the time; who hears it is away for longer than its grace period."""
+    return (
+        f"0.5 report n0 True; 0.2 away condition-ingest {rng.choice([7, 8])}; "
+        f"{rng.choice([3, 5])} report n0 {rng.choice(['True', 'False'])}; 2 report n0 True; 3 report n0 True"
+    )
+
+
+def _late_report(rng: Random) -> str:
+    first, gap, late = rng.choice(["True", "False"]), _gap(rng), rng.choice(["True", "False"])
+    return f"0.5 report n0 {first}; {gap} report n0 {late} 4; 1 wait"
+
+
+def _just_declared(rng: Random) -> str:
+    name = rng.choice(["new0", "new1", "new2"])
+    return f"0 node {name} a; {rng.choice([0, 0.01])} report {name} {rng.choice(['True', 'False'])}; 1 drop Node {name}"
+
+
+# Made again.
+
+
+def _made_again(rng: Random) -> str:
+    return (
+        f"0.5 taint n0 {rng.choice(['maint', AT_ONCE])}; 0.5 report n0 False; 1 away taint-manager 13; 0.3 "
+        f"drop Node n0; {rng.choice([0.3, 2])} node n0 a; 14 wait"
+    )
+
+
+def _two_edits(rng: Random) -> str:
+    """Two edits of a node's taints wait, and the record of the first is cleaned away."""
+    return f"0.5 away taint-manager 13; {_gap(rng)} taint n0 maint; 0.3 taint n0 {rng.choice(['gpu', 'old'])}; 15 wait"
+
+
+def _only_record(rng: Random) -> str:
+    """The one record that says how far its writer had read is deleted, cleaned away, and the writer is killed again."""
+    return (
+        f"0.5 node again0 a; 2 report again0 True; {rng.choice([0.1, 0.4])} away condition-ingest 0.3; 4 "
+        f"drop Node again0; 62 node again0 a; 1 away condition-ingest 0.3; 2 wait"
+    )
+
+
+def _workload_again(rng: Random) -> str:
+    """A pod is made again under its name, while the eviction of the one before stands."""
+    return (
+        f"0 pods 1 3; 0.5 stop-requested 5; 0 taint all now; 0.8 drop Pod q0; 0.2 untaint all now; "
+        f"{_gap(rng)} pods 1 3; 0.5 touch q0; 5 wait"
+    )
+
+
+# What breaks at an exact moment.
+
+
+def _killed_at(rng: Random) -> str:
+    acts = {
+        "condition-ingest": "burst 4",
+        "taint-manager": "taint all now; 0 report n0 False",
+        "eviction": "taint all now",
+        "governor": "report n0 False",
+        "placement": "pods 3 3",
+        "timer": "taint all maint",
+    }
+    service = rng.choice(["condition-ingest", "condition-ingest", *acts])
+    crash = rng.choice(
+        [
+            f"crash-in {service} {rng.randint(5, 120)}",
+            f"crash-written {service} offsets",
+            f"crash-written {service} records",
+        ]
+    )
+    return f"0 pods 1 3; {rng.choice([0.5, 2])} {crash}; 0 {acts[service]}; 2 untaint all now; 10 wait"
+
+
+def _rebalance(rng: Random) -> str:
+    service = rng.choice(["condition-ingest", "condition-ingest", "taint-manager"])
+    back = rng.choice([0.1, 0.5])
+    return f"0.5 stream {rng.choice([60, 100])} {rng.choice([0.01, 0.03])}; 0.3 crash-one {service} {back}; 5 wait"
+
+
+def _lost_markers(rng: Random) -> str:
+    service = rng.choice(["condition-ingest", "condition-ingest", "taint-manager", "eviction"])
+    after = rng.choice(["wait", f"away {service} 1"])
+    seconds = rng.choice([1, 7])
+    if service == "condition-ingest" and rng.random() < 0.5:
+        # Of reports that come without end, a transaction that holds offsets, too.
+        return f"0.5 stream 80 0.02; 0.2 hang-writing {service} offsets {seconds}; 8 {after}; 2 wait"
+    act = {"condition-ingest": "burst 3", "taint-manager": "report n0 False", "eviction": "taint all now"}[service]
+    return f"0 pods 1 3; 1 hang-writing {service} records {seconds}; 0 {act}; 9 {after}; 2 wait"
+
+
+# Karmada clusters.
+
+
+def _clusters_at_once(rng: Random) -> str:
+    crash = rng.choice(["", "; 0.3 away governor 1"])
+    return (
+        f"0 configmaps {rng.choice([1, 2])}; 2 taint c0 now; 0 taint c1 now{crash}; 3 untaint c0 now; 0 untaint c1 now"
+    )
+
+
+def _claimed(rng: Random) -> str:
+    claims = "; 0.05 ".join(f"claim w{number}; 0 deploy w{number} {rng.choice([1, 2])}" for number in range(4))
+    return f"0 {claims}; {_gap(rng)} away placement 1; 2 wait"
+
+
+# Managed clusters.
+
+
+def _joins(rng: Random) -> str:
+    """A cluster is declared and reported available while the taint-manager is away, or has not read either."""
+    away = rng.choice(["away taint-manager 1; 0.3 ", "stop taint-manager 2; 0.3 ", ""])
+    return f"0.5 {away}managed m4; {rng.choice([1, 11])} wait"
+
+
+_INF: Final = math.inf
+
+THEMES: Final[Mapping[str, Theme]] = {
+    "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
+    "answers": Theme(
+        4,
+        (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew),
+        late=(0.02, 0.3, 0.3),
+        expiring=0.5,
+        faulty=0.15,
+    ),
+    "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
+    "zones": Theme(
+        4,
+        (_partial, _granted_meanwhile, _whole_fleet, _members),
+        settings={
+            "node_eviction_rate": (0.3, 0.3, _INF),
+            "secondary_node_eviction_rate": (0.2,),
+            "large_cluster_size_threshold": (50,),
+            "node_monitor_grace_period": (0,),
+            "taint_add_hold": (0, 0, 3),
+        },
+        nodes=(4, 6),
+        zones="aaaaaaab",
+        faulty=0.15,
+    ),
+    "holds": Theme(
+        2,
+        (_half_a_hold, _held_over, _hold_ends),
+        settings={"taint_add_hold": (3,), "node_monitor_grace_period": (0,)},
+        faulty=0.15,
+    ),
+    "sources": Theme(
+        2,
+        (_backlog_of_beats, _late_report, _just_declared),
+        settings={"node_monitor_grace_period": (6,), "node_monitor_period": (0, 2)},
+        nodes=(1, 2),
+        faulty=0.15,
+    ),
+    "again": Theme(3, (_made_again, _two_edits, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
+    "moments": Theme(3, (_killed_at,), faulty=0.0, rest=(0, 3)),
+    "rebalances": Theme(2, (_rebalance,), workers=(2,), slow=(0.1, 0.2), faulty=0.0, rest=(0, 2)),
+    "markers": Theme(3, (_lost_markers,), faulty=0.0, rest=(0, 2)),
+    "managed": Theme(1, (_joins,), kinds=frozenset({"ManagedCluster"}), nodes=(1, 1), faulty=0.15),
+    "clusters": Theme(
+        2,
+        (_clusters_at_once, _claimed),
+        settings={"resource_eviction_rate": (2.0, 0.5)},
+        kinds=frozenset({"Cluster"}),
+        late=(0.02, 0.3),
+        nodes=(1, 2),
+        faulty=0.15,
+    ),
+}
+"""By name."""
+
+
+def draw_theme(rng: Random) -> str:
+    """One of them, by its weight."""
+    names = list(THEMES)
+    (name,) = rng.choices(names, [THEMES[name].weight for name in names])
+    return name
