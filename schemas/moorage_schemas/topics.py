@@ -14,6 +14,7 @@ from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAske
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -155,6 +156,9 @@ DEAD_LETTERS = Topic(
     "all services",
     max_message_bytes=4 * 1_048_576,
 )
+JOURNAL = Topic(
+    "journal", "run of a process", "the writer's own", StepsTaken, Cleanup.DELETE, 7 * _DAY_MS, "all services"
+)
 AUDIT = Topic("audit", "resource", "resource", Audited, Cleanup.DELETE, 30 * _DAY_MS, "gateway")
 
 TOPICS: tuple[Topic, ...] = (
@@ -176,6 +180,7 @@ TOPICS: tuple[Topic, ...] = (
     EVICTION_SLOTS,
     BUDGETS,
     DEAD_LETTERS,
+    JOURNAL,
     AUDIT,
 )
 

@@ -35,7 +35,7 @@ from moorage.runtime.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
 from moorage.runtime.settings import Settings
 from moorage.runtime.topics_admin import ensure_topics
 from moorage.runtime.worker import Worker
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TOPICS, Topic
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, JOURNAL, TOPICS, Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -173,7 +173,7 @@ async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
 
 
 async def _toys_only(settings: Settings) -> dict[str, int]:
-    return await ensure_topics(settings, (NUMBERS, COUNTED))
+    return await ensure_topics(settings, (NUMBERS, COUNTED, JOURNAL))
 
 
 async def test_a_rebalance_that_fails_ends_the_process_and_writes_nothing(

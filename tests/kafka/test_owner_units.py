@@ -66,7 +66,7 @@ def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, st
         else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause, step=step)
         for cause, key, state, step in cases
     ]
-    decision = Decision(NOW, [(emit, codec.serialize(emit)) for emit in emits])
+    decision = Decision(NOW, emits=[(emit, codec.serialize(emit)) for emit in emits])
     records = Encoder(service, prefix="p", partitions=4).records(decision, {"toy-numbers": 7, "toy-table": 0})
     seen: dict[tuple[str, str, str, str], int] = {}
     for emit, record in zip(emits, records, strict=True):

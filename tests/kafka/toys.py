@@ -18,7 +18,7 @@ from moorage.runtime.topics_admin import ensure_topics
 from moorage.runtime.worker import Worker
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
-from moorage_schemas.topics import DEAD_LETTERS, Cleanup, Topic, partition_of
+from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Cleanup, Topic, partition_of
 
 
 class Number(Model):
@@ -173,7 +173,7 @@ def settings_for(bootstrap: str, prefix: str, **more: Any) -> Settings:
 
 
 async def make_toys(settings: Settings, topics: Sequence[Topic] = TOYS) -> int:
-    counts = await ensure_topics(settings, topics)
+    counts = await ensure_topics(settings, (*topics, JOURNAL))
     return next(iter(counts.values()))
 
 

@@ -13,6 +13,7 @@ from moorage_schemas.topics import (
     CONDITIONS,
     DEAD_LETTERS,
     EVICTIONS,
+    JOURNAL,
     TAINTS,
     TIMER_FIRED,
     TIMERS,
@@ -27,7 +28,7 @@ SERVICES = sorted(service_classes(), key=lambda service: service.name)
 
 def test_names_are_unique_and_versioned() -> None:
     names = [topic.name() for topic in TOPICS]
-    assert len(set(names)) == len(names) == 19
+    assert len(set(names)) == len(names) == 20
     assert all(name.startswith("moorage.") and name.endswith(".v1") for name in names)
     assert CONDITIONS.name("fleet-a") == "fleet-a.conditions.v1"
 
@@ -60,7 +61,7 @@ def test_a_service_consumes_topics_that_line_up(service: type) -> None:
 def test_a_service_names_all_that_it_writes(service: type) -> None:
     """An owner ends what was left open on them; the table and the module's docstring say the same."""
     (participant,) = [one for one in participants() if one.name == service.name]  # type: ignore[attr-defined]  # a Service
-    named = {*service.changelogs, *service.outputs, DEAD_LETTERS}  # type: ignore[attr-defined]  # a Service
+    named = {*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}  # type: ignore[attr-defined]  # a Service
     assert named == set(participant.sends)
 
 

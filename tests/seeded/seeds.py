@@ -3,6 +3,7 @@
 python -m tests.seeded.seeds --count 2000              the seeds 0 … 1999
 python -m tests.seeded.seeds --first 7 --count 1 -v    one seed, with what happened
 python -m tests.seeded.seeds --minutes 60 --long       as many as an hour allows, and larger ones
+python -m tests.seeded.seeds --count 100 --replay      decided on again, too, and compared byte for byte
 python -m tests.seeded.seeds --first 7 --shrink        the smallest story that fails in the same way
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from tests.seeded.checker import check
 from tests.seeded.kafka.world import dump
+from tests.seeded.replaying import problems, replayed
 from tests.seeded.stories import Play, Plot, draw
 
 
@@ -47,14 +49,22 @@ class Outcome:
         return self.broken[0].partition(":")[0] if self.broken else ""
 
 
-def run(plot: Plot) -> Outcome:
-    """Play a plot and check what happened."""
+def run(plot: Plot, *, replay: bool = False) -> Outcome:
+    """Play a plot and check what happened.
+
+    Args:
+        plot: what is played.
+        replay: whether everything is decided on again, too, and must come out byte for byte.
+    """
     began = time.process_time()
     play = Play(plot)
     records, evicted = 0, 0
     try:
-        history = play.world().play(play)
+        world = play.world()
+        history = world.play(play)
         broken = [f"{found.invariant}: {found.where}: {found.message}" for found in check(history)]
+        if replay:
+            broken += problems(replayed(world.cluster))
         records = len(history.entries)
         evicted = sum(b'"state":"Requested"' in (one.value or b"") for one in history.entries)
     except Exception as error:  # noqa: BLE001 - whatever a run ends with is a finding
@@ -94,6 +104,7 @@ def many(
     seeds: Iterable[int],
     *,
     long: bool = False,
+    replay: bool = False,
     processes: int | None = None,
     planted: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[Outcome]:
@@ -102,10 +113,11 @@ def many(
     Args:
         seeds: which.
         long: whether each is a large one.
+        replay: whether everything is decided on again, too.
         processes: how many at a time.
         planted: what is done to the code in every process before it begins.
     """
-    jobs = ((seed, long) for seed in seeds)
+    jobs = ((seed, long, replay) for seed in seeds)
     context = multiprocessing.get_context("fork")
     with context.Pool(processes or os.cpu_count(), initializer=_prepare, initargs=(planted,)) as pool:
         yield from pool.imap_unordered(_job, jobs, chunksize=1)
@@ -142,9 +154,9 @@ def _prepare(planted: Callable[[], AbstractContextManager[object]]) -> None:
     _kept.append(change)
 
 
-def _job(job: tuple[int, bool]) -> Outcome:
-    seed, long = job
-    return run(draw(seed, long=long))
+def _job(job: tuple[int, bool, bool]) -> Outcome:
+    seed, long, replay = job
+    return run(draw(seed, long=long), replay=replay)
 
 
 def main() -> int:
@@ -155,6 +167,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=None)
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--replay", action="store_true", help="decide on everything again, and compare")
     parser.add_argument("--processes", type=int, default=None)
     parser.add_argument("--out", type=Path, default=None, help="a folder for what failed")
     parser.add_argument("-v", "--verbose", action="store_true")
@@ -166,7 +179,7 @@ def main() -> int:
         seeds = range(given.first, given.first + (given.count or 1))
     began, number, seconds, failed = time.monotonic(), 0, 0.0, 0
     evicted = 0
-    for outcome in many(seeds, long=given.long, processes=given.processes):
+    for outcome in many(seeds, long=given.long, replay=given.replay, processes=given.processes):
         number += 1
         seconds += outcome.seconds
         evicted += outcome.evicted

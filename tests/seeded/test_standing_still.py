@@ -8,7 +8,7 @@ import pytest
 from tests.seeded.checker import check
 from tests.seeded.kafka.world import World
 
-QUIET = 65.0  # longer than placement waits for what nothing that it has read names
+QUIET = 65.0  # longer than taints and conditions of targets that are not there are kept after a start
 CLEANED = {"": {"min.compaction.lag.ms": "100", "delete.retention.ms": "4000"}}
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from moorage.runtime.engine import batch
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.journal import NoBook
 from moorage.runtime.engine.requests import Turn
 from moorage.runtime.service import Emit, Input, Service
 from moorage_schemas.base import Model
@@ -81,7 +82,13 @@ def records(count: int, events: int) -> list[tuple[Topic, Any]]:
 
 def processor(service: Fan) -> BatchProcessor[list[int]]:
     return BatchProcessor(
-        service, 0, partitions=1, report_max_bytes=65_536, form=KafkaFormat(), seconds=lambda: service.time
+        service,
+        0,
+        partitions=1,
+        report_max_bytes=65_536,
+        form=KafkaFormat(),
+        seconds=lambda: service.time,
+        book=NoBook(),
     )
 
 

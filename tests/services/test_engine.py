@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from moorage.runtime.codec import SOURCES_HEADER, sources_value
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
-from moorage.runtime.service import Emit, Freshness, Input, Needs, Service
+from moorage.runtime.service import Emit, Freshness, Input, Needs, Service, Upstream, source_name
 from moorage_schemas.base import Model
 from moorage_schemas.topics import RESOURCES, TAINTS, Topic
 
@@ -85,3 +87,20 @@ def test_a_round_of_the_reconciler_waits_when_what_it_needs_cannot_be_read() -> 
     drive(engine.decide(NOW + timedelta(seconds=41)), NOW + timedelta(seconds=41))
     assert engine.state[2:] == ["needs 41", "reconcile 41", "wake 41"]
     assert engine.next_due() == NOW + timedelta(seconds=71)
+
+
+def test_what_was_offered_and_is_not_decided_on_tells_of_upstream_only_as_far_as_it_will_be() -> None:
+    upstream = Upstream("gateway", (TAINTS,), RESOURCES, lambda _topic, key: key)
+    engine = begun()
+    engine.offer(RESOURCES, [written_by(upstream, offset, taints=10 + offset) for offset in range(3)])
+    assert [engine.progress_of(upstream, below) for below in range(4)] == [
+        {},
+        {"taints": 10},
+        {"taints": 11},
+        {"taints": 12},
+    ]
+
+
+def written_by(upstream: Upstream, offset: int, **positions: int) -> SimpleNamespace:
+    headers = [("ce_source", source_name(upstream.service).encode()), (SOURCES_HEADER, sources_value(positions))]
+    return SimpleNamespace(offset=offset, headers=headers)

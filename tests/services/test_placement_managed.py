@@ -324,10 +324,7 @@ def test_a_stray_decision_of_nobody_ends() -> None:
     state = process.service.new_state(0)
     process.service.use_globals(state, process.view)
     process.service.apply(state, PLACEMENTS, part.key, part.event)
-    assert process.service.wake(state, START) == []
-    assert process.service.reconcile(state, START + timedelta(seconds=30)) == [], "it may be yet to be read"
-    assert process.service.next_wake(state) == START + timedelta(seconds=60)
-    ended = process.service.wake(state, START + timedelta(seconds=60))
+    ended = process.service.wake(state, START)
     assert [(emit.key, emit.event is None) for emit in ended] == [
         (part.key, False),
         (part.key, True),
@@ -396,11 +393,11 @@ def test_a_placement_that_was_changed_while_nobody_was_there_keeps_its_clusters(
     for emit in emits:  # both placements' records were compacted away, for there are newer ones
         process.view.apply(Input(PLACEMENTS, 0, 99, emit.key, emit.event, meta(99)))
         process.service.apply(state, PLACEMENTS, emit.key, emit.event)
-    assert process.wake() == []
-    assert process.wake(after=59) == []
     event = declared("Placement", "a", {"numberOfClusters": 3}, version=2)
     record = Input(RESOURCES, 0, 100, event.key, event, meta(100))
-    written = process.service.process(state, [record], START + timedelta(seconds=59), fresh=True)
-    assert [emit.event.added for emit in written if emit.event is not None] == [("c3",), ()]  # type: ignore[attr-defined]  # decisions
-    assert process.wake(after=118) == [], "there may be more of the old records"
-    assert {emit.partition_key for emit in process.wake(after=119)} == {"Placement/default/b"}
+    assert process.service.catch_up(state, [record], START) == []
+    written = process.wake()
+    kept = [emit.event for emit in written if emit.partition_key == "Placement/default/a" and emit.event is not None]
+    assert [event.added for event in kept] == [("c3",), ()]  # type: ignore[attr-defined]  # decisions
+    gone = {emit.partition_key for emit in written if emit.event is None}
+    assert gone == {"Placement/default/b"}, "of that one nothing is left"

@@ -72,6 +72,7 @@ class Owner:
     def __init__(self) -> None:
         self.broker = Broker()
         self.progress: dict[str, int] = {}
+        self.below: list[int] = []
         settings = Settings()
         context = SimpleNamespace(
             settings=settings,
@@ -79,7 +80,12 @@ class Owner:
             reader=self.broker,
             tp=lambda topic, partition: TopicPartition(topic.name(settings.topic_prefix), partition),
         )
-        self.watch = UpstreamWatch(cast("WorkerContext[Any]", context), 0, lambda _one: self.progress)
+        self.watch = UpstreamWatch(cast("WorkerContext[Any]", context), 0, self._progress)
+
+    def _progress(self, one: Upstream, below: int) -> dict[str, int]:
+        assert one is UPSTREAM
+        self.below.append(below)
+        return self.progress
 
     async def lagging(self) -> frozenset[str] | None:
         ends = await self.watch.ends((UPSTREAM,), (TAINTS,))
@@ -123,6 +129,22 @@ def test_what_upstream_says_after_the_ends_were_asked_for_counts_from_the_next_e
         assert await owner.watch.lagging((UPSTREAM,), ends) == frozenset({"a"})
         assert await owner.lagging() == frozenset()
         assert not await owner.watch.claim((UPSTREAM,))
+        owner.watch.close()
+
+    asyncio.run(story())
+
+
+def test_only_what_is_read_for_the_decision_tells_how_far_upstream_has_come() -> None:
+    """Of what lies beyond the ends that were asked for nothing is decided on, though it may have been fetched."""
+
+    async def story() -> None:
+        owner = Owner()
+        put(owner, RESOURCES, "a")
+        put(owner, TAINTS, "a", "b")
+        ends = await owner.watch.ends((UPSTREAM,), (TAINTS,))
+        put(owner, TAINTS, "c")
+        await owner.watch.lagging((UPSTREAM,), ends)
+        assert owner.below == [2]
         owner.watch.close()
 
     asyncio.run(story())

@@ -56,6 +56,9 @@ COMMANDS: dict[str, Entry] = {
     "simulate": Entry(
         f"{_COMMANDS}.simulate", "simulate", "Tell what a change would do, on a copy; changes nothing.", _LOOK
     ),
+    "replay": Entry(
+        f"{_COMMANDS}.replay", "replay", "Decide again on what was recorded, and compare byte for byte.", _LOOK
+    ),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Answer questions to the core: JSON lines in and out.", _LOOK),
     "demo": Entry(f"{_COMMANDS}.demo", "demo", "Show the main job on an embedded Kafka; ends by itself.", _LOOK),
     "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),

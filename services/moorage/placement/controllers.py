@@ -19,8 +19,6 @@ PORTION: Final = 500
 def settle_owner(desk: Desk, work: Work) -> None:
     """Bring the pods of an owner to what it wants."""
     state = desk.state
-    if work.owner in state.strays:
-        return
     # What a policy places on clusters makes no pods here.
     owner = state.owners.get(work.owner) if not state.clusters.claims(work.owner) else None
     held = list(state.held.get(work.owner, {}).values())

@@ -126,17 +126,21 @@ class PlacementService(Service[State]):
         """
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
-        self._take(state, batch, now)
+        self._take(state, batch)
         return self._settle(state, now)
 
-    def catch_up(self, state: State, batch: Sequence[Input], now: datetime) -> list[Emit]:
+    def catch_up(
+        self,
+        state: State,
+        batch: Sequence[Input],
+        now: datetime,  # noqa: ARG002 - nothing is decided yet
+    ) -> list[Emit]:
         """Fold in what was waiting; everything is looked at when the partition is woken first."""
-        self._take(state, batch, now)
+        self._take(state, batch)
         return []
 
-    def _take(self, state: State, batch: Sequence[Input], now: datetime) -> None:
+    def _take(self, state: State, batch: Sequence[Input]) -> None:
         for record in batch:
-            state.strays.read(record.key, record.meta.time, now)
             self.apply(state, record.topic, record.key, record.event)
             if state.clusters.concerned(record.key):
                 state.clusters.work.append(ClusterWork(record.key, record.meta))
@@ -153,23 +157,25 @@ class PlacementService(Service[State]):
         """At once while there is something to do, else when a grace period, or a tolerated time, ends."""
         if state.due():
             return AT_ONCE
-        ends = (state.clusters.next_end(), state.managed.next_end(), state.strays.next_end())
+        ends = (state.clusters.next_end(), state.managed.next_end())
         return min((end for end in ends if end is not None), default=None)
 
     def reconcile(self, state: State, now: datetime) -> list[Emit]:
         """Look at everything again; write what should be there and is not."""
         state.work.extend(Work(key, "", None, repair=True) for key in sorted(state.owners.keys() | state.held.keys()))
         state.clusters.repair()
-        state.managed.repair(state.strays)
+        state.managed.repair()
         return self._settle(state, now)
 
     def _settle(self, state: State, now: datetime) -> list[Emit]:
+        gone: set[str] = set()
         if not state.begun:
-            decided = (state.held.keys() | state.clusters.placed.keys()) - state.clusters.resources.keys()
-            state.strays.begin(decided | state.managed.unasked(), now)
+            # All tables are read to their ends by now, so what is decided for anything else is for nobody.
+            gone = (state.held.keys() | state.clusters.placed.keys()) - state.clusters.resources.keys()
+            gone |= state.managed.unasked()
         _gather(state)
         state.clusters.gather(now)
-        for key in state.strays.over(now):
+        for key in sorted(gone):
             if key.startswith(PLACEMENT_PREFIX):
                 state.managed.look_at(key, None, check=True)
             else:

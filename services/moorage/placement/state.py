@@ -26,7 +26,6 @@ from moorage.core.placing.shape import PodShape, shape_of
 from moorage.core.quantities import QuantityError
 from moorage.placement.clusters.state import ClusterState
 from moorage.placement.managed.state import ManagedState
-from moorage.placement.strays import Strays
 from moorage.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -229,9 +228,6 @@ class State:
 
     managed: ManagedState = field(default_factory=ManagedState)
     """OCM placements."""
-
-    strays: Strays = field(default_factory=Strays)
-    """Owners, what policies have placed, and placements, of which nothing is known since the restore."""
 
     _owner_of: dict[str, str] = field(default_factory=dict)
 

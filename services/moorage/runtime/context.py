@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from moorage.runtime.age import TableAge
 from moorage.runtime.clock import Clock
+from moorage.runtime.engine.journal import Journals
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.service import GlobalView, Service
@@ -42,6 +43,9 @@ class WorkerContext(Generic[S]):
 
     freshen: Callable[[Collection[Topic]], Awaitable[bool]]
     """Reads global topics to what is committed now; False when that took too long."""
+
+    journals: Journals
+    """Where owners note their steps."""
 
     age: TableAge
     """Since when everything that was read is known to be whole."""

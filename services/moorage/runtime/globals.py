@@ -15,6 +15,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from moorage.runtime import codec, metrics
+from moorage.runtime.engine.journal import Journal
 from moorage.runtime.errors import RuntimeFailure, StartAfresh
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.service import GlobalView, Malformed
@@ -39,6 +40,7 @@ class GlobalReader:
         client_id: for Kafka's logs.
         on_change: told which partitions to wake; None for all of them.
         on_failure: told at once when the view can be used no further; else `failure` says so.
+        journal: notes what is read.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class GlobalReader:
         client_id: str,
         on_change: Callable[[Iterable[int] | None], None],
         on_failure: Callable[[BaseException], None] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.view = view
         self.caught_up = asyncio.Event()
@@ -61,6 +64,7 @@ class GlobalReader:
         self._partitions = partitions
         self._on_change = on_change
         self._on_failure = on_failure
+        self._journal = journal
         self._failure: RuntimeFailure | None = None
         self._reader = TableReader(settings, client_id=f"{client_id}-globals")
         self._offsets = Offsets(settings, name=f"{client_id}-globals")
@@ -175,35 +179,39 @@ class GlobalReader:
         self._wanted = sum(ends[tp] - begins[tp] for tp in places)
         await self._reader.reached_all({tail: ends[tail.tp] for tail, _ in self._tails})
         self.caught_up.set()
+        if self._journal is not None:
+            self._journal.view_whole()
         self._on_change(None)
 
     def _sink(self, topic: Topic) -> Callable[[Sequence[Any]], None]:
         def take(records: Sequence[Any]) -> None:
+            if records and self._journal is not None:
+                self._journal.viewed(topic, records[0].partition, records)
             for record in records:
-                self._fold(topic, record)
+                fold_into_view(self.view, topic, record, service=self._service)
             if self.caught_up.is_set():
                 self._on_change(self.view.changed())
 
         return take
 
-    def _fold(self, topic: Topic, record: Any) -> None:
-        if not self.view.wants(topic, (record.key or b"").decode(errors="replace")):
-            return
-        decoded = codec.decode(topic, record)
-        if isinstance(decoded, Malformed):
-            metrics.TABLE_RECORDS_SKIPPED.labels(self._service).inc()
-            log.error(
-                "globals.malformed_record",
-                topic=topic.short,
-                partition=record.partition,
-                offset=record.offset,
-                problem=decoded.message,
-            )
-            return
-        try:
-            self.view.apply(decoded)
-        except Exception:
-            metrics.TABLE_RECORDS_SKIPPED.labels(self._service).inc()
-            log.exception(
-                "globals.record_not_applied", topic=topic.short, partition=record.partition, offset=record.offset
-            )
+
+def fold_into_view(view: GlobalView, topic: Topic, record: Any, *, service: str) -> None:
+    """Fold a consumed record into a view; one that cannot be is logged, counted and left out."""
+    if not view.wants(topic, (record.key or b"").decode(errors="replace")):
+        return
+    decoded = codec.decode(topic, record)
+    if isinstance(decoded, Malformed):
+        metrics.TABLE_RECORDS_SKIPPED.labels(service).inc()
+        log.error(
+            "globals.malformed_record",
+            topic=topic.short,
+            partition=record.partition,
+            offset=record.offset,
+            problem=decoded.message,
+        )
+        return
+    try:
+        view.apply(decoded)
+    except Exception:
+        metrics.TABLE_RECORDS_SKIPPED.labels(service).inc()
+        log.exception("globals.record_not_applied", topic=topic.short, partition=record.partition, offset=record.offset)

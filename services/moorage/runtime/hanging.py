@@ -23,7 +23,7 @@ from moorage.runtime.context import WorkerContext
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.service import source_name
-from moorage_schemas.topics import DEAD_LETTERS, Topic
+from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Topic
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +71,7 @@ async def end_lost_transactions(
         context.tp(topic, number)
         for topic in (*context.service.outputs, DEAD_LETTERS)
         for number in range(context.partitions)
-    }
+    } | {context.tp(JOURNAL, partition)}
     carried = await _carried(context, hanging)
     # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
     offsets = {context.tp(topic, partition): offset or 0 for topic, offset in committed.items()}

@@ -46,6 +46,12 @@ TABLE_RECORDS_SKIPPED = Counter(
     "moorage_table_records_skipped_total", "Table records that could not be folded in", ["service"]
 )
 
+JOURNALS_GIVEN_UP = Counter(
+    "moorage_journals_given_up_total",
+    "Processes whose steps were too many to keep, and are not noted any more",
+    ["service"],
+)
+
 
 def forget_partition(service: str, partition: int) -> None:
     """Take the gauges of a partition away that this process no longer owns."""

@@ -27,6 +27,7 @@ from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
+from moorage.runtime.engine.steps import with_steps
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.hanging import end_lost_transactions, markers_lost_since, mind_a_slow_commit
 from moorage.runtime.producers import PartitionProducer
@@ -79,6 +80,7 @@ class PartitionOwner(Generic[S]):
         self._context = context
         self._service = context.service
         self._tps = {topic: context.tp(topic, partition) for topic in self._service.sources}
+        self._book = context.journals.book(partition)
         settings = context.settings
         self._engine = PartitionEngine(
             self._service,
@@ -90,6 +92,7 @@ class PartitionOwner(Generic[S]):
                 reconcile_interval=timedelta(seconds=settings.reconcile_interval),
             ),
             form=KafkaFormat(),
+            book=self._book,
         )
         self._encoder = Encoder(self._service, prefix=settings.topic_prefix, partitions=context.partitions)
         self._throttled = False
@@ -509,13 +512,15 @@ class PartitionOwner(Generic[S]):
             raise StartAfresh("too long ago since what was decided on was read: the process stood still")
         short = {topic.short: offset for topic, offset in transaction.positions.items()}
         offsets = {self._tps[topic]: offset for topic, offset in transaction.offsets.items()}
+        steps = self._book.journal.take() if decision.emits or self._book.heavy else []
         try:
             await producer.write(
-                self._encoder.records(decision, short),
+                with_steps(self._book, decision, self._encoder.records(decision, short), steps, self._context.settings),
                 offsets,
                 within=_STALE_COMMIT if decision.fresh and decision.emits else None,
             )
         except BaseException:
+            self._book.journal.give_back(steps)
             metrics.ABORTED.labels(self._service.name).inc()
             raise
         await mind_a_slow_commit(self._context, self.partition, loop.time() - began)

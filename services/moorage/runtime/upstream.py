@@ -62,11 +62,12 @@ class UpstreamWatch:
     Args:
         context: of the worker's session.
         partition: the owner's.
-        progress: how far a service had come by what it wrote last, by short name.
+        progress: how far a service had come by what it wrote last, by short name; of what is not decided on only what
+            lies below an offset counts.
     """
 
     def __init__(
-        self, context: WorkerContext[Any], partition: int, progress: Callable[[Upstream], Mapping[str, int]]
+        self, context: WorkerContext[Any], partition: int, progress: Callable[[Upstream, int], Mapping[str, int]]
     ) -> None:
         self._context = context
         self._partition = partition
@@ -166,7 +167,7 @@ class UpstreamWatch:
 
     def _advance(self, one: Upstream, ends: UpstreamEnds | None = None) -> None:
         """Note how far an upstream service has come, and drop the keys of what is below."""
-        done = self._progress(one)
+        done = self._progress(one, 0 if ends is None else ends.stable[one.via])
         settled = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
         claims = ends.claims if ends is not None and settled else {}
         for topic in one.topics:

@@ -20,6 +20,7 @@ from moorage.runtime import kafka, metrics
 from moorage.runtime.age import TableAge, tombstones_kept
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.context import WorkerContext
+from moorage.runtime.engine.journal import Journals
 from moorage.runtime.errors import RuntimeFailure, TablesTooOld
 from moorage.runtime.globals import GlobalReader
 from moorage.runtime.hearing import Behind, behind
@@ -68,9 +69,12 @@ class Worker(Generic[S]):
         self._settings = settings
         self._clock = clock or WallClock()
         self._partitions = partitions
-        self._client_id = f"moorage-{service.name}-{uuid.uuid4().hex[:12]}"
+        self._name = uuid.uuid4().hex[:12]
+        self._client_id = f"moorage-{service.name}-{self._name}"
         self._group = f"{settings.topic_prefix}.{service.name}"
         self._globals: GlobalReader | None = None
+        self._journals: Journals | None = None
+        self._readings = 0
         self._age: TableAge | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -197,8 +201,7 @@ class Worker(Generic[S]):
                         self._partitions = next(iter(counts.values()))
                     if self._age is None:
                         self._age = TableAge(self._clock, await tombstones_kept(self._settings))
-                    await self._start_globals()
-                    await self._session(self._age)
+                    await self._session(self._age, await self._start_globals())
                 except TablesTooOld as reason:
                     log.warning("worker.reads_anew", service=self.service.name, why=str(reason))
                     metrics.RESTARTS.labels(self.service.name, "age").inc()
@@ -215,10 +218,15 @@ class Worker(Generic[S]):
 
     async def _forget_globals(self) -> None:
         found, self._globals = self._globals, None
+        self._journals = None  # what follows rests on another view
         if found is not None:
             await found.stop()
 
-    async def _start_globals(self) -> None:
+    async def _start_globals(self) -> Journals:
+        if self._journals is None:
+            self._readings += 1
+            name = f"{self._name}-{self._readings}"
+            self._journals = Journals(name, self.service, self._settings, partitions=self.partitions)
         view = self.service.new_globals() if self._globals is None else None
         if view is not None:
             self._globals = GlobalReader(
@@ -230,8 +238,10 @@ class Worker(Generic[S]):
                 client_id=self._client_id,
                 on_change=self._poke,
                 on_failure=self._fail,
+                journal=self._journals.shared,
             )
             self._globals.start()
+        return self._journals
 
     def _poke(self, partitions: Iterable[int] | None) -> None:
         for partition in self.owners if partitions is None else partitions:
@@ -239,7 +249,7 @@ class Worker(Generic[S]):
             if owner is not None:
                 owner.poke()
 
-    async def _session(self, age: TableAge) -> None:
+    async def _session(self, age: TableAge, journals: Journals) -> None:
         """One consumer's life; ends with an exception."""
         settings = self._settings
         consumer = kafka.group_consumer(settings, group=self._group, client_id=self._client_id)
@@ -270,6 +280,7 @@ class Worker(Generic[S]):
             view=None if self._globals is None else self._globals.view,
             caught_up=asyncio.Event() if self._globals is None else self._globals.caught_up,
             freshen=freshen,
+            journals=journals,
             age=age,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )

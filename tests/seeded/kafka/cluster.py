@@ -169,6 +169,9 @@ class Cluster:
         self.entries: list[Entry] = []
         """Everything that was ever readable to readers of committed records, in the order in which it became so."""
 
+        self.readable: list[Record] = []
+        """The same, as the broker holds them."""
+
         self.acknowledged: list[Acknowledged] = []
         self.written = 0.0
         """When a record or marker was last written."""
@@ -206,6 +209,7 @@ class Cluster:
     def _readable(self, record: Record) -> None:
         now = START_SECONDS + self.loop.time()
         entries = self.entries
+        self.readable.append(record)
         entries.append(
             Entry(
                 short_name(record.topic),

@@ -12,7 +12,7 @@ from moorage.cli import services
 from moorage.gateway.tables import READ
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, RESOURCES, TOPICS, Topic
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, RESOURCES, TOPICS, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ def service_classes() -> Iterator[type[Service[object]]]:
 
 def _participant(service: type[Service[object]]) -> Participant:
     writes = set(service.changelogs) | {topic for topic in TOPICS if service.name in _writers(topic)}
-    writes |= _said_to_emit(service) | {DEAD_LETTERS}  # whatever cannot be decoded or handled goes there
+    # Whatever cannot be decoded or handled goes to the one, how it came to its decisions to the other.
+    writes |= _said_to_emit(service) | {DEAD_LETTERS, JOURNAL}
     return Participant(
         name=service.name,
         summary=_summary(service),

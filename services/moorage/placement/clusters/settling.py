@@ -37,7 +37,7 @@ def settle(desk: ClusterDesk, work: ClusterWork) -> None:
     resource, policy = state.resources.get(work.owner), state.policy_for(work.owner)
     known = state.placed.get(work.owner)
     if resource is None or policy is None:
-        if known is not None and work.owner not in desk.pods.strays:
+        if known is not None:
             desk.end(known)
         return
     draft = draft_of(desk, resource, policy, known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import json
 from collections import deque
-from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -274,9 +273,9 @@ class ManagedState:
             told = event_id("moorage/placement", owner, end.isoformat())
             self.look_at(owner, Meta(told, "moorage/placement", WorkloadPlaced.event_type, time=end))
 
-    def repair(self, strays: Container[str]) -> None:
-        """Put everything but the strays on the list of work, to be put right where need be."""
-        for key in sorted([*self.asked, *(key for key in self.unasked() if key not in strays)]):
+    def repair(self) -> None:
+        """Put everything on the list of work, to be put right where need be."""
+        for key in sorted([*self.asked, *self.unasked()]):
             self.look_at(key, None, check=True)
 
     def unasked(self) -> set[str]:

@@ -12,6 +12,7 @@ import structlog
 from moorage.runtime import metrics
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.format import RecordFormat
+from moorage.runtime.engine.journal import Book
 from moorage.runtime.engine.requests import CatchUp, Steps, Turn
 from moorage.runtime.errors import EncodeError, StartAfresh
 from moorage.runtime.logs import bound_to
@@ -39,6 +40,9 @@ class Decision:
     """What one transaction will hold."""
 
     now: datetime
+    number: int = -1
+    """In the journal; -1 for what no engine decided."""
+
     emits: list[tuple[Emit, bytes | None]] = field(default_factory=list)
     """What is written, each with its value."""
 
@@ -70,6 +74,7 @@ class BatchProcessor(Generic[S]):
         report_max_bytes: the largest record that is taken from third parties.
         form: how records are read and written.
         seconds: tells how long a slice took.
+        book: says how large slices are, in a replay.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class BatchProcessor(Generic[S]):
         report_max_bytes: int,
         form: RecordFormat,
         seconds: Callable[[], float],
+        book: Book,
     ) -> None:
         self._service = service
         self._partition = partition
@@ -88,6 +94,7 @@ class BatchProcessor(Generic[S]):
         self._max_bytes = report_max_bytes
         self._form = form
         self._seconds = seconds
+        self._book = book
         self._changelogs = frozenset(topic.short for topic in service.changelogs)
         self._slice = _SLICE
         self.steps = 0
@@ -184,10 +191,12 @@ class BatchProcessor(Generic[S]):
     def _measure(self, seconds: float) -> None:
         """Take smaller slices where they take long, and larger ones again where they do not."""
         self.steps += 1
+        size = self._slice
         if seconds > _SLICE_SECONDS:
-            self._slice = max(1, int(self._slice * _SLICE_SECONDS / seconds))
-        elif self._slice < _SLICE and 2 * seconds <= _SLICE_SECONDS:
-            self._slice = min(_SLICE, 2 * self._slice)
+            size = max(1, int(size * _SLICE_SECONDS / seconds))
+        elif size < _SLICE and 2 * seconds <= _SLICE_SECONDS:
+            size = min(_SLICE, 2 * size)
+        self._slice = self._book.slice(self._slice, size)
 
     def _failed(self, run: Sequence[Input], decision: Decision, error: Exception) -> None:
         service, first = self._service.name, run[0]

@@ -19,6 +19,7 @@ import structlog
 from moorage.runtime import metrics
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.format import RecordFormat
+from moorage.runtime.engine.journal import Book, Flag, NoBook
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Refresh, Span, Steps, Written
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
@@ -27,6 +28,7 @@ from moorage_schemas.topics import Topic
 log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
+R = TypeVar("R")
 
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
 _WAKE_HOLD_MAX = timedelta(seconds=60)
@@ -74,6 +76,7 @@ class PartitionEngine(Generic[S]):
         rules: the settings' part.
         form: how records are read and written.
         seconds: tells how long a slice of records took.
+        book: where it looks for what does not follow from the records, and notes it.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class PartitionEngine(Generic[S]):
         rules: EngineRules,
         form: RecordFormat,
         seconds: Callable[[], float] = time.perf_counter,
+        book: Book | None = None,
     ) -> None:
         self.service = service
         self.partition = partition
@@ -95,6 +99,7 @@ class PartitionEngine(Generic[S]):
 
         self._rules = rules
         self._form = form
+        self._book: Book = book or NoBook()
         self._batches = BatchProcessor(
             service,
             partition,
@@ -102,6 +107,7 @@ class PartitionEngine(Generic[S]):
             report_max_bytes=rules.report_max_bytes,
             form=form,
             seconds=seconds,
+            book=self._book,
         )
         self._tables = tuple(topic for topic in service.sources if topic in service.source_tables)
         self._table_names = frozenset(topic.short for topic in self._tables)
@@ -161,13 +167,16 @@ class PartitionEngine(Generic[S]):
                 return int(record.offset) + 1
         return self._positions.get(topic)
 
-    def progress_of(self, upstream: Upstream) -> Mapping[str, int]:
+    def progress_of(self, upstream: Upstream, below: int = 0) -> Mapping[str, int]:
         """How far an upstream service had come with each of its topics, by what it wrote last; by short name.
 
-        What was offered counts, though it is not decided on yet: it will be before anything rests on this.
+        Args:
+            upstream: which, and what it writes.
+            below: of what it wrote, records under this offset count already when they were offered: they are decided
+                on before anything rests on this. What was offered beyond must not count, for nothing rests on it yet.
         """
         record = next(
-            (queued for topic, queued in reversed(self._queue) if topic is upstream.via),
+            (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
             self._last.get(upstream.via.short),
         )
         found = None if record is None else self._form.positions(record, source_name(upstream.service))
@@ -182,8 +191,12 @@ class PartitionEngine(Generic[S]):
             committed: the group's committed offset of each source, None where none was ever committed.
             view: the service's view of the whole, read to its end.
         """
-        service = self.service
         self.forget()
+        self._book.restores(committed)
+        yield from self._noted(self._restore(committed, view))
+
+    def _restore(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> Steps[None]:
+        service = self.service
         self._state = service.new_state(self.partition)
         self._has_state = True
         if view is not None:
@@ -215,6 +228,8 @@ class PartitionEngine(Generic[S]):
 
         Leaving it out is the lesser evil: the partition would otherwise never start again.
         """
+        if records:
+            self._book.folded(topic, records)
         service, state = self.service, self._state
         is_changelog = topic in service.changelogs
         for record in records:
@@ -249,6 +264,7 @@ class PartitionEngine(Generic[S]):
         self.caught_up = False
         if self._has_state:
             self._has_state = False
+            self._book.forgot()
             self.service.drop(self._state)
 
     # Reading.
@@ -342,8 +358,23 @@ class PartitionEngine(Generic[S]):
         Raises:
             StartAfresh: the service failed, and nothing of this may be written.
         """
-        decision = Decision(now)
-        yield from self._process(self._take(), decision)
+        return (yield from self._noted(self._decide(Decision(now, number=self._book.decides(now)))))
+
+    def _noted(self, steps: Steps[R]) -> Steps[R]:
+        """Run steps, and note where others may have had their turn, and what was answered."""
+        answer: object = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            answer = yield request
+            self._book.resumed(request, answer)
+
+    def _decide(self, decision: Decision) -> Steps[Decision]:
+        now = decision.now
+        yield from self._process(self._book.took(self._take), decision)
         if not decision.afresh:
             self._pass_markers()
             self._look_whether_caught_up()
@@ -378,13 +409,18 @@ class PartitionEngine(Generic[S]):
 
         So whoever compares these positions with where a topic ends sees that nothing is left.
         """
+        behind = {}
         if not self._queue:
             for topic, position in self._positions.items():
                 if self._passed.get(topic.short, 0) > position:
-                    self._positions[topic] = self._passed[topic.short]
+                    behind[topic] = self._passed[topic.short]
+        self._positions.update(self._book.passed(behind))
 
     def _look_whether_caught_up(self) -> None:
-        if not self.caught_up and all(self._done(topic, mark) for topic, mark in self._marks.items()):
+        if self.caught_up:
+            return
+        done = all(self._done(topic, mark) for topic, mark in self._marks.items())
+        if self._book.flag(Flag.CAUGHT_UP, done):
             self.caught_up = True
             self.poked = True
 
@@ -392,10 +428,11 @@ class PartitionEngine(Generic[S]):
         """Do what has come due, the reconciler's round too: neither before what it needs is read."""
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
-        reconciling = self._reconcile_at is not None and now >= self._reconcile_at
+        self.poked = self._book.flag(Flag.POKED, self.poked)
+        reconciling = self._book.flag(Flag.RECONCILES, self._reconcile_at is not None and now >= self._reconcile_at)
         if not reconciling and not self.poked and (due is None or due > now):
             return
-        if self._hold_until is not None and now < self._hold_until:
+        if self._book.flag(Flag.HELD, self._hold_until is not None and now < self._hold_until):
             return
         needs = service.needs(self._state, now)
         if needs is not None and not (yield from self._refresh(needs, decision)):
@@ -423,9 +460,13 @@ class PartitionEngine(Generic[S]):
             return False
         decision.now = found.now
         ends = {topic.short: end for topic, end in found.ends.items()}
-        newer = self._take_where(lambda topic, record: record.offset < ends.get(topic.short, 0))
+        newer = self._book.took(
+            lambda: self._take_where(lambda topic, record: record.offset < ends.get(topic.short, 0))
+        )
         yield from self._process(newer, decision)
-        if decision.afresh or not all(self._done(topic, end) for topic, end in found.ends.items()):
+        if decision.afresh:
+            return False
+        if not self._book.flag(Flag.FRESH, all(self._done(topic, end) for topic, end in found.ends.items())):
             return False
         self.service.refreshed(self._state, found)
         decision.fresh = True
@@ -452,7 +493,7 @@ class PartitionEngine(Generic[S]):
         """
         offsets = self._uncommitted()
         overdue = self._overdue(decision.now)
-        if not decision.emits and not (offsets and overdue):
+        if not decision.emits and not (offsets and overdue) and not self._book.heavy:
             return None
         changelogs = self.service.changelogs
         carried = any(emit.event is not None and emit.topic in changelogs for emit, _ in decision.emits)

@@ -1,4 +1,4 @@
-"""A restored table lacks what was compacted away: what was decided for its resources stays until more is known."""
+"""A restored table lacks what was compacted away; what was waiting behind it is read before anything is ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tests.flow.driver import START
 
 from moorage.placement import service
 from moorage.placement.state import State
-from moorage.placement.strays import PATIENCE
 from moorage.runtime.service import Emit, GlobalView, Input
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
@@ -93,9 +92,6 @@ class Restarted:
     def record(topic: Topic, key: str, event: Model | None) -> Input:
         return Input(topic, 0, 1, key, event, Meta(id=f"{topic.short}-{key}", source="t", type="t", time=START))
 
-    def read(self, event: ResourceDeclared | None) -> list[Emit]:
-        return self.service.process(self.now, [self.record(RESOURCES, web(1).key, event)], LATER, fresh=True)
-
 
 def ended(emits: Sequence[Emit]) -> set[str]:
     return {emit.key for emit in emits if emit.topic is PLACEMENTS and emit.event is None}
@@ -103,42 +99,24 @@ def ended(emits: Sequence[Emit]) -> set[str]:
 
 @pytest.mark.parametrize("on_clusters", [False, True])
 class TestARestoreWithoutTheRecord:
-    def test_nothing_ends_while_the_next_record_is_yet_to_be_read(self, *, on_clusters: bool) -> None:
+    def test_nothing_ends_whose_next_record_was_waiting(self, *, on_clusters: bool) -> None:
         world = Restarted(on_clusters=on_clusters)
         assert world.placed
-        assert world.service.wake(world.now, LATER) == []
-        assert world.service.reconcile(world.now, LATER + timedelta(seconds=30)) == []
-        assert ended(world.read(web(2))) == set()
-        assert ended(world.service.wake(world.now, LATER + 2 * PATIENCE)) == set()
+        waiting = world.record(RESOURCES, web(2).key, web(2))
+        assert world.service.catch_up(world.now, [waiting], LATER) == []
+        assert ended(world.service.wake(world.now, LATER)) == set()
+        assert ended(world.service.reconcile(world.now, LATER + timedelta(seconds=30))) == set()
 
-    def test_a_tombstone_ends_it_at_once(self, *, on_clusters: bool) -> None:
-        world = Restarted(on_clusters=on_clusters)
-        world.service.wake(world.now, LATER)
-        assert ended(world.read(None)) == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}
-
-    def test_so_does_one_that_was_waiting_when_the_partition_began(self, *, on_clusters: bool) -> None:
+    def test_a_tombstone_that_was_waiting_ends_it_at_once(self, *, on_clusters: bool) -> None:
         world = Restarted(on_clusters=on_clusters)
         tombstone = world.record(RESOURCES, web(1).key, None)
         assert world.service.catch_up(world.now, [tombstone], LATER) == []
         gone = ended(world.service.wake(world.now, LATER))
         assert gone == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}
 
-    def test_it_ends_when_nothing_comes(self, *, on_clusters: bool) -> None:
+    def test_it_ends_at_once_when_nothing_that_was_read_names_it(self, *, on_clusters: bool) -> None:
+        """All that there is has been read before the first wake, so its tombstone is gone, too."""
         world = Restarted(on_clusters=on_clusters)
-        world.service.wake(world.now, LATER)
-        end = world.service.next_wake(world.now)
-        assert end == LATER + PATIENCE
-        assert ended(world.service.wake(world.now, end)) == {
-            emit.key for emit in world.placed if emit.topic is PLACEMENTS
-        }
-
-    def test_old_records_that_come_late_put_the_end_off(self, *, on_clusters: bool) -> None:
-        world = Restarted(on_clusters=on_clusters)
-        world.service.wake(world.now, LATER)
-        late = LATER + PATIENCE - timedelta(seconds=1)
-        config = declared(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "other", "uid": "c"}}
-        )
-        world.service.process(world.now, [world.record(RESOURCES, config.key, config)], late, fresh=True)
-        assert ended(world.service.wake(world.now, LATER + PATIENCE)) == set()
-        assert ended(world.service.wake(world.now, late + PATIENCE)) != set()
+        gone = ended(world.service.wake(world.now, LATER))
+        assert gone == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}
+        assert world.service.next_wake(world.now) is None

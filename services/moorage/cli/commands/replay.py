@@ -1,0 +1,225 @@
+"""`moorage replay`: what was recorded, decided on again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import structlog
+import typer
+from aiokafka.errors import KafkaError
+from rich.console import Console
+
+from moorage.cli import output, reading, where
+from moorage.cli.errors import CliError, UsageError
+from moorage.replay import comparing
+from moorage.replay.comparing import Difference, Replayed, Side, Tally
+from moorage.replay.recording import Recording, RecordingError
+from moorage.runtime.settings import Settings
+from moorage.simulation.running import services as every_service
+
+DIFFERS = 1
+"""Exit code: something came out otherwise."""
+
+UNREADABLE = 2
+"""Exit code: what was recorded cannot be read, or nothing of it can be decided on again."""
+
+_TOPICS = "topics"
+_SHOWN = 2000  # characters of a value
+
+
+class ReplayFormat(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def replay(
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TOPICS|EXPORT",
+            help="`topics` reads the live Kafka; else a file of --record, or a folder.",
+        ),
+    ] = _TOPICS,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what was read as JSON lines, .gz for compressed, and stop there."),
+    ] = None,
+    service: Annotated[list[str] | None, typer.Option(help="Only of a service; repeatable.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only of a partition; repeatable.")] = None,
+    form: Annotated[ReplayFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ReplayFormat.TABLE,
+) -> None:
+    """Decide again on what was recorded, and compare byte for byte.
+
+    Every transaction says on what it was decided, so this version's services decide on the same again, without Kafka.
+    The exit code is 0 when nothing differs, 1 when something does, and 2 when it cannot be read or nothing in it can be
+    decided on again. What is not there any more, for it was compacted away or expired, is neither equal nor different:
+    record the topics from time to time if you want to keep it.
+
+    moorage replay --record today.jsonl.gz; moorage replay --from today.jsonl.gz --service eviction
+    """
+    known = [one.name for one in every_service(Settings())]
+    for name in service or ():
+        if name not in known:
+            raise UsageError(f"--service: invalid value {name!r}: must be one of {', '.join(known)}")
+    reading.quiet()
+    with _silent(), Console(stderr=True).status("") as status:
+        try:
+            recording = _read(source, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
+            if record is not None:
+                recording.save(record)
+                found = None
+            else:
+                found = comparing.replay(
+                    recording,
+                    services=service or (),
+                    partitions=partition or (),
+                    progress=lambda name, share: status.update(f"deciding again, {name}: {share:.0%}"),
+                )
+        except RecordingError as error:
+            raise CliError(str(error), code=UNREADABLE) from None
+    if found is None:
+        output.line(f"{recording.count} records written to {record}")
+        return
+    if form is ReplayFormat.TABLE:
+        output.write(_told(found))
+    else:
+        output.write(output.document(document(found), output.Format(form.value)))
+    if found.differing:
+        raise typer.Exit(DIFFERS)
+    if not found.equal:
+        why = next((reason for one in found.tallies for reason in one.reasons), "no record says how it was decided")
+        raise CliError(f"nothing of it can be decided on again: {why}", code=UNREADABLE)
+
+
+def _read(source: str, progress: Any) -> Recording:
+    """What was recorded.
+
+    Raises:
+        RecordingError: it cannot be read.
+        CliError: Kafka does not answer.
+    """
+    if source != _TOPICS:
+        return Recording.load(Path(source))
+    bootstrap, prefix = where.kafka()
+    settings = where.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+    try:
+        return asyncio.run(Recording.read(settings, progress))
+    except (KafkaError, OSError) as error:
+        problem = reading.unreachable(bootstrap, error)
+        raise CliError(problem.message, code=UNREADABLE) from None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what the services log out of the answer: they say the same as then."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def document(found: Replayed) -> dict[str, Any]:
+    """The answer as one document."""
+    return {
+        "records": found.records,
+        "equal": found.equal,
+        "differing": found.differing,
+        "missing": found.missing,
+        "partitions": [_row(one) for one in found.tallies],
+        "uncompared": found.uncompared,
+    }
+
+
+def _row(one: Tally) -> dict[str, Any]:
+    return {
+        "service": one.service,
+        "partition": one.partition,
+        "sessions": one.sessions,
+        "transactions": one.transactions,
+        "records": one.records,
+        "equal": one.equal,
+        "differing": one.differing,
+        "missing": one.missing,
+        "unwritten": one.unwritten,
+        "missingBecause": one.reasons,
+        "firstDifference": None if one.difference is None else _difference(one.difference),
+    }
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    return {
+        "why": one.why,
+        "run": one.run,
+        "step": one.step,
+        "topic": one.topic,
+        "partition": one.topic_partition,
+        "offset": one.offset,
+        "recorded": None if one.recorded is None else _side(one.recorded),
+        "made": None if one.made is None else _side(one.made),
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "key": _text(side.key),
+        "value": _text(side.value),
+        "headers": {name: _text(value) for name, value in side.headers},
+    }
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "backslashreplace")
+
+
+_COLUMNS = ("sessions", "transactions", "records", "equal", "differing", "missing", "unwritten")
+
+
+def _told(found: Replayed) -> str:
+    """The answer as a table, with the first difference of each partition, whole."""
+    rows = [("SERVICE", "PARTITION", *(name.upper() for name in _COLUMNS))]
+    rows += [
+        (one.service, str(one.partition), *(str(getattr(one, name)) for name in _COLUMNS)) for one in found.tallies
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for one in found.tallies:
+        lines += [f"{one.service}/{one.partition}: not compared: {reason}" for reason in one.reasons]
+    for name, count in found.uncompared.items():
+        lines.append(f"{name}: {count} of its records were not compared")
+    for one in found.tallies:
+        if one.difference is not None:
+            lines += _differs(one.difference)
+    lines.append(
+        f"{found.records} records; transactions: {found.equal} equal, {found.differing} differing, "
+        f"{found.missing} not to be compared"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _differs(one: Difference) -> list[str]:
+    where_ = f" {one.topic}/{one.topic_partition}" + (f"@{one.offset}" if one.offset >= 0 else "") if one.topic else ""
+    lines = [f"{one.service}/{one.partition}, step {one.step} of {one.run}:{where_}: {one.why}"]
+    for name, side in (("recorded", one.recorded), ("comes out", one.made)):
+        if side is None:
+            lines.append(f"  {name}: nothing")
+            continue
+        value = "a tombstone" if side.value is None else _short(_text(side.value) or "")
+        lines += [f"  {name}: {_text(side.key)}", f"    {value}"]
+        lines += [f"    {header}: {_text(content)}" for header, content in side.headers]
+    return lines
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

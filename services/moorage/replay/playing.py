@@ -1,0 +1,300 @@
+"""Drives the engines of one run through their steps again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from moorage.replay.recording import Recording
+from moorage.replay.runs import Run, settings_of
+from moorage.replay.script import MisfitError, MissingError, Script, records_of
+from moorage.runtime.codec import Outgoing
+from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.encode import Encoder
+from moorage.runtime.engine.engine import EngineRules, PartitionEngine
+from moorage.runtime.engine.format import KafkaFormat
+from moorage.runtime.engine.journal import time_of
+from moorage.runtime.engine.requests import Request, Steps
+from moorage.runtime.globals import fold_into_view
+from moorage.runtime.service import GlobalView, Service
+from moorage.simulation.running import services
+from moorage_schemas.topics import TOPICS, Topic
+
+PREFIX = "replayed"
+"""Of the topics' names in what comes out."""
+
+_TOPICS = {topic.short: topic for topic in TOPICS}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of a decision."""
+
+    number: int
+    """That of its first step in the run; -1 for a restore."""
+
+    partition: int
+    session: int
+    """The partition's sessions, counted from 1 in each run."""
+
+    records: Sequence[Outgoing] = ()
+    missing: str = ""
+    """Why it could not be made again; empty when it could."""
+
+    misfit: str = ""
+    """What the engine did otherwise than then, before there was anything to compare."""
+
+
+@dataclass(slots=True, eq=False)
+class _Owner:
+    """One engine of the run."""
+
+    partition: int
+    script: Script
+    engine: PartitionEngine[Any]
+    session: int = 0
+    steps: Steps[Any] | None = None
+    request: Request | None = None
+    deciding: int = -1
+    """The number of the decision that is under way; -1 while it restores."""
+
+    broken: str = "its beginning is not in the recording"
+    """Why its state is not what it was; empty when it is."""
+
+    raised: str = ""
+    """What it has failed with; then its state is thrown away next, if it failed so then, too."""
+
+
+class Player:
+    """One run.
+
+    Args:
+        run: its steps.
+        recording: the records.
+    """
+
+    def __init__(self, run: Run, recording: Recording) -> None:
+        self.sessions = 0
+        self._run = run
+        self._recording = recording
+        self._owners: dict[int, _Owner] = {}
+        self._lost = ""
+        """Why nothing more of the run can be made again."""
+
+        self._view: GlobalView | None = None
+        self._view_whole = False
+        self._service: Service[Any]
+        self._topics: list[Topic] = []
+        self._counts: dict[int, int] = {}
+
+    def play(self) -> Iterator[Made]:
+        """Make every decision again, in order."""
+        run = self._run
+        if 0 not in run.entries:
+            last = min(run.entries, default=1) - 1
+            self._lost = f"steps 0 to {last} are not there any more"
+            return
+        self._begin(run.entries[0])
+        expected = 1
+        for number in sorted(run.entries)[1:]:
+            if number != expected:
+                self._gap(f"steps {expected} to {number - 1} are not there any more")
+            expected = number + 1
+            if self._lost:
+                return
+            yield from self._step(number, run.entries[number])
+        for owner in self._owners.values():
+            if owner.raised and owner.deciding in run.transactions:
+                yield from self._misfit(owner, owner.raised)
+
+    def why_missing(self) -> str:
+        """Why decisions were not made again at all."""
+        return self._lost or "its steps are not there any more"
+
+    @property
+    def service(self) -> Service[Any]:
+        """Whose run it is."""
+        return self._service
+
+    def _begin(self, head: Any) -> None:
+        settings = settings_of(head)
+        found = {one.name: one for one in services(settings)}
+        self._service = service = found[head["service"]]
+        self._topics = [_TOPICS[short] for short in head["topics"]]
+        self._view = service.new_globals() if service.globals else None
+        self._partitions = settings.partitions
+        self._report_max_bytes = settings.report_max_bytes
+        self._encoder = Encoder(service, prefix=PREFIX, partitions=settings.partitions)
+
+    def _gap(self, why: str) -> None:
+        """Steps are missing: with a view nothing can be made again, else from the next restore on."""
+        if self._view is not None:
+            self._lost = why
+        for owner in self._owners.values():
+            self._break(owner, why)
+
+    def _break(self, owner: _Owner, why: str) -> None:
+        owner.broken = owner.broken or why
+        owner.steps = None
+        if self._view is not None and type(self._service).drop is not Service.drop:
+            self._lost = self._lost or why  # what its state has put into the view others see, too
+
+    def _step(self, number: int, entry: list[Any]) -> Iterator[Made]:
+        match entry[0]:
+            case "v":
+                self._fold_view(entry)
+            case "V":
+                self._view_whole = True
+            case "o":
+                self._owners[entry[1]] = self._owner(entry[2])
+            case "r":
+                yield from self._restore(entry)
+            case _ if (owner := self._owners.get(entry[1])) is not None:
+                yield from self._own_step(owner, number, entry)
+
+    def _own_step(self, owner: _Owner, number: int, entry: list[Any]) -> Iterator[Made]:
+        kind = entry[0]
+        if kind == "x":
+            owner.steps, owner.raised = None, ""
+            owner.engine.forget()
+            return
+        if owner.raised:
+            yield from self._misfit(owner, owner.raised)
+        if owner.broken:
+            if kind == "d":
+                yield Made(number, owner.partition, owner.session, missing=owner.broken)
+        elif kind == "f":
+            self._fold(owner, entry)
+        elif kind == "c":
+            yield from self._go_on(owner, entry[2:])
+        else:
+            owner.deciding = number
+            owner.engine.clear()
+            owner.script.feed(entry[3:])
+            owner.steps = owner.engine.decide(time_of(entry[2]))
+            yield from self._go(owner, None)
+
+    def _owner(self, partition: int) -> _Owner:
+        script = Script(self._recording, self._topics, partition)
+        engine = PartitionEngine(
+            self._service,
+            partition,
+            rules=EngineRules(
+                partitions=self._partitions,
+                report_max_bytes=self._report_max_bytes,
+                reconcile_interval=None,
+                lazy_commit=timedelta(0),
+            ),
+            form=KafkaFormat(),
+            seconds=_no_time,
+            book=script,
+        )
+        return _Owner(partition, script, engine)
+
+    def _fold_view(self, entry: list[Any]) -> None:
+        _, topic, partition, *offsets = entry
+        view = self._view
+        if view is None:
+            return
+        try:
+            records = records_of(self._recording, self._topics[topic], partition, offsets)
+        except MissingError as error:
+            self._lost = str(error)
+            return
+        for record in records:
+            fold_into_view(view, self._topics[topic], record, service=self._service.name)
+        if self._view_whole:
+            view.changed()  # the engines know whom it woke
+
+    def _fold(self, owner: _Owner, entry: list[Any]) -> None:
+        _, _, topic, *offsets = entry
+        try:
+            records = records_of(self._recording, self._topics[topic], owner.partition, offsets)
+        except MissingError as error:
+            self._break(owner, str(error))
+            return
+        owner.engine.fold(self._topics[topic], records)
+
+    def _restore(self, entry: list[Any]) -> Iterator[Made]:
+        _, k, partition, committed, *tokens = entry
+        owner = self._owners.get(k)
+        if owner is None:  # its beginning is lost, but what it knew is thrown away here anyway
+            owner = self._owners[k] = self._owner(partition)
+        owner.broken, owner.raised, owner.deciding = "", "", -1
+        self._counts[partition] = self._counts.get(partition, 0) + 1
+        owner.session = self._counts[partition]
+        self.sessions += 1
+        owner.script.feed(tokens)
+        if len(committed) != len(self._service.sources):
+            yield from self._misfit(owner, f"its sources are {[one.short for one in self._service.sources]}")
+            return
+        owner.steps = owner.engine.restore(dict(zip(self._service.sources, committed, strict=True)), self._view)
+        yield from self._go(owner, None)
+
+    def _go_on(self, owner: _Owner, tokens: list[Any]) -> Iterator[Made]:
+        owner.script.feed(tokens)
+        if owner.steps is None or owner.request is None:
+            yield from self._misfit(owner, "it is done where it then asked for more")
+            return
+        try:
+            answer = owner.script.answer(owner.request)
+        except MisfitError as error:
+            yield from self._misfit(owner, str(error))
+            return
+        yield from self._go(owner, answer)
+
+    def _go(self, owner: _Owner, answer: Any) -> Iterator[Made]:
+        """Let an engine go on until others had their turn."""
+        try:
+            decision = self._until_halt(owner, answer)
+            if decision is not None:
+                yield self._made(owner, decision)
+        except MissingError as error:
+            self._break(owner, str(error))
+            if owner.deciding >= 0:
+                yield Made(owner.deciding, owner.partition, owner.session, missing=str(error))
+        except MisfitError as error:
+            yield from self._misfit(owner, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever the engine fails with now, it may have failed with then
+            owner.steps, owner.raised = None, f"{error}: {error.__cause__!r}" if error.__cause__ else repr(error)
+
+    @staticmethod
+    def _until_halt(owner: _Owner, answer: Any) -> Decision | None:
+        """Run an engine's steps until others had their turn, or to their end; a decision when they end with one.
+
+        Raises:
+            MisfitError: it goes another way than then.
+            MissingError: it reads what is not there any more.
+        """
+        steps, script, owner.request = owner.steps, owner.script, None
+        decision: Decision | None = None
+        while steps is not None:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                owner.steps = None
+                decision = end.value
+                break
+            if not script.went_on():
+                owner.request = request
+                break
+            answer = script.answer(request)
+        script.end()
+        return decision
+
+    def _misfit(self, owner: _Owner, why: str) -> Iterator[Made]:
+        yield Made(owner.deciding, owner.partition, owner.session, misfit=why)
+        owner.raised = ""
+        self._break(owner, f"what went before came out otherwise: {why}")
+
+    def _made(self, owner: _Owner, decision: Decision) -> Made:
+        positions = {topic.short: offset for topic, offset in owner.engine.positions.items()}
+        records = self._encoder.records(decision, positions)
+        return Made(owner.deciding, owner.partition, owner.session, records)
+
+
+def _no_time() -> float:
+    """How long a slice takes now: what counts is how long it took then."""
+    return 0.0

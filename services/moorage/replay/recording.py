@@ -1,0 +1,278 @@
+"""Recorded topics: read from Kafka, kept as JSON lines, and looked up by place."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from moorage.runtime import kafka
+from moorage.runtime.settings import Settings
+from moorage_schemas.topics import TOPICS
+
+_POLL_MS: Final = 200
+_AT_ONCE: Final = 5000
+_CONNECT_SECONDS: Final = 15.0
+_STALLED_SECONDS: Final = 30.0
+
+Progress = Callable[[int, int], None]
+"""Told how many positions were read, and how many there are."""
+
+
+class RecordingError(Exception):
+    """Recorded topics cannot be read: the message says where, and what is wrong."""
+
+
+class Kept(NamedTuple):
+    """One record, with the fields of a consumed record that are used."""
+
+    topic: str
+    """The short name, such as `taints`."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    """Kafka's, in milliseconds since the epoch."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+    def header(self, name: str) -> bytes:
+        """The value of a header; empty when there is none."""
+        return next((value for found, value in self.headers if found == name), b"")
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was committed to the topics, by place."""
+
+    places: dict[tuple[str, int], dict[int, Kept]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[Kept]) -> Recording:
+        """A recording of records, in whatever order they come; one that comes twice counts once."""
+        whole = cls()
+        for record in records:
+            whole.places.setdefault((record.topic, record.partition), {})[record.offset] = record
+        return whole
+
+    def records(self) -> Iterator[Kept]:
+        """All records: topic by topic, each partition in the order of its offsets."""
+        for place in sorted(self.places):
+            found = self.places[place]
+            for offset in sorted(found):
+                yield found[offset]
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return sum(map(len, self.places.values()))
+
+    # As JSON lines.
+
+    @classmethod
+    def load(cls, path: Path) -> Recording:
+        """Read a file of JSON lines, or every `*.jsonl` and `*.jsonl.gz` of a folder.
+
+        Raises:
+            RecordingError: there is nothing, or a line is not a record.
+        """
+        files = [path]
+        if path.is_dir():
+            files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
+            if not files:
+                raise RecordingError(f"{path}: has no *.jsonl and no *.jsonl.gz")
+        return cls.of(record for file in files for record in _lines(file))
+
+    def save(self, path: Path) -> None:
+        """Write JSON lines, compressed when the file's name ends in `.gz`.
+
+        Raises:
+            RecordingError: the file cannot be written.
+        """
+        try:
+            with path.open("wb") as raw:
+                if path.suffix == ".gz":
+                    # Without a time and a name in it, the same records are the same bytes.
+                    with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                        packed.writelines(_line(record) for record in self.records())
+                else:
+                    raw.writelines(_line(record) for record in self.records())
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror or error}") from None
+
+    # From Kafka.
+
+    @classmethod
+    async def read(cls, settings: Settings, progress: Progress | None = None) -> Recording:
+        """Read every topic from its beginning to its present end, committed records only, without leaving a trace.
+
+        Args:
+            settings: where Kafka is, and the topics' prefix.
+            progress: told how far it is.
+
+        Raises:
+            RecordingError: there are no topics.
+            KafkaError: Kafka does not answer, or an answer is an error.
+            TimeoutError: Kafka does not answer, or brings nothing for half a minute.
+            OSError: Kafka cannot be reached.
+        """
+        names = {topic.name(settings.topic_prefix): topic.short for topic in TOPICS}
+        tps = [
+            TopicPartition(name, part)
+            for name, partitions in (await _partitions(settings, list(names))).items()
+            for part in range(partitions)
+        ]
+        if not tps:
+            raise RecordingError(f"there are no topics {settings.topic_prefix}.*")
+        consumer = kafka.table_consumer(settings, client_id="moorage-replay")
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await consumer.start()
+            return cls.of(await _read(consumer, names, tps, progress or (lambda _read, _wanted: None)))
+        finally:
+            await consumer.stop()
+
+
+async def _partitions(settings: Settings, names: list[str]) -> dict[str, int]:
+    admin = kafka.admin_client(settings, client_id="moorage-replay")
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await admin.start()
+            described = await admin.describe_topics(names)
+    finally:
+        await admin.close()
+    return {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
+
+
+async def _read(
+    consumer: AIOKafkaConsumer, names: dict[str, str], tps: list[TopicPartition], progress: Progress
+) -> list[Kept]:
+    begins: dict[TopicPartition, int] = await consumer.beginning_offsets(tps)
+    ends: dict[TopicPartition, int] = await consumer.end_offsets(tps)  # below them no transaction is open
+    waiting = {tp for tp in tps if begins[tp] < ends[tp]}
+    wanted, records = sum(ends[tp] - begins[tp] for tp in waiting), []
+    consumer.assign(sorted(waiting))
+    for tp in waiting:
+        consumer.seek(tp, begins[tp])
+    clock = asyncio.get_running_loop().time
+    moved, read = clock(), 0
+    while waiting:
+        for tp, batch in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)).items():
+            short = names[tp.topic]
+            records += [
+                Kept(
+                    short,
+                    tp.partition,
+                    record.offset,
+                    record.timestamp,
+                    record.key,
+                    record.value,
+                    tuple((name, value or b"") for name, value in record.headers),
+                )
+                for record in batch
+                if record.offset < ends[tp]
+            ]
+        done = {tp for tp in waiting if await consumer.position(tp) >= ends[tp]}
+        if done:
+            consumer.pause(*done)
+            waiting -= done
+        before, read = read, wanted - sum([ends[tp] - await consumer.position(tp) for tp in waiting])
+        if read > before:
+            moved = clock()
+        elif clock() - moved > _STALLED_SECONDS:
+            raise TimeoutError(f"nothing came for {_STALLED_SECONDS:g} s")
+        progress(read, wanted)
+    return records
+
+
+_SHORTS: Final = frozenset(topic.short for topic in TOPICS)
+
+
+def _line(record: Kept) -> bytes:
+    return orjson.dumps(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "headers": [[name, _text(value)] for name, value in record.headers],
+        },
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
+
+
+def _lines(path: Path) -> Iterator[Kept]:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            lines = io.BytesIO(file.read())
+    except (OSError, EOFError) as error:
+        raise RecordingError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _record(orjson.loads(line))
+            except ValueError as error:
+                raise RecordingError(f"{path}:{number}: {error}") from None
+
+
+def _record(found: Any) -> Kept:
+    """A record of one line.
+
+    Raises:
+        ValueError: it is none; names the field, the value and the rule.
+    """
+    if not isinstance(found, dict):
+        raise ValueError("must be an object with topic, partition, offset, timestamp, key, value and headers")  # noqa: TRY004 - the text is wrong, not a type here
+    if found.get("topic") not in _SHORTS:
+        raise ValueError(f"topic: invalid value {found.get('topic')!r}: must be one of {', '.join(sorted(_SHORTS))}")
+    for name in ("partition", "offset", "timestamp"):
+        if not isinstance(found.get(name), int) or found[name] < 0:
+            raise ValueError(f"{name}: invalid value {found.get(name)!r}: must be a whole number, 0 or more")
+    headers = found.get("headers", [])
+    pairs = isinstance(headers, list) and all(
+        isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)  # noqa: PLR2004 - a name and a value
+        for one in headers
+    )
+    if not pairs:
+        raise ValueError("headers: must be a list of [name, value]")
+    return Kept(
+        found["topic"],
+        found["partition"],
+        found["offset"],
+        found["timestamp"],
+        _bytes("key", found.get("key")),
+        _bytes("value", found.get("value")),
+        tuple((name, _bytes(f"headers {name}", value) or b"") for name, value in headers),
+    )
+
+
+def _text(raw: bytes | None) -> str | dict[str, str] | None:
+    """Bytes as text, or as base64 where they are none."""
+    if raw is None:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}
+
+
+def _bytes(name: str, found: Any) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return found.encode()
+    if isinstance(found, dict) and isinstance(found.get("base64"), str):
+        return base64.b64decode(found["base64"], validate=True)
+    raise ValueError(f'{name}: invalid value {found!r}: must be text, {{"base64": …}} or null')

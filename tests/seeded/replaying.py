@@ -1,0 +1,73 @@
+"""Decides on everything again that was committed in a simulated run, and compares."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+from tests.seeded.kafka.cluster import Cluster, short_name
+
+from moorage.replay.comparing import Replayed, replay
+from moorage.replay.recording import Kept, Recording
+
+
+def recorded(cluster: Cluster) -> Recording:
+    """All that was ever readable, what compaction and retention have taken away since included."""
+    return Recording.of(
+        Kept(
+            short_name(record.topic),
+            record.partition,
+            record.offset,
+            record.timestamp,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        for record in cluster.readable
+    )
+
+
+def replayed(cluster: Cluster) -> Replayed:
+    """What comes of it."""
+    with quietly():
+        return replay(recorded(cluster))
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Drop what the services log: they say the same as in the run."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def problems(found: Replayed) -> list[str]:
+    """What a recording of everything must not show, a line each.
+
+    Steps that a process took with it when it was killed are missing; nothing else is.
+    """
+    different = [
+        f"replay: {one.service}/{one.partition}: {one.difference.why} (step {one.difference.step} of "
+        f"{one.difference.run}): {one.difference.topic}/{one.difference.topic_partition}@{one.difference.offset} "
+        f"{one.difference.recorded} {one.difference.made}"
+        for one in found.tallies
+        if one.difference is not None
+    ]
+    gone = [
+        f"replay: {one.service}/{one.partition}: {reason}"
+        for one in found.tallies
+        for reason in one.reasons
+        if not reason.startswith("steps ")
+    ]
+    incomplete = {one.service for one in found.tallies if one.missing or one.differing}
+    left = [
+        f"replay: {name}: {count} of its records were not compared"
+        for name, count in found.uncompared.items()
+        if name not in incomplete
+    ]
+    return [*different, *gone, *left]
