@@ -13,6 +13,7 @@ from tests.seeded.acts import ACTS, NOT_READY, UNREACHABLE
 from tests.seeded.kafka.cluster import Faults
 from tests.seeded.kafka.disturb import FAULTS
 from tests.seeded.kafka.inputs import OCM, tolerate
+from tests.seeded.kafka.transactions import Stage
 from tests.seeded.kafka.world import SERVICES, World
 from tests.seeded.themes import THEMES, draw_theme
 
@@ -398,13 +399,15 @@ Deed = Callable[[World, Random], str]
 def _hang(world: World, rng: Random) -> str:
     """The broker hangs for longer than its session, and loses the markers of what was being committed.
 
-    What is lost is as on Kafka: whatever was asked for while it hung, with the offsets.
+    What is lost is as on Kafka: whatever was asked for while it hung, with the offsets. Markers of what was decided
+    before that, and not yet marked, are spared: whoever asked for it has his answer, and may have gone on.
     """
     cluster, seconds = world.cluster, rng.choice([1.0, 7.0])
     if not cluster.answers:
         return "nothing: the broker is away"
     cluster.freeze()
-    cluster.transactions.losing = set(cluster.logs)
+    decided = [found for found in cluster.transactions.by_id.values() if found.stage is Stage.PREPARED]
+    cluster.transactions.losing = set(cluster.logs) - {tp for found in decided for tp in found.parts}
 
     def thaw() -> None:
         if cluster.frozen:

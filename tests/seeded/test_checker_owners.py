@@ -93,6 +93,7 @@ def test_a_deadline_follows_from_taints_and_tolerations(seconds: int, found: set
     history = put(nothing(quiet=False), "bindings", PLACE, BOUND | {"tolerations": tolerations}, at=BEGAN)
     history = put(history, "taints", "Node/n", {"generation": 1, "taints": taints}, at=BEGAN + 10)
     task = {"state": "Scheduled", "revision": 1, "generation": 2, "deadline": text(BEGAN + 10 + seconds)}
+    history = put(history, "timers", f"evict|{PLACE}|2", task, source="moorage/eviction", at=BEGAN + 11)
     assert broken(put(history, "evictions", f"{PLACE}|2", task, at=BEGAN + 11)) == found
 
 

@@ -93,6 +93,7 @@ def silenced(spoke_again: float) -> History:
     history = nothing(quiet=False, settings={"node_monitor_grace_period": 10})
     history, first = reported(history, 9.0, BEGAN + 9)
     history = put(history, "conditions", READY, condition(first, BEGAN + 9, 9.1, 1), source=INGEST, at=BEGAN + 9.1)
+    again = ""
     if spoke_again < 19.2:
         history, again = reported(history, spoke_again, BEGAN + spoke_again)
     fired = {"target": {"kind": "Node", "name": "n"}, "owner": "condition-ingest", "generation": 1, "subject": "probe"}
