@@ -138,5 +138,9 @@ class TargetTainted(Model):
     held: tuple[HeldTaint, ...] = ()
     """Taints that are wanted and wait."""
 
+    settles_at: Timestamp | None = None
+    """When a condition will have held for long enough to add or remove a taint. A set that still says so after that
+    time is out of date: whoever cannot take back what he does waits for the next."""
+
     labels: dict[str, str] = Field(default_factory=dict)
     """Labels that the system keeps on the target: of a managed cluster, the state of each of its add-ons."""

@@ -733,11 +733,18 @@ def test_a_condition_adds_only_when_it_has_held() -> None:
 def test_a_condition_removes_only_when_it_has_held() -> None:
     first = damped(None, 20, DiskPressure=("True", 1)).event
     assert len(listed(first)) == 1
-    assert damped(first, 30, DiskPressure=("False", 30)) == Decided(None, at(50))
-    assert damped(first, 40, DiskPressure=("True", 40)) == Decided(None), "it is there, so it need not hold again"
-    second = damped(first, 50, DiskPressure=("False", 30))
-    assert listed(second.event) == []
-    assert second.due is None
+    waits = damped(first, 30, DiskPressure=("False", 30))
+    assert listed(waits.event) == listed(first)
+    assert waits.event is not None
+    assert waits.event.settles_at == waits.due == at(50), "who rests on it later knows that it is out of date"
+    assert damped(waits.event, 35, DiskPressure=("False", 30)) == Decided(None, at(50))
+    back = damped(waits.event, 40, DiskPressure=("True", 40))
+    assert listed(back.event) == listed(first), "it is there, so it need not hold again"
+    assert back.event is not None
+    assert back.event.settles_at is back.due is None
+    second = damped(waits.event, 50, DiskPressure=("False", 30))
+    assert second.event is not None
+    assert (second.event.taints, second.event.settles_at, second.due) == ((), None, None)
 
 
 def test_not_ready_and_unreachable_hold_as_one_and_swap_at_once() -> None:
@@ -787,7 +794,9 @@ def test_a_policys_removal_waits_and_its_own_annotation_counts_before_the_settin
     there = evaluated(None, conditions(B="True"), 0, policy(add=(when("B", "True"),))).event
     known = held_since(A=("True", 10))
     waiting = evaluated(there, known, 10, rule, rules=SLOW)
-    assert waiting == Decided(None, at(40), evaluate=True)
+    assert waiting.event is not None
+    assert waiting == Decided(waiting.event, at(40), evaluate=True)
+    assert (listed(waiting.event), waiting.event.settles_at) == (listed(there), at(40))
     assert listed(evaluated(there, known, 40, rule, rules=SLOW).event) == []
     at_once = policy(add=(), remove=(when("A", "True"),), remove_hold=timedelta())
     assert listed(evaluated(there, known, 10, at_once, rules=SLOW).event) == []
@@ -828,4 +837,8 @@ def test_what_waits_is_looked_at_when_the_wait_of_its_removal_ends() -> None:
     assert second.event is not None
     assert second.event.held == (), "were it added, it would go again at once"
     assert (second.due, second.evaluate) == (at(4), True)
-    assert evaluated(second.event, known, 4, both) == Decided(None)
+    assert second.event.settles_at == at(4)
+    third = evaluated(second.event, known, 4, both)
+    assert third.event is not None
+    assert third == Decided(third.event)
+    assert (third.event.taints, third.event.settles_at) == ((), None)

@@ -296,7 +296,7 @@ class Play:
     def world(self, **options: Any) -> World:
         """The world in which it happens."""
         plot = self.plot
-        config = {"": {"min.compaction.lag.ms": "3000", "delete.retention.ms": "50000"}} if plot.cleaned else {}
+        config = {"": {"min.compaction.lag.ms": "3000", "delete.retention.ms": "5000"}} if plot.cleaned else {}
         if plot.expiring:
             config["eviction-answers"] = {"retention.ms": "500"}
         return World(

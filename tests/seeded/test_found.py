@@ -37,3 +37,29 @@ def test_nobody_is_evicted_whose_taint_the_governor_has_taken_back() -> None:
     assert any(b'"Scheduled"' in (entry.value or b"") for entry in history.entries)
     assert not any(b'"Requested"' in (entry.value or b"") for entry in history.entries)
     assert check(history) == []
+
+
+async def ready_again_and_nobody_there(world: World) -> None:
+    """A node is ready again for longer than removals are held, but the taint-manager is away when the hold ends."""
+    people = world.people
+    for name in ("n1", "n2"):
+        people.node(name, zone="a")
+        people.report("Node", name, status="True")
+    people.pod("p", [tolerate(NOT_READY, 6)], nodeName="n1")
+    await world.settle()
+    people.report("Node", "n1", status="False")
+    await asyncio.sleep(1.0)
+    people.report("Node", "n1", status="True")
+    await asyncio.sleep(1.0)
+    for replica in world.of("taint-manager"):
+        replica.cut(12.0)
+    await asyncio.sleep(25.0)
+    await world.settle()
+
+
+def test_nobody_is_evicted_for_a_taint_whose_hold_is_over() -> None:
+    settings = {"partitions": 1, "taint_remove_hold": 2}
+    history = World(1, settings=settings).play(ready_again_and_nobody_there)
+    assert any(b'"Scheduled"' in (entry.value or b"") for entry in history.entries)
+    assert not any(b'"Requested"' in (entry.value or b"") for entry in history.entries)
+    assert check(history) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,12 +97,18 @@ class Bench:
         self.written += emits
         return told(emits)
 
-    def taints(self, *taints: tuple[str, float]) -> list[str]:
+    def taints(self, *taints: tuple[str, float], settles_at: float | None = None) -> list[str]:
         self.generation += 1
         records = tuple(
             TaintRecord(key=k, effect="NoExecute", time_added=at(s), origins=(TaintOrigin.EXPLICIT,)) for k, s in taints
         )
-        event = TargetTainted(target=self.target, generation=self.generation, taints=records, zone="eu/eu-1")
+        event = TargetTainted(
+            target=self.target,
+            generation=self.generation,
+            taints=records,
+            zone="eu/eu-1",
+            settles_at=None if settles_at is None else at(settles_at),
+        )
         return self.feed(TAINTS, self.target.key, event)
 
     def bind(self, *tolerations: Toleration, generation: int = 1, revision: int = 1, purge_mode: str = "") -> list[str]:
@@ -163,9 +170,7 @@ class Bench:
         self.service.use_globals(state, self.view)
         target = self.state.targets[self.target.key]
         self.written, written = [], self.written
-        state.targets[self.target.key] = type(target)(
-            target.uid, target.generation, target.taints, target.zone, dict(target.bindings)
-        )
+        state.targets[self.target.key] = replace(target, bindings=dict(target.bindings), tasks={})
         for emit in written:
             if emit.topic in self.service.changelogs:
                 self.service.apply(state, emit.topic, emit.key, emit.event)
@@ -380,6 +385,26 @@ def test_work_waits_while_the_taint_manager_lags_behind() -> None:
     bench.lagging = ["Node/n2"]
     assert bench.wake(10) == ["Requested#3 TolerationExpired", "timers tombstone"]
     assert bench.decided.decided_time == at(10)
+
+
+def test_work_waits_while_the_taint_manager_has_not_done_what_time_asks_of_it() -> None:
+    """A removal was held, its time has come, and the taint-manager is not there to do it."""
+    bench = Bench()
+    bench.bind(tolerate("k1", 3))
+    bench.taints(K1, settles_at=2.5)
+    bench.time = 3
+    assert bench.fire(1, 3) == []
+    assert bench.wake(5.5) == ["Held#2 by UpstreamLag Held"]
+    bench.time = 6
+    assert bench.taints() == ["Cancelled#3 TaintRemoved", "timer off"]
+
+
+def test_what_time_will_change_of_the_taints_holds_nobody_before_that_time() -> None:
+    bench = Bench()
+    bench.bind(tolerate("k1", 3))
+    bench.taints(K1, settles_at=3.5)
+    bench.time = 3
+    assert bench.fire(1, 3) == ["Requested#2 TolerationExpired", "timers tombstone"]
 
 
 def test_what_waits_for_the_taint_manager_is_taken_back_by_what_that_writes() -> None:

@@ -273,15 +273,16 @@ def decide_taints(
     pending.sort(key=lambda wish: wish.generation)
     asked = _work_out(want, resource, pending, rules, policies if rules.policies else (), evaluate=evaluate)
     after = tuple(asked.draft.taints.values()) if asked is not None else ()
-    held, due, of_policy = _waits(want, asked)
+    held, settles_at, of_policy = _waits(want, asked)
+    due = settles_at
     labels = Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
         labels = add_on_labels(labels.labels, addons, available=is_available(own), now=now, gone=gone)
         due = _first(due, labels.due)
     settled = Decided(None, due, evaluate=of_policy)
     if known is not None:
-        found = (after, zone, incident[0], held, labels.labels)
-        if not pending and found == (before, known.zone, known.incident, known.held, known.labels):
+        found = (after, zone, incident[0], held, settles_at, labels.labels)
+        if not pending and found == (before, known.zone, known.incident, known.held, known.settles_at, known.labels):
             return settled
     event = TargetTainted(
         target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
@@ -294,6 +295,7 @@ def decide_taints(
         incident=incident[0],
         incident_time=incident[1],
         held=held,
+        settles_at=settles_at,
         labels=labels.labels,
     )
     return Decided(event, due, settled.evaluate)

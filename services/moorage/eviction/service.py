@@ -364,7 +364,7 @@ class Eviction(Service[State]):
             found = verdicts[key, id(binding.tolerations)] = look.judge(target, binding.tolerations)
         if not _is_due(found, task, max(look.time, fresh.now)):
             self._not_due(state, look, workload, found)
-        elif fresh.lags(key):
+        elif fresh.lags(key) or target.is_unsettled(fresh.now):
             since = pending.waited or fresh.now
             state.wait(place, replace(pending, waited=since), fresh.now + _LOOK_AGAIN)
             if fresh.now - since >= _LAG_UNTOLD:
@@ -382,7 +382,7 @@ class Eviction(Service[State]):
                 taints=_taints_of(found),
                 due=_due_time(found, look.time),
                 held_by=(_UPSTREAM_LAG,),
-                message="the taint-manager has not worked through what is committed about the target",
+                message="the taint-manager has something about the target to work through",
             )
 
     def _due(self, state: State, look: Look, workload: str, found: Verdict) -> None:

@@ -107,6 +107,9 @@ class Target:
     """Of its taints; 0 when it has none."""
 
     taints: tuple[Taint, ...] = ()
+    settles_at: datetime | None = None
+    """When time alone changes its taints."""
+
     zone: str = ""
     bindings: dict[str, Binding] = field(default_factory=dict)
     """By workload key."""
@@ -118,6 +121,10 @@ class Target:
     def empty(self) -> bool:
         """Nothing is known of it."""
         return not (self.generation or self.bindings or self.tasks)
+
+    def is_unsettled(self, now: datetime) -> bool:
+        """Whether the taint-manager has yet to do what has come due of the taints."""
+        return self.settles_at is not None and self.settles_at <= now
 
 
 @dataclass(slots=True)
@@ -203,6 +210,7 @@ class State:
         if event is None:
             if (target := self.targets.get(key)) is not None:
                 target.uid, target.generation, target.taints, target.zone = "", 0, (), ""
+                target.settles_at = None
                 self._tidy(key, target)
             return
         target = self.targets.setdefault(key, Target())
@@ -211,6 +219,7 @@ class State:
         target.uid = event.target_uid
         target.generation = event.generation
         target.zone = sys.intern(event.zone)
+        target.settles_at = event.settles_at
         dialect = self.dialects.get(event.target.kind.value)
         evicting = dialect.evicting if dialect is not None else frozenset()
         target.taints = tuple(record.as_taint() for record in event.taints if record.effect in evicting)
