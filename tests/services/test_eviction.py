@@ -312,6 +312,31 @@ def test_a_binding_that_ends_is_ended_though_only_its_task_was_restored() -> Non
     assert restored.decided.workload_uid == "uid-web"
 
 
+def test_a_task_whose_binding_left_no_trace_is_ended_at_the_first_look() -> None:
+    """Its end came while the service was away for longer than tombstones are kept."""
+    bench = Bench()
+    bench.bind(tolerate("k1", 8))
+    bench.taints(K1)
+    scheduled = [emit for emit in bench.emits if emit.topic in SERVICE.changelogs]
+    restored = Bench()
+    for emit in scheduled:
+        SERVICE.apply(restored.state, emit.topic, emit.key, emit.event)
+    assert told(wake(SERVICE, restored.state, at(20))) == ["timers tombstone", "Cancelled#2 BindingEnded"]
+    assert told(wake(SERVICE, restored.state, at(21))) == []
+
+
+def test_a_task_of_an_earlier_binding_is_ended_at_the_first_look() -> None:
+    bench = Bench()
+    bench.bind()
+    bench.taints(K1)
+    restored = Bench()
+    SERVICE.apply(restored.state, EVICTIONS, bench.emits[0].key, bench.decided)
+    again = Bench()
+    again.bind(generation=2)
+    restored.state.targets["Node/n1"].bindings = again.state.targets["Node/n1"].bindings
+    assert told(wake(SERVICE, restored.state, at(20))) == ["Completed#2 BindingEnded"]
+
+
 def test_tables_may_be_folded_in_again_in_any_order() -> None:
     bench = Bench()
     bench.bind(tolerate("k1", 8), tolerate("k2", 4))

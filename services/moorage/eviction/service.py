@@ -43,6 +43,7 @@ from moorage.eviction.state import (
     BINDING_ENDED,
     NODES_ONLY,
     OWNER,
+    Binding,
     Pending,
     State,
     Target,
@@ -208,8 +209,8 @@ class Eviction(Service[State]):
             if not target.taints and not target.tasks:
                 continue
             verdicts: dict[int, Verdict] = {}
-            for workload in sorted(target.bindings):
-                task = target.tasks.get(workload)
+            for workload in sorted(target.bindings.keys() | target.tasks.keys()):
+                task, binding = target.tasks.get(workload), target.bindings.get(workload)
                 step = (task.generation, task.revision) if task is not None else (0, 0)
                 cause = Meta(
                     id=event_id("reconcile", EVICTIONS.short, key, target.generation, workload, *step),
@@ -219,7 +220,11 @@ class Eviction(Service[State]):
                     subject=key,
                 )
                 look = Look(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
-                self._look(state, look, target, workload)
+                if task is not None and _has_lost(task, binding):
+                    # Nothing tells of the end of a binding once its tombstone is gone.
+                    self._end(look, workload, task)
+                if binding is not None:
+                    self._look(state, look, target, workload)
         return emits
 
     def _taints(self, state: State, record: Input, now: datetime) -> list[Emit]:
@@ -252,7 +257,7 @@ class Eviction(Service[State]):
             return []
         look = Look(state, key, record.meta, record.meta.time or now)
         task = target.tasks.get(workload) if target is not None else None
-        if task is not None and (event is None or task.generation < event.generation or task.uid != event.uid):
+        if task is not None and _has_lost(task, event):
             self._end(look, workload, task)
         self.apply(state, BINDINGS, record.key, event)
         if event is not None:
@@ -509,6 +514,11 @@ def _subject(key: str, target: Target, workload: str) -> Subject:
     """A bound workload as guards see it."""
     binding = target.bindings[workload]
     return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
+
+
+def _has_lost(task: Task, binding: Binding | WorkloadBound | None) -> bool:
+    """Whether the binding that a task is about is over, now that this one is there."""
+    return binding is None or task.generation < binding.generation or task.uid != binding.uid
 
 
 def _is_due(found: Verdict, task: Task | None, time: datetime) -> bool:

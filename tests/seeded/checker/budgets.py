@@ -147,7 +147,7 @@ def _bound(run: Run, grant: Grant, spec: Json) -> int:
     count = 0
     for key, _ in run.keys("bindings"):
         workload, _, target = key.partition("|")
-        for state in run.states("bindings", key, grant.seen, follow=True):
+        for state in run.states("bindings", key, grant.seen, within=run.allowances.follow):
             if state is None or state.gone:
                 continue
             zone = next((one.data.get("zone", "") for one in run.states("taints", target, grant.seen) if one), "")
@@ -198,10 +198,14 @@ def _pods(run: Run, grant: Grant) -> list[_Pod]:
         workload, _, target = key.partition("|")
         if not workload.startswith("Pod/") or workload.split("/")[1] != grant.subject.namespace:
             continue
-        states = [one for one in run.states("bindings", key, grant.seen, follow=True) if one and not one.gone]
+        states = [
+            one for one in run.states("bindings", key, grant.seen, within=run.allowances.follow) if one and not one.gone
+        ]
         if not states:
             continue
-        healths = run.states("workload-conditions", f"{workload}|{target}|Healthy", grant.seen, follow=True)
+        healths = run.states(
+            "workload-conditions", f"{workload}|{target}|Healthy", grant.seen, within=run.allowances.follow
+        )
         ill = all(one is not None and one.data.get("status") not in {None, "True"} for one in healths)
         owner, labels = name_of(states[-1].data["owner"]), states[-1].data.get("labels") or {}
         found.append(_Pod(workload, owner, labels, ill))
@@ -214,7 +218,7 @@ def _needed(run: Run, grant: Grant, spec: Json, pods: Sequence[_Pod]) -> int | N
         return None if least is None else int(str(least))
     scale = 0
     for owner in {one.owner for one in pods if not one.owner.startswith("Pod/")}:
-        states = run.states("resources", owner, grant.seen, follow=True)
+        states = run.states("resources", owner, grant.seen, within=run.allowances.follow)
         known = states[0]
         if owner.partition("/")[0] not in {"Deployment", "ReplicaSet", "StatefulSet"} or len(states) > 1:
             return None

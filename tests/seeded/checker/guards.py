@@ -77,7 +77,7 @@ def in_force(run: Run, decision: Seen, subject: Subject, *, kind: str | None = N
     for key, _ in run.keys("resources"):
         if key.partition("/")[0] not in ((kind,) if kind is not None else KINDS):
             continue
-        states = run.states("resources", key, decision, follow=True)
+        states = run.states("resources", key, decision, within=run.allowances.follow)
         first = states[0]
         if len(states) == 1 and first is not None and not first.gone and concerns(first, subject):
             yield first

@@ -41,7 +41,7 @@ def bare_work_is_in_one_place(run: Run) -> Iterator[Violation]:
 def bindings_tolerate(run: Run) -> Iterator[Violation]:
     """Who is bound to a node or a Karmada cluster anew tolerates its NoSchedule and NoExecute taints.
 
-    By the taints that were readable when that was decided (`Allowances.follow` before it at the earliest); unless the
+    By the taints that were readable when that was decided (`Allowances.view` before it at the earliest); unless the
     person has named the node, and no scheduler was asked. Taints of an earlier target of that name do not count.
     """
     if not run.history.exact:
@@ -59,9 +59,9 @@ def bindings_tolerate(run: Run) -> Iterator[Violation]:
                 continue
             tolerations = seen.data.get("tolerations") or ()
             bad: list[Json] = []
-            declared = run.states("resources", resource_key(target), seen, follow=True)
+            declared = run.states("resources", resource_key(target), seen, within=run.allowances.view)
             uids = {"", *(uid_of(one) for one in declared if one is not None and not one.gone)}
-            for tainted in run.states("taints", target, seen, follow=True):
+            for tainted in run.states("taints", target, seen, within=run.allowances.view):
                 same = tainted is not None and tainted.data.get("targetUid", "") in uids
                 taints = (tainted.data.get("taints") or ()) if tainted is not None and same else ()
                 bad = untolerated(taints, tolerations, ("NoSchedule", "NoExecute"))

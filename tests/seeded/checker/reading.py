@@ -239,12 +239,13 @@ class Run:
 
     # Decisions.
 
-    def before(self, decision: Seen, *, follow: bool = False) -> float:
+    def before(self, decision: Seen, *, within: float = 0.0) -> float:
         """The true time up to which whoever decided must have known everything.
 
-        The process's clock may be ahead by the skew. `follow`: of what a service follows without waiting for it.
+        The process's clock may be ahead by the skew. `within`: the seconds after which he must know it, where he does
+        not wait for it (`Allowances`).
         """
-        return decision.decided - self.skew - max(self.slack, self.allowances.follow if follow else 0.0)
+        return decision.decided - self.skew - max(self.slack, within)
 
     def at_most(self, topic: str, key: str, decision: Seen) -> int:
         """How many records of a key whoever decided can have known: those readable before his own record was."""
@@ -256,16 +257,16 @@ class Run:
             return one.order < decision.order
         return one is not decision and one.entry.appended <= decision.entry.appended + self.slack
 
-    def states(self, topic: str, key: str, decision: Seen, *, follow: bool = False) -> list[Seen | None]:
+    def states(self, topic: str, key: str, decision: Seen, *, within: float = 0.0) -> list[Seen | None]:
         """The last record of a key as whoever decided may rightly have seen it, at each time when he may have looked.
 
         None stands for a key without record. A decision that names its positions is held to them, unless they are
         older than what he must have known.
         """
         records = self.records(topic, key)
-        least = self.readable(topic, key, self.before(decision, follow=follow))
+        least = self.readable(topic, key, self.before(decision, within=within))
         most = max(least, self.at_most(topic, key, decision))
-        positions = None if follow else decision.positions()
+        positions = None if within else decision.positions()
         if positions is not None and topic in positions and self.history.exact:
             known = sum(1 for one in records if one.entry.offset < positions[topic])
             least = most = max(least, known)

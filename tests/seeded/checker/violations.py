@@ -30,7 +30,11 @@ class Allowances:
     2 s for one that has only the timestamps of records, which come before the end of their transaction."""
 
     follow: float = 0.05
-    """The same for what a service follows without waiting for it: pauses, budgets, the nodes that placement sees."""
+    """The same for what a service follows without waiting for it: pauses, budgets."""
+
+    view: float = 0.35
+    """The same for the nodes that placement sees when it places nothing new: one partition of a fetch may come later
+    than the others, by up to 0.3 s (`Faults.fetch_slow_seconds`), and then it waits for none."""
 
     lateness: float = 5.0
     """By which, after quiet, whatever is due must have been done."""

@@ -141,7 +141,7 @@ def _acknowledged(run: Run, key: str, decision: Seen) -> list[Seen | None]:
 
 def _asked(run: Run, target: str, row: Row, uid: str, decision: Seen) -> bool:
     """Whether a condition may have asked for its taint that evicts."""
-    granted = run.states("zone-grants", target, decision, follow=True)
+    granted = run.states("zone-grants", target, decision, within=run.allowances.follow)
     if granted and all(one is not None and one.data.get("granted") is False for one in granted):
         return False  # the governor has taken it back
     for condition in run.states("conditions", f"{target}|{row.condition}", decision):
