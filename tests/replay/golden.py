@@ -17,7 +17,7 @@ from tests.seeded.stories import Play, draw
 from moorage.replay.recording import Recording
 
 FOLDER = Path(__file__).parent / "golden"
-SEEDS = (17, 39, 54, 56, 62, 67, 81, 83, 113)
+SEEDS = (17, 22, 39, 56, 62, 67, 81, 83, 113, 157)
 
 
 def made(seed: int) -> Recording:
