@@ -91,14 +91,15 @@ def quick_cleaning(lag: float, retention: float) -> tuple[dict[str, str], dict[s
     """Settings of compacted topics and of others with which records are taken away within seconds.
 
     Args:
-        lag: seconds for which a compacted topic keeps every record, and after that each tombstone.
+        lag: seconds for which a compacted topic keeps every record. Tombstones stay for 20 s more: a process that is
+            behind for half of that time reads everything anew (decision 0019), and a gateway needs seconds to do so.
         retention: seconds for which other topics keep records.
     """
     rolling = {"segment.ms": "1000", "segment.jitter.ms": "0"}
     compact = {
         **rolling,
         "min.compaction.lag.ms": str(int(lag * 1000)),
-        "delete.retention.ms": str(int(lag * 1000)),
+        "delete.retention.ms": "20000",
         "min.cleanable.dirty.ratio": "0.01",
     }
     return compact, {**rolling, "retention.ms": str(int(retention * 1000))}
