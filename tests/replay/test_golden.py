@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.replay.golden import FOLDER, SEEDS
 from tests.seeded.bugs import BUGS
-from tests.seeded.replaying import quietly
 
 from moorage.eviction.service import Eviction
 from moorage.replay.comparing import Replayed, replay
 from moorage.replay.recording import Recording
+from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
 from moorage.simulation.running import services
 
@@ -71,5 +71,5 @@ def test_an_engine_that_asks_for_something_else_is_seen(monkeypatch: pytest.Monk
 
 
 def again(file: Path) -> Replayed:
-    with quietly():
+    with silenced():
         return replay(Recording.load(file))

@@ -8,7 +8,7 @@ import pytest
 from tests.replay.golden import made
 from tests.seeded.kafka.inputs import tolerate
 from tests.seeded.kafka.world import World
-from tests.seeded.replaying import problems, quietly, recorded, replayed
+from tests.seeded.replaying import problems, recorded, replayed
 from tests.seeded.seeds import many
 from tests.seeded.stories import Play, draw
 
@@ -17,6 +17,7 @@ from moorage.replay.comparing import replay
 from moorage.replay.recording import Recording
 from moorage.runtime.engine import batch, journal
 from moorage.runtime.engine.batch import BatchProcessor
+from moorage.runtime.logs import silenced
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import JOURNAL
@@ -49,7 +50,7 @@ def test_steps_that_ride_with_no_record_come_out_again(monkeypatch: pytest.Monke
     monkeypatch.setattr(journal, "_PART_BYTES", 300)
     recording = made(17)
     assert sum(record.topic == JOURNAL.short for record in recording.records()) > 30
-    with quietly():
+    with silenced():
         found = replay(recording)
     assert problems(found) == []
     assert (found.missing, found.uncompared) == (0, {})
@@ -69,7 +70,7 @@ def test_small_slices_and_portions_come_out_again(monkeypatch: pytest.MonkeyPatc
         recording = made(17)
     monkeypatch.setattr(batch, "DECISION_EVENTS", 1)
     assert any('"z' in record.header(journal.STEPS_HEADER).decode() for record in recording.records())
-    with quietly():
+    with silenced():
         found = replay(recording)
     assert problems(found) == []
     assert found.equal > 20
@@ -102,15 +103,15 @@ def test_records_on_which_a_service_fails_come_out_again(monkeypatch: pytest.Mon
     recording = recorded(world.cluster)
     letters = [record for record in recording.records() if record.topic == "dead-letters"]
     assert len(letters) == 1
-    with quietly():
+    with silenced():
         found = replay(recording)
     assert problems(found) == []
     assert (found.missing, found.uncompared) == (0, {})
     monkeypatch.undo()
-    with quietly():
+    with silenced():
         assert replay(recording).differing, "the service no longer fails"
     monkeypatch.setattr(type(service), "process", _always_fails)
-    with quietly():
+    with silenced():
         found = replay(recording, services=["taint-manager"])
     (one,) = found.tallies
     assert one.difference is not None
@@ -125,7 +126,7 @@ def _always_fails(*_: object, **__: object) -> None:
 def test_one_that_fails_at_the_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = made(17)
     monkeypatch.setattr(type(eviction.service(Settings())), "wake", _always_fails)
-    with quietly():
+    with silenced():
         (one,) = replay(recording, services=["eviction"]).tallies
     assert one.differing == one.sessions
     assert one.equal + one.differing + one.missing == one.transactions
@@ -138,7 +139,7 @@ def _value(event: object) -> bytes:
 def test_a_run_without_a_beginning_is_missing_and_not_different() -> None:
     whole = made(17)
     late = Recording.of(record for record in whole.records() if record.timestamp > _middle(whole))
-    with quietly():
+    with silenced():
         found = replay(late)
     assert found.differing == 0
     assert found.missing > 10

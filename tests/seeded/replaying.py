@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import structlog
 from tests.seeded.kafka.cluster import Cluster, short_name
 
 from moorage.replay.comparing import Replayed, replay
 from moorage.replay.recording import Kept, Recording
+from moorage.runtime.logs import silenced
 
 
 def recorded(cluster: Cluster) -> Recording:
@@ -31,19 +27,8 @@ def recorded(cluster: Cluster) -> Recording:
 
 def replayed(cluster: Cluster) -> Replayed:
     """What comes of it."""
-    with quietly():
+    with silenced():
         return replay(recorded(cluster))
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Drop what the services log: they say the same as in the run."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 def problems(found: Replayed) -> list[str]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from moorage.runtime import codec, kafka, metrics
 from moorage.runtime.context import WorkerContext
@@ -93,12 +93,7 @@ async def _carried(context: WorkerContext[Any], hanging: Iterable[TopicPartition
     found: dict[str, int] = {}
     begins = await context.offsets.stable(hanging)
     ends = await context.offsets.end(hanging)
-    consumer = kafka.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
-    try:
-        await consumer.start()
-        consumer.assign(list(ends))
-        for tp in ends:
-            consumer.seek(tp, begins[tp])
+    async with _reading(context, begins) as consumer:
         while [tp for tp, end in ends.items() if await consumer.position(tp) < end]:
             for records in (await consumer.getmany(timeout_ms=_READ_MS)).values():
                 for record in records:
@@ -106,10 +101,28 @@ async def _carried(context: WorkerContext[Any], hanging: Iterable[TopicPartition
                         codec.state_positions(record.headers, source_name(context.service.name)) or {}
                     ).items():
                         found[short] = min(position, found.get(short, position))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _reading(
+    context: WorkerContext[Any], positions: Mapping[TopicPartition, int]
+) -> AsyncIterator[AIOKafkaConsumer]:
+    """A consumer at those positions that sees what is not committed, too.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    consumer = kafka.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
+    try:
+        await consumer.start()
+        consumer.assign(list(positions))
+        for tp, offset in positions.items():
+            consumer.seek(tp, offset)
+        yield consumer
     finally:
         with contextlib.suppress(Exception):  # whatever it is, the client is given up
             await consumer.stop()
-    return found
 
 
 async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, seconds: float) -> None:
@@ -167,12 +180,7 @@ async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition
     ends = await context.offsets.end(stable)
     found: dict[TopicPartition, str] = {}
     passed: set[TopicPartition] = set()
-    consumer = kafka.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
-    try:
-        await consumer.start()
-        consumer.assign(list(stable))
-        for tp, offset in stable.items():
-            consumer.seek(tp, offset)
+    async with _reading(context, stable) as consumer:
         while len(passed) < len(stable):
             for tp, records in (await consumer.getmany(timeout_ms=_READ_MS)).items():
                 if tp not in passed:
@@ -181,9 +189,6 @@ async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition
                     if source is not None:
                         found[tp] = source.decode(errors="replace")
             passed.update([tp for tp, end in ends.items() if await consumer.position(tp) >= end])
-    finally:
-        with contextlib.suppress(Exception):  # whatever it is, the client is given up
-            await consumer.stop()
     return found
 
 

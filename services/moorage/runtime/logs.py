@@ -75,5 +75,16 @@ def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Keep what gateway and services log out of an answer: what matters of it is told by whoever asked."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
 def _json(document: Any, **options: Any) -> str:
     return orjson.dumps(document, default=options.get("default", str)).decode()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import structlog
 import typer
 from aiokafka.errors import KafkaError
 from rich.console import Console
@@ -20,6 +16,7 @@ from moorage.cli.errors import CliError, UsageError
 from moorage.replay import comparing
 from moorage.replay.comparing import Difference, Replayed, Side, Tally
 from moorage.replay.recording import Recording, RecordingError
+from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
 from moorage.simulation.running import services as every_service
 
@@ -72,7 +69,7 @@ def replay(
         if name not in known:
             raise UsageError(f"--service: invalid value {name!r}: must be one of {', '.join(known)}")
     reading.quiet()
-    with _silent(), Console(stderr=True).status("") as status:
+    with silenced(), Console(stderr=True).status("") as status:
         try:
             recording = _read(source, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
             if record is not None:
@@ -117,17 +114,6 @@ def _read(source: str, progress: Any) -> Recording:
     except (KafkaError, OSError) as error:
         problem = reading.unreachable(bootstrap, error)
         raise CliError(problem.message, code=UNREADABLE) from None
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what the services log out of the answer: they say the same as then."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 def document(found: Replayed) -> dict[str, Any]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-import structlog
 import typer
 from aiokafka.errors import KafkaError
 from rich.console import Console
@@ -19,6 +16,7 @@ from moorage.cli import manifests, output, reading, simulated_text, simulating, 
 from moorage.cli.durations import human, parse_duration
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.flags import given
+from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
 from moorage.simulation import report, running
 from moorage.simulation.snapshot import Snapshot, SnapshotError
@@ -110,7 +108,7 @@ def simulate(
     live = where.of_the_live(bootstrap)
     settings = where.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
     gc.set_threshold(*_GC_THRESHOLDS)
-    with _silent(), Console(stderr=True).status("") as status:
+    with silenced(), Console(stderr=True).status("") as status:
         snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
         try:
             found = running.simulate(
@@ -127,17 +125,6 @@ def simulate(
         output.write(output.document(whole, output.Format(form.value)))
     else:
         output.write(simulated_text.text(whole, every=form is SimulateFormat.WIDE))
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what gateway and services log out of the answer: what matters of it is told by the command."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 def _load(settings: Settings, progress: Any) -> Snapshot:
