@@ -8,13 +8,13 @@ python -m tests.seeded.planted --list                  what there is
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tests.seeded.bugs import BUGS
+from tests.seeded.pool import each
 from tests.seeded.seeds import run
 from tests.seeded.stories import draw, theme_of
 
@@ -74,20 +74,18 @@ def main() -> int:
         print("\n".join(f"{bug.name:24} {bug.what}" for bug in BUGS.values()))
         return 0
     names = list(BUGS) if given.all else given.bug
-    context = multiprocessing.get_context("fork")
     rows: dict[str, str] = {}
     missed = 0
-    with context.Pool(given.processes, maxtasksperchild=1) as pool:
-        jobs = [(name, range(given.first, given.first + given.seeds), given.every) for name in names]
-        for found in pool.imap_unordered(_measure, jobs, chunksize=1):
-            missed += found.seed is None
-            bug = BUGS[found.name]
-            needed = f"over {given.seeds}" if found.seed is None else str(found.seed - given.first + 1)
-            among = f"{found.tried} of {', '.join(bug.themes)}" if bug.themes and not given.every else ""
-            promise = f"`{found.broken.partition(':')[0]}`" if found.broken else ""
-            rows[bug.name] = f"| {bug.name} | {bug.what} | {needed} | {among} | {promise} |"
-            told = f"{bug.name}: {needed} ({among}); {found.seconds:.0f} s: {found.broken[:160]}"
-            print(told, file=sys.stderr, flush=True)
+    jobs = [(name, range(given.first, given.first + given.seeds), given.every) for name in names]
+    for found in each(_measure, jobs, processes=given.processes):
+        missed += found.seed is None
+        bug = BUGS[found.name]
+        needed = f"over {given.seeds}" if found.seed is None else str(found.seed - given.first + 1)
+        among = f"{found.tried} of {', '.join(bug.themes)}" if bug.themes and not given.every else ""
+        promise = f"`{found.broken.partition(':')[0]}`" if found.broken else ""
+        rows[bug.name] = f"| {bug.name} | {bug.what} | {needed} | {among} | {promise} |"
+        told = f"{bug.name}: {needed} ({among}); {found.seconds:.0f} s: {found.broken[:160]}"
+        print(told, file=sys.stderr, flush=True)
     print("| bug | what is wrong | seeds needed | with its themes | broken first |\n|---|---|---:|---:|---|")
     print("\n".join(rows[name] for name in names))
     return 1 if missed else 0

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from tests.seeded.checker import check
 from tests.seeded.kafka.world import dump
+from tests.seeded.pool import each
 from tests.seeded.replaying import problems, replayed
 from tests.seeded.stories import Play, Plot, draw
 
@@ -106,7 +104,6 @@ def many(
     long: bool = False,
     replay: bool = False,
     processes: int | None = None,
-    planted: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[Outcome]:
     """Run seeds on every core; the outcomes come as they are there.
 
@@ -115,12 +112,8 @@ def many(
         long: whether each is a large one.
         replay: whether everything is decided on again, too.
         processes: how many at a time.
-        planted: what is done to the code in every process before it begins.
     """
-    jobs = ((seed, long, replay) for seed in seeds)
-    context = multiprocessing.get_context("fork")
-    with context.Pool(processes or os.cpu_count(), initializer=_prepare, initargs=(planted,)) as pool:
-        yield from pool.imap_unordered(_job, jobs, chunksize=1)
+    return each(_job, ((seed, long, replay) for seed in seeds), processes=processes)
 
 
 def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
@@ -143,15 +136,6 @@ def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
     }
     file.write_text(json.dumps(found, indent=1))
     return file
-
-
-_kept: list[AbstractContextManager[object]] = []
-
-
-def _prepare(planted: Callable[[], AbstractContextManager[object]]) -> None:
-    change = planted()
-    change.__enter__()
-    _kept.append(change)
 
 
 def _job(job: tuple[int, bool, bool]) -> Outcome:

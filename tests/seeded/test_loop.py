@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from datetime import timedelta
 from typing import Any
 
@@ -54,6 +55,26 @@ def test_a_hang_is_told_with_what_everybody_waits_for() -> None:
     loop = VirtualLoop(max_time=3600)
     with pytest.raises(StuckError, match=r"not at an end after 3600\.000 virtual"):
         loop.play(slow())
+
+
+def test_a_task_that_waits_for_ever_is_not_thrown_away() -> None:
+    loop = VirtualLoop()
+
+    async def lost() -> None:
+        await loop.create_future()  # nobody but the task itself knows of it
+
+    async def failing() -> None:
+        raise ValueError("nobody asks")
+
+    async def main() -> None:
+        for _ in range(3):
+            asyncio.create_task(lost())  # noqa: RUF006 - that nobody keeps it is the point
+        asyncio.create_task(failing())  # noqa: RUF006 - as above
+        await asyncio.sleep(1)
+        gc.collect()
+
+    loop.play(main())
+    assert [str(one["exception"]) for one in loop.unhandled] == ["nobody asks"]
 
 
 def play(*parts: Any) -> None:

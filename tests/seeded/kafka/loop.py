@@ -27,6 +27,7 @@ START_SECONDS: Final = START.timestamp()
 
 _CLOCK_STEP = 10.0  # seconds within which the real clock sees that it was set
 _SHOWN_TASKS = 40
+_PRUNE_TASKS = 1000  # tasks beyond those that live; then those that ended are let go
 
 
 class StuckError(AssertionError):
@@ -88,7 +89,6 @@ class Process:
     def crash(self) -> None:
         """SIGKILL: nothing of it runs any more, not even what cleans up."""
         if self.state is not State.DEAD:
-            # A coroutine that is let go is closed, which would run its `finally`.
             self.loop.graveyard.append(asyncio.all_tasks(self.loop))
             self._change(State.DEAD)
 
@@ -182,7 +182,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.max_steps = max_steps
         self.max_time = max_time
         self.graveyard: list[set[asyncio.Task[Any]]] = []
-        """Tasks of killed processes among others, kept so that nobody closes them."""
+        """Tasks that were there when a process was killed, for `dump`."""
 
         self.processes: list[Process] = []
         """Every one that there ever was."""
@@ -200,6 +200,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, events.TimerHandle]] = []
         self._timer_count = 0
         self._waiting: deque[events.Handle] = deque()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._prune_at = _PRUNE_TASKS
         self._over = False
 
     # What asyncio asks of a loop.
@@ -207,6 +209,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Virtual seconds since the run began."""
         return self._now
+
+    def create_task(  # type: ignore[override]  # typeshed asks for a Generator, too; nobody here gives one
+        self, coro: Coroutine[Any, Any, T], *, name: object = None, context: contextvars.Context | None = None
+    ) -> asyncio.Task[T]:
+        """Run a coroutine as a task, and keep the task until it has ended.
+
+        asyncio itself holds tasks weakly. One that waits for an answer that was lost would be thrown away whenever
+        the garbage collector comes by, its `finally` would run, and two runs of a seed would differ.
+        """
+        task = super().create_task(coro, name=name, context=context)
+        self._tasks.append(task)
+        if len(self._tasks) > self._prune_at:
+            self._let_go()
+        return task
+
+    def _let_go(self) -> None:
+        """Let go of the tasks that ended; an error that nobody took up comes to `unhandled`."""
+        self._tasks = [one for one in self._tasks if not one.done()]
+        self._prune_at = 2 * len(self._tasks) + _PRUNE_TASKS
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
@@ -318,6 +339,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def dispose(self) -> None:
         """End every task that is left, those of dead processes too, and close the loop."""
+        self._let_go()
         self._over = True
         for told in self.on_dispose:
             told()
@@ -343,6 +365,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._waiting.clear()
         self._timers.clear()
         self.graveyard.clear()
+        self._tasks.clear()
         self.close()
 
     def dump(self) -> str:
