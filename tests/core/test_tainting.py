@@ -730,6 +730,15 @@ def test_a_condition_adds_only_when_it_has_held() -> None:
     assert (gone.event.held, gone.due) == ((), None)
 
 
+def test_what_a_condition_brings_did_not_begin_before_it() -> None:
+    """The declaration of a node can be read after later news of its conditions."""
+    first = damped(None, 1, Ready=("False", 4)).event
+    assert first is not None
+    assert (first.incident_time, {held.since for held in first.held}) == (at(4), {at(4)})
+    at_once = decide_taints(None, node(), held_since(DiskPressure=("True", 4)), at(1)).event
+    assert listed(at_once) == [(K8S + "disk-pressure", "NoSchedule", "", 4, "condition")]
+
+
 def test_a_condition_removes_only_when_it_has_held() -> None:
     first = damped(None, 20, DiskPressure=("True", 1)).event
     assert len(listed(first)) == 1

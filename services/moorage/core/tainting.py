@@ -237,7 +237,8 @@ def decide_taints(
             (another uid) do not count, but the generation goes on from them.
         resource: the target as declared, with its wishes.
         conditions: its conditions by type. Those of an earlier target of that name do not count.
-        now: the time of what led here; becomes `timeAdded` of the taints that its state and policies add.
+        now: the time of what led here; it, or when the last of the conditions came to be if that is later, becomes
+            `timeAdded` of the taints that its state and policies add.
         report_time: when the report that led here was made, if one did.
         grant: the governor's last word on this target; without one what evicts and is there stays, and nothing comes.
         rules: what the settings say.
@@ -254,6 +255,8 @@ def decide_taints(
     generation = (current.generation if current is not None else 0) + 1
     own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
     zone = zone_of_target(resource)
+    # A target may be read after later news of its conditions: what these bring did not begin before they did.
+    now = max([now, *(condition.status_since for condition in own.values() if condition.status_since is not None)])
     incident = incident_of(resource.kind, own, known, generation, now)
     taints = {record.identity: record for record in before}
     want = Want(

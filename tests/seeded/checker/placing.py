@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tests.seeded.checker.matching import matches, selects, untolerated
 from tests.seeded.checker.reading import Json, Run, Seen, instant, name_of
@@ -58,17 +58,20 @@ def bindings_tolerate(run: Run) -> Iterator[Violation]:
             if target.startswith("ManagedCluster/"):
                 continue
             tolerations = seen.data.get("tolerations") or ()
-            bad: list[Json] = []
             declared = run.states("resources", resource_key(target), seen, within=run.allowances.view)
-            uids = {"", *(uid_of(one) for one in declared if one is not None and not one.gone)}
-            for tainted in run.states("taints", target, seen, within=run.allowances.view):
-                same = tainted is not None and tainted.data.get("targetUid", "") in uids
-                taints = (tainted.data.get("taints") or ()) if tainted is not None and same else ()
-                bad = untolerated(taints, tolerations, ("NoSchedule", "NoExecute"))
-                if not bad:
-                    break
-            if bad:
-                yield Violation("bindings_tolerate", seen.where, f"does not tolerate {bad[0]['key']}")
+            uids = {uid_of(one) for one in declared if one is not None and not one.gone} or {""}
+            tainted = run.states("taints", target, seen, within=run.allowances.view)
+            # Each pair of what could be read of the two: one that lets it there is enough.
+            found = [_in_the_way(one, uid, tolerations) for uid in uids for one in tainted]
+            if found and all(found):
+                yield Violation("bindings_tolerate", seen.where, f"does not tolerate {found[0][0]['key']}")
+
+
+def _in_the_way(tainted: Seen | None, uid: str, tolerations: Sequence[Json]) -> list[Json]:
+    """The taints that keep a workload from a target of this uid."""
+    if tainted is None or tainted.data.get("targetUid", "") not in {"", uid}:
+        return []
+    return untolerated(tainted.data.get("taints") or (), tolerations, ("NoSchedule", "NoExecute"))
 
 
 def claimed_work_makes_no_pods(run: Run) -> Iterator[Violation]:

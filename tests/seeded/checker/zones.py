@@ -139,14 +139,17 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
 
     Judged by all that was ever accepted of it: at some time before the record it must have lasted so long, by the
     clock of condition-ingest, without a word to the contrary. Not ready and unreachable count as one, of a node. That
-    nobody has ever said whether a managed cluster is available has no time: its first set of taints may say so.
+    nobody has ever said whether a managed cluster is available has no time: its first set of taints may say so. What
+    the same transaction takes back was never there.
     """
     hold = run.setting("taint_add_hold", 0)
     if hold <= 0:
         return
     for target, records in run.keys("taints"):
         kind, before, uid = kind_of(target), set[tuple[str, str]](), None
-        for seen in records:
+        for seen, later in zip(records, [*records[1:], None], strict=True):
+            if later is not None and later.entry.committed == seen.entry.committed:
+                continue
             first, uid = seen.data.get("targetUid") != uid, seen.data.get("targetUid")
             now = {
                 (taint["key"], taint["effect"])
