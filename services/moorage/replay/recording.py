@@ -6,25 +6,18 @@ import asyncio
 import base64
 import gzip
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from moorage.runtime import kafka
 from moorage.runtime.settings import Settings
+from moorage.runtime.to_end import CONNECT_SECONDS, Progress, read_to
 from moorage_schemas.topics import TOPICS
-
-_POLL_MS: Final = 200
-_AT_ONCE: Final = 5000
-_CONNECT_SECONDS: Final = 15.0
-_STALLED_SECONDS: Final = 30.0
-
-Progress = Callable[[int, int], None]
-"""Told how many positions were read, and how many there are."""
 
 
 class RecordingError(Exception):
@@ -136,9 +129,14 @@ class Recording:
             raise RecordingError(f"there are no topics {settings.topic_prefix}.*")
         consumer = kafka.table_consumer(settings, client_id="moorage-replay")
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 await consumer.start()
-            return cls.of(await _read(consumer, names, tps, progress or (lambda _read, _wanted: None)))
+            starts = await consumer.beginning_offsets(tps)
+            ends = await consumer.end_offsets(tps)  # below them no transaction is open
+            records: list[Kept] = []
+            async for tp, found in read_to(consumer, starts, ends, progress):
+                records += [_kept(names[tp.topic], record) for record in found]
+            return cls.of(records)
         finally:
             await consumer.stop()
 
@@ -146,7 +144,7 @@ class Recording:
 async def _partitions(settings: Settings, names: list[str]) -> dict[str, int]:
     admin = kafka.admin_client(settings, client_id="moorage-replay")
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
+        async with asyncio.timeout(CONNECT_SECONDS):
             await admin.start()
             described = await admin.describe_topics(names)
     finally:
@@ -154,45 +152,9 @@ async def _partitions(settings: Settings, names: list[str]) -> dict[str, int]:
     return {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
 
 
-async def _read(
-    consumer: AIOKafkaConsumer, names: dict[str, str], tps: list[TopicPartition], progress: Progress
-) -> list[Kept]:
-    begins: dict[TopicPartition, int] = await consumer.beginning_offsets(tps)
-    ends: dict[TopicPartition, int] = await consumer.end_offsets(tps)  # below them no transaction is open
-    waiting = {tp for tp in tps if begins[tp] < ends[tp]}
-    wanted, records = sum(ends[tp] - begins[tp] for tp in waiting), []
-    consumer.assign(sorted(waiting))
-    for tp in waiting:
-        consumer.seek(tp, begins[tp])
-    clock = asyncio.get_running_loop().time
-    moved, read = clock(), 0
-    while waiting:
-        for tp, batch in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)).items():
-            short = names[tp.topic]
-            records += [
-                Kept(
-                    short,
-                    tp.partition,
-                    record.offset,
-                    record.timestamp,
-                    record.key,
-                    record.value,
-                    tuple((name, value or b"") for name, value in record.headers),
-                )
-                for record in batch
-                if record.offset < ends[tp]
-            ]
-        done = {tp for tp in waiting if await consumer.position(tp) >= ends[tp]}
-        if done:
-            consumer.pause(*done)
-            waiting -= done
-        before, read = read, wanted - sum([ends[tp] - await consumer.position(tp) for tp in waiting])
-        if read > before:
-            moved = clock()
-        elif clock() - moved > _STALLED_SECONDS:
-            raise TimeoutError(f"nothing came for {_STALLED_SECONDS:g} s")
-        progress(read, wanted)
-    return records
+def _kept(short: str, record: Any) -> Kept:
+    headers = tuple((name, value or b"") for name, value in record.headers)
+    return Kept(short, record.partition, record.offset, record.timestamp, record.key, record.value, headers)
 
 
 _SHORTS: Final = frozenset(topic.short for topic in TOPICS)

@@ -17,8 +17,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from moorage.runtime import codec, kafka
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
+from moorage.runtime.to_end import CONNECT_SECONDS, read_to
 from moorage.simulation.chain import Chain, target_of
-from moorage.simulation.snapshot import CONNECT_SECONDS, Kept
+from moorage.simulation.snapshot import Kept
 from moorage_schemas.topics import (
     BUDGETS,
     CONDITION_REPORTS,
@@ -52,8 +53,6 @@ OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS, CONDITION_REPORTS)
 BEFORE: Final = timedelta(minutes=15)
 """How long before the oldest event that is known of a chain reports are looked for."""
 
-_POLL_MS = 200
-_AT_ONCE = 5000  # records
 _IDS = frozenset({"ce_id", "ce_correlationid"})
 
 
@@ -115,20 +114,9 @@ async def _scan(
 ) -> list[Kept]:
     """The records of some chains, from where each partition is to begin to its present end."""
     ends: dict[TopicPartition, int] = await consumer.end_offsets(list(starts)) if starts else {}
-    waiting = {tp for tp, start in starts.items() if start < ends[tp]}
     found: list[Kept] = []
-    if not waiting:
-        return found
-    consumer.assign(sorted(waiting))
-    for tp in waiting:
-        consumer.seek(tp, starts[tp])
-    while waiting:
-        for tp, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)).items():
-            found += [kept for record in records if (kept := _picked(topics[tp.topic], record, wanted)) is not None]
-        done = {tp for tp in waiting if await consumer.position(tp) >= ends[tp]}
-        if done:
-            consumer.pause(*done)
-            waiting -= done
+    async for tp, records in read_to(consumer, starts, ends):
+        found += [kept for record in records if (kept := _picked(topics[tp.topic], record, wanted)) is not None]
     return found
 
 

@@ -12,16 +12,17 @@ and counts as not worked through, unless the state itself says that it rests on 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from moorage.runtime import codec, kafka
 from moorage.runtime.service import Input, Malformed, RawRecord, Service, source_name
 from moorage.runtime.settings import Settings
+from moorage.runtime.to_end import CONNECT_SECONDS, Progress, read_to
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup, Topic
@@ -29,18 +30,7 @@ from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup, Topic
 COMPACTED: tuple[Topic, ...] = tuple(topic for topic in TOPICS if topic.cleanup is Cleanup.COMPACT)
 """The topics that hold state."""
 
-CONNECT_SECONDS = 15.0
-"""Seconds within which Kafka must answer the first time."""
-
-STALLED_SECONDS = 30.0
-"""Seconds after which a reading that does not get on is given up."""
-
-_POLL_MS = 200
-_AT_ONCE = 5000  # records
 _AGES_AGO = datetime.min.replace(tzinfo=UTC)
-
-Progress = Callable[[int, int], None]
-"""Told how many records were read, and how many positions there are in all."""
 
 
 class SnapshotError(Exception):
@@ -237,7 +227,7 @@ class _Loading:
         self._services = services
         self._topics = {topic.name(settings.topic_prefix): topic for topic in topics}
         self._whole = whole
-        self._progress = progress or (lambda _read, _wanted: None)
+        self._progress = progress
         self._positions: dict[tuple[str, str, int], int] = {}
         self._states = {
             topic.short: [(one.name, source_name(one.name)) for one in services if topic in one.changelogs]
@@ -257,7 +247,11 @@ class _Loading:
             begins: dict[TopicPartition, int] = await consumer.beginning_offsets(tps)
             parts = {tp: _Part(self._topics[tp.topic], self._hold(tp, committed)) for tp in tps}
             starts = {tp: self._start(tp, begins[tp], ends[tp], parts[tp].hold) for tp in tps}
-            await self._read(consumer, parts, starts, ends)
+            async for tp, records in read_to(consumer, starts, ends, self._progress):
+                part = parts[tp]
+                for record in records:
+                    self._note(part, record)
+                    part.take(record)
         finally:
             await consumer.stop()
         return await self._made(parts, ends, partitions, taken)
@@ -302,41 +296,6 @@ class _Loading:
         topic = self._topics[tp.topic]
         restored = topic.cleanup is Cleanup.COMPACT or bool(self._states[topic.short])
         return begin if restored else min(max(begin, hold), end)
-
-    async def _read(
-        self,
-        consumer: AIOKafkaConsumer,
-        parts: Mapping[TopicPartition, _Part],
-        starts: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int],
-    ) -> None:
-        waiting = {tp for tp in parts if starts[tp] < ends[tp]}
-        wanted = sum(ends[tp] - starts[tp] for tp in waiting)
-        if not waiting:
-            return
-        consumer.assign(sorted(waiting))
-        for tp in waiting:
-            consumer.seek(tp, starts[tp])
-        clock = asyncio.get_running_loop().time
-        moved, read = clock(), 0
-        while waiting:
-            batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
-            for tp, records in batches.items():
-                part, end = parts[tp], ends[tp]
-                for record in records:
-                    if record.offset < end:
-                        self._note(part, record)
-                        part.take(record)
-            done = {tp for tp in waiting if await consumer.position(tp) >= ends[tp]}
-            if done:
-                consumer.pause(*done)
-                waiting -= done
-            before, read = read, wanted - sum([ends[tp] - await consumer.position(tp) for tp in waiting])
-            if read > before:
-                moved = clock()
-            elif clock() - moved > STALLED_SECONDS:
-                raise TimeoutError(f"nothing came for {STALLED_SECONDS:g} s, {wanted - read} positions before the end")
-            self._progress(read, wanted)
 
     def _note(self, part: _Part, record: Any) -> None:
         """Remember what a state record says it rests on: offsets may have been committed since, or be lost."""

@@ -1,0 +1,67 @@
+"""Reading partitions once, from somewhere to where they ended: for commands that look at topics as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+CONNECT_SECONDS: Final = 15.0
+"""Seconds within which Kafka must answer the first time."""
+
+STALLED_SECONDS: Final = 30.0
+"""Seconds after which a reading that does not get on is given up."""
+
+_POLL_MS: Final = 200
+_AT_ONCE: Final = 5000  # records
+
+Progress = Callable[[int, int], None]
+"""Told how many positions were read, and how many there are in all."""
+
+
+async def read_to(
+    consumer: AIOKafkaConsumer,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    progress: Progress | None = None,
+) -> AsyncIterator[tuple[TopicPartition, list[Any]]]:
+    """The records of partitions from their starts to their ends, each partition in its order.
+
+    Positions that no record takes, as compaction and transactions leave them, count as read. The consumer is assigned
+    what there is to read and nothing else.
+
+    Args:
+        consumer: a started one that belongs to no group.
+        starts: the first offset of each partition.
+        ends: the offset before which each is to be read; records from there on are left out.
+        progress: told how far it is.
+
+    Raises:
+        KafkaError: an answer is an error.
+        TimeoutError: nothing has come for `STALLED_SECONDS`.
+    """
+    waiting = {tp for tp in starts if starts[tp] < ends[tp]}
+    wanted = sum(ends[tp] - starts[tp] for tp in waiting)
+    if not waiting:
+        return
+    consumer.assign(sorted(waiting))
+    for tp in waiting:
+        consumer.seek(tp, starts[tp])
+    clock = asyncio.get_running_loop().time
+    moved, read = clock(), 0
+    while waiting:
+        for tp, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)).items():
+            yield tp, [record for record in records if record.offset < ends[tp]]
+        done = {tp for tp in waiting if await consumer.position(tp) >= ends[tp]}
+        if done:
+            consumer.pause(*done)
+            waiting -= done
+        before, read = read, wanted - sum([ends[tp] - await consumer.position(tp) for tp in waiting])
+        if read > before:
+            moved = clock()
+        elif clock() - moved > STALLED_SECONDS:
+            raise TimeoutError(f"nothing came for {STALLED_SECONDS:g} s, {wanted - read} positions before the end")
+        if progress is not None:
+            progress(read, wanted)
