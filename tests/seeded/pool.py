@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
@@ -34,7 +35,7 @@ def each(
     size = processes or os.cpu_count() or 1
     rest = iter(jobs)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(size, mp_context=context) as pool:
+    with ProcessPoolExecutor(size, mp_context=context, initializer=_end_with_parent) as pool:
         running: set[Future[Result]] = set()
         try:
             while True:
@@ -46,3 +47,15 @@ def each(
                     yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for its next job for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
