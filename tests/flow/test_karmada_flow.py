@@ -104,6 +104,22 @@ def test_an_eviction_gracefully_keeps_the_old_until_the_new_is_healthy() -> None
     assert world.states() == ["Requested", "Completed"]
 
 
+def test_what_stays_and_is_healthy_already_is_not_waited_for() -> None:
+    world = World("c1", "c2", "c3")
+    world.deploy("web", 2)
+    world.policy()
+    assert world.run().where() == {"c1": 2, "c2": 2, "c3": 2}
+    for name in ("c1", "c2", "c3"):
+        world.healthy(name)
+    world.advance(5)
+    world.taint("c1")
+    world.run()
+    assert (world.where(), world.leaving(), world.bound()) == ({"c2": 2, "c3": 2}, [], ["c2", "c3"])
+    assert world.states() == ["Requested", "Completed"]
+    leaving = [[one.target.name for one in placed.leaving] for placed in world.flow.events(PLACEMENTS)]
+    assert leaving == [[], ["c1"], []], "it left gracefully, and for no longer than it had to"
+
+
 def test_the_grace_period_ends_a_graceful_eviction() -> None:
     world = World("c1", "c2")
     world.deploy("web")

@@ -96,6 +96,7 @@ class PartitionOwner(Generic[S]):
         )
         self._encoder = Encoder(self._service, prefix=settings.topic_prefix, partitions=context.partitions)
         self._throttled = False
+        self._deciding = False
         self._event = asyncio.Event()
         self._quiet = asyncio.Event()
         self._parking = False
@@ -207,9 +208,10 @@ class PartitionOwner(Generic[S]):
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether there is nothing to do, and nothing is being decided or written."""
         if self.phase is Phase.RUNNING:
-            return self._engine.caught_up and not self._engine.waiting
+            busy = self._deciding or self._writing is not None or self._event.is_set()
+            return self._engine.caught_up and not (busy or self._engine.waiting)
         return self.phase in (Phase.PARKED, Phase.STOPPED)
 
     # The life.
@@ -332,7 +334,9 @@ class PartitionOwner(Generic[S]):
         """Batch after batch, each in a transaction; the next is decided while the one before is written."""
         try:
             while True:
+                self._deciding = False
                 await self._event.wait()
+                self._deciding = True
                 if self._writing is not None and not self._parking:
                     await self._collect(self._writing)
                 self._event.clear()

@@ -162,7 +162,8 @@ def nobody_leaves_unasked(run: Run) -> Iterator[Violation]:
                 for one in run.records("resources", about)
                 if one.order < seen.order and one.order > _first(run, workload, uid)
             )
-            if not (asked or gone):
+            nodes = [one for one in run.records("resources", resource_key(target)) if one.order < seen.order]
+            if not (asked or gone or (nodes and nodes[-1].gone)):
                 yield Violation("nobody_leaves_unasked", seen.where, "nothing asked for the end of its binding")
 
 

@@ -276,6 +276,9 @@ class World:
         """Who has not come to the end of what there is to read, or has something in hand."""
         cluster = self.cluster
         found = [replica.name for replica in self.replicas if replica.wanted and not replica.idle]
+        for tp, log in cluster.logs.items():
+            if log.limit(committed_only=True) < log.limit(committed_only=False):
+                found.append(f"an open transaction on {tp.topic}/{tp.partition}")
         for consumer in cluster.consumers:
             for tp, state in (consumer._assigned or {}).items():
                 if state.paused or state.position is None:

@@ -64,6 +64,10 @@ class ClusterDesk:
         """What is written from now on has another cause."""
         self._cause = meta
 
+    def look_again(self, draft: Draft) -> None:
+        """Put the resource on the list of work once more."""
+        self.state.notice(draft.workload.key, self._cause)
+
     def is_healthy(self, draft: Draft, cluster: str) -> bool:
         """Whether the workload was reported healthy on a cluster since its binding is as it is."""
         bound = self.state.binding(binding_key(draft.workload, cluster_ref(cluster)))

@@ -50,6 +50,9 @@ def settle(desk: ClusterDesk, work: ClusterWork) -> None:
     else:
         _place(desk, draft)
     desk.write(draft, repair=work.repair)
+    if draft.leaving.keys() - (draft.known.leaving.keys() if draft.known else ()) and _is_replaced(desk, draft):
+        # Nobody will tell that what stays is healthy: that was told before.
+        desk.look_again(draft)
 
 
 def draft_of(desk: ClusterDesk, resource: Resource, policy: Policy, known: Placed | None) -> Draft:
@@ -89,13 +92,21 @@ def _finish_leaving(desk: ClusterDesk, draft: Draft) -> None:
     """
     if not draft.leaving:
         return
-    whole = draft.reason != UNSCHEDULABLE and bool(draft.kept)
-    healthy = whole and all(desk.is_healthy(draft, name) for name in draft.kept)
-    may_end = whole or desk.rules.forces(draft.policy)
+    healthy = _is_replaced(desk, draft)
+    may_end = _is_whole(draft) or desk.rules.forces(draft.policy)
     for name, one in list(draft.leaving.items()):
         if healthy or (may_end and one.until <= desk.now):
             del draft.leaving[name]
             draft.ended.add(name)
+
+
+def _is_whole(draft: Draft) -> bool:
+    return draft.reason != UNSCHEDULABLE and bool(draft.kept)
+
+
+def _is_replaced(desk: ClusterDesk, draft: Draft) -> bool:
+    """Whether a resource is placed whole, and healthy on each of its clusters."""
+    return _is_whole(draft) and all(desk.is_healthy(draft, name) for name in draft.kept)
 
 
 def _place(desk: ClusterDesk, draft: Draft) -> None:
