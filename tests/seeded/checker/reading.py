@@ -20,6 +20,9 @@ Json = Mapping[str, Any]
 EPSILON = 2e-6
 """Seconds: times are floating-point numbers of seconds since the epoch, good for a microsecond."""
 
+_WORKED = 0.25
+"""Seconds; a broker that hangs twice may have worked for a moment in between."""
+
 
 @lru_cache(maxsize=1 << 16)
 def instant(text: str) -> float:
@@ -213,10 +216,14 @@ class Run:
         return None
 
     def wrote(self, begin: float, end: float) -> bool:
-        """Whether the broker took anything between two true times."""
+        """Whether the broker took anything between two true times, and not just for a moment.
+
+        Of a broker that hangs twice, one moment after another, it does not count that it took something in between.
+        """
         if not self._appended:
             self._appended.extend(sorted(entry.appended for entry in self.history.entries))
-        return bisect_right(self._appended, end) > bisect_right(self._appended, begin)
+        taken = self._appended[bisect_right(self._appended, begin) : bisect_right(self._appended, end)]
+        return bool(taken) and taken[-1] - taken[0] >= _WORKED
 
     def unread(self, topic: str, partition: int, position: int) -> Sequence[Seen]:
         """The records of a partition from an offset on."""
