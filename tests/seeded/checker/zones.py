@@ -148,7 +148,7 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
     for target, records in run.keys("taints"):
         kind, before, uid = kind_of(target), set[tuple[str, str]](), None
         for seen, later in zip(records, [*records[1:], None], strict=True):
-            if later is not None and later.entry.committed == seen.entry.committed:
+            if later is not None and _together(seen, later):
                 continue
             first, uid = seen.data.get("targetUid") != uid, seen.data.get("targetUid")
             now = {
@@ -166,6 +166,12 @@ def conditions_have_held(run: Run) -> Iterator[Violation]:
                 if not _lasted(run, f"{target}|{row.condition}", {one.status for one in group}, seen, hold):
                     yield Violation("conditions_have_held", seen.where, f"{row.key}: for less than {hold:g} s")
             before = now
+
+
+def _together(one: Seen, other: Seen) -> bool:
+    """Whether two records were written in one transaction: they rest on the same positions then."""
+    positions = one.positions()
+    return positions is not None and positions == other.positions() and one.entry.committed == other.entry.committed
 
 
 def _lasted(run: Run, key: str, statuses: set[str], seen: Seen, hold: float) -> bool:
