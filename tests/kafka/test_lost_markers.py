@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
 from tests.brokers import Broker, EmbeddedBroker
 from tests.kafka.toys import (
     COUNTED,
+    NUMBERS,
     TABLE,
     TALLIES,
     Counted,
@@ -26,14 +29,16 @@ from tests.kafka.toys import (
     settings_for,
     worker_for,
     write_numbers,
+    write_raw,
 )
 
 from moorage.runtime import hanging, kafka, metrics
 from moorage.runtime.codec import Outgoing
+from moorage.runtime.producers import PartitionProducer
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
-from moorage_schemas.topics import Topic, partition_of
+from moorage_schemas.topics import DEAD_LETTERS, Topic, partition_of
 
 pytestmark = pytest.mark.kafka
 
@@ -90,6 +95,26 @@ async def leave_open(settings: Settings, partition: int, other: int) -> list[Top
     producer._txn_manager._txn_consumer_group = group
     await producer.send_offsets_to_transaction({place(settings, TABLE, partition): 77}, group)
     await producer.stop()
+    return places
+
+
+async def commit_without_markers(
+    producer: PartitionProducer, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], group: str
+) -> list[TopicPartition]:
+    """Write a transaction that gets no marker on any topic, only one for its offsets, if it has any."""
+    raw = producer._producer
+    assert raw is not None
+    places = sorted({TopicPartition(record.topic, record.partition) for record in records})
+    await raw.begin_transaction()
+    raw._txn_manager._txn_partitions.update(places)
+    for delivered in await producer._send(raw, records):
+        await delivered
+    if offsets:
+        await raw.send_offsets_to_transaction(dict(offsets), group)
+        await raw.commit_transaction()
+    else:
+        raw._txn_manager.committing_transaction()
+        raw._txn_manager.complete_transaction()  # before its sender could ask the coordinator
     return places
 
 
@@ -182,15 +207,7 @@ async def test_an_owner_does_again_what_it_committed_without_markers(
             records: Sequence[Outgoing], _: Mapping[TopicPartition, int], *, within: float | None = None
         ) -> None:
             assert within is None, "nothing that it writes is irrevocable"
-            raw = producer._producer
-            assert raw is not None
-            losing.extend({TopicPartition(record.topic, record.partition) for record in records})
-            await raw.begin_transaction()
-            raw._txn_manager._txn_partitions.update(losing)
-            for delivered in await producer._send(raw, records):
-                await delivered
-            raw._txn_manager.committing_transaction()
-            raw._txn_manager.complete_transaction()  # before its sender could ask the coordinator
+            losing.extend(await commit_without_markers(producer, records, {}, ""))
 
         # What it takes for slow is all that tells it to look.
         monkeypatch.setattr(hanging, "_SLOW", 0.0)
@@ -201,6 +218,66 @@ async def test_an_owner_does_again_what_it_committed_without_markers(
         assert losing, "nothing was written without markers, so the test shows nothing"
         assert (restarts("state"), swept()) == (before[0] + 1, before[1] + 1)
     assert_exactly_once(await counted(settings), work)
+
+
+async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_before_it_is_ended(
+    gullible_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead letter that was written just before carries no positions, and is not written again."""
+    settings = settings_for(gullible_broker.bootstrap, "back", partitions=1, transaction_timeout_ms=4000)
+    group, tp = f"{settings.topic_prefix}.{Counter.name}", place(settings, NUMBERS, 0)
+    await make_toys(settings)
+    work = [Number(key=f"k{i % 5}", n=i) for i in range(30)]
+
+    async def letters() -> int:
+        return len(await read_all(settings, DEAD_LETTERS))
+
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready()
+        await write_numbers(settings, work[:10])
+        await all_counted(settings, 10)
+        begins = await write_raw(settings, NUMBERS, b"k1", b"{not json") + 1
+
+        async def refused() -> bool:
+            return await letters() == 1
+
+        await eventually(refused)
+        producer = worker.owners[0]._producer
+        assert producer is not None
+
+        async def without_markers(
+            records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], *, within: float | None = None
+        ) -> None:
+            assert within is None, "nothing that it writes is irrevocable"
+            await commit_without_markers(
+                producer, records, {**offsets, tp: worker.owners[0]._engine.positions[NUMBERS]}, group
+            )
+
+        monkeypatch.setattr(hanging, "_SLOW", math.inf)
+        monkeypatch.setattr(producer, "write", without_markers)
+        await write_numbers(settings, work[10:])
+        end = begins + 20
+
+        async def all_there() -> bool:
+            return await committed_offset(settings, tp) == end
+
+        await eventually(all_there, message="the offsets were not committed")
+    found: list[int | None] = []
+    sweep = PartitionProducer.sweep
+
+    async def once_in_vain(self: PartitionProducer, *given: Any) -> None:
+        if not found:
+            found.append(await committed_offset(settings, tp))
+            raise KafkaError("the process could end here, too")
+        await sweep(self, *given)
+
+    monkeypatch.setattr(PartitionProducer, "sweep", once_in_vain)
+    async with worker_for(Counter(), settings) as worker:
+        await worker.wait_ready(30)
+        await all_counted(settings, 30)
+    assert found == [begins]
+    assert_exactly_once(await counted(settings), work)
+    assert await letters() == 1
 
 
 async def test_an_owner_that_cannot_end_it_starts_afresh_until_it_is_over(broker: Broker, topic_prefix: str) -> None:

@@ -66,7 +66,7 @@ def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, st
         else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause, step=step)
         for cause, key, state, step in cases
     ]
-    decision = Decision(NOW, emits=[(emit, codec.serialize(emit)) for emit in emits])
+    decision = Decision(NOW, emits=[(emit, codec.serialize(emit)) for emit in emits], before={NUMBERS: 5, TABLE: 0})
     records = Encoder(service, prefix="p", partitions=4).records(decision, {"toy-numbers": 7, "toy-table": 0})
     seen: dict[tuple[str, str, str, str], int] = {}
     for emit, record in zip(emits, records, strict=True):
@@ -76,6 +76,7 @@ def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, st
         wanted = to_headers(child_meta(emit, source="moorage/counter", now=NOW, ordinal=ordinal))
         if emit.topic is TALLIES:
             wanted.append(("moorage-sources", b"toy-numbers=7,toy-table=0"))
+            wanted.append(("moorage-sources-before", b"toy-numbers=5"))
         assert record.headers == wanted
         assert record.topic == emit.topic.name("p")
 
@@ -85,6 +86,19 @@ def test_state_positions_are_taken_from_ones_own_records_only() -> None:
     assert codec.state_positions(headers, "moorage/counter") == {"toy-numbers": 12, "toy-table": 3}
     assert codec.state_positions(headers, "moorage/other") is None
     assert codec.state_positions(headers[:1], "moorage/counter") is None
+
+
+def test_where_a_batch_began_is_told_by_ones_own_records_only() -> None:
+    own = ("ce_source", b"moorage/counter")
+    sources = ("moorage-sources", b"toy-numbers=12,toy-table=3")
+    headers = [own, sources, ("moorage-sources-before", b"toy-numbers=9")]
+    assert codec.positions_before(headers, "moorage/counter") == {"toy-numbers": 9, "toy-table": 3}
+    assert codec.positions_before(headers, "moorage/other") is None
+    assert codec.positions_before([own, sources, ("moorage-sources-before", b"")], "moorage/counter") == {
+        "toy-numbers": 12,
+        "toy-table": 3,
+    }
+    assert codec.positions_before([own, sources], "moorage/counter") == {}, "an earlier version wrote it"
 
 
 def record(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()) -> Any:

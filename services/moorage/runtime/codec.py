@@ -29,6 +29,9 @@ from moorage_schemas.topics import Cleanup, Topic
 SOURCES_HEADER = "moorage-sources"
 """Header of a state record: the positions in all sources that the batch rests on, `topic=offset,topic=offset`."""
 
+BEFORE_HEADER = "moorage-sources-before"
+"""Header of a state record: where the batch began, in the sources in which it read anything; as in `SOURCES_HEADER`."""
+
 _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
 _SHOWN = 256  # characters of an offending value that are kept
@@ -182,6 +185,24 @@ def parse_sources(value: bytes) -> dict[str, int]:
         if equals and offset.isdecimal():
             found[short] = int(offset)
     return found
+
+
+def before_value(before: Mapping[str, int], positions: Mapping[str, int]) -> bytes:
+    """The value of `BEFORE_HEADER`: those positions of a batch's begin that are no more."""
+    return sources_value({short: offset for short, offset in before.items() if positions.get(short) != offset})
+
+
+def positions_before(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:
+    """The source positions at which the batch of a state record began; None when another service wrote it.
+
+    Empty when the record does not say, as those of earlier versions do not.
+    """
+    found = dict(headers)
+    if found.get("ce_source") != source.encode():
+        return None
+    if SOURCES_HEADER not in found or BEFORE_HEADER not in found:
+        return {}
+    return parse_sources(found[SOURCES_HEADER]) | parse_sources(found[BEFORE_HEADER])
 
 
 def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
@@ -42,8 +41,9 @@ async def end_lost_transactions(
 
     It is aborted, even where the coordinator had decided to commit, and what it held is done again under the same ids.
     When the offsets that it held were committed all the same, for only some of its markers were lost, they rest on
-    nothing: then the positions in the state records that are there count. One on outputs alone is not seen, for these
-    have other writers.
+    nothing: they are set back to where it began, as its records say. That comes first, for when the transaction is
+    ended nothing tells any more that the offsets are groundless. One on outputs alone is not seen, for these have
+    other writers.
 
     A transaction of somebody else's that is open for long is taken for a lost one; sweeping then does no harm.
 
@@ -54,7 +54,7 @@ async def end_lost_transactions(
         committed: the group's committed offset of each source.
 
     Returns:
-        The committed offsets that can be trusted: all of them, or None for each.
+        The committed offsets, set back where they rested on nothing.
 
     Raises:
         TimeoutError: it is still open; another start may end it.
@@ -72,35 +72,64 @@ async def end_lost_transactions(
         for topic in (*context.service.outputs, DEAD_LETTERS)
         for number in range(context.partitions)
     } | {context.tp(JOURNAL, partition)}
-    carried = await _carried(context, hanging)
+    sound = await _set_back(context, partition, producer, committed, hanging)
     # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
-    offsets = {context.tp(topic, partition): offset or 0 for topic, offset in committed.items()}
+    offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.items()}
     await producer.sweep(sorted({*states, *outputs}), offsets)
     hanging = await _still_open(context, states)
     if hanging:
         raise TimeoutError(f"a transaction whose markers the broker lost could not be ended: {_named(hanging)}")
     log.info("partition.marker_made_up", **place)
-    groundless = any((committed[topic] or 0) >= carried.get(topic.short, math.inf) for topic in committed)
-    return dict.fromkeys(committed) if groundless else committed
+    return sound
 
 
-async def _carried(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[str, int]:
-    """The positions in the sources that the records of an open transaction carry, by short name: the lowest of them.
+async def _set_back(
+    context: WorkerContext[Any],
+    partition: int,
+    producer: PartitionProducer,
+    committed: Mapping[Topic, int | None],
+    hanging: Iterable[TopicPartition],
+) -> Mapping[Topic, int | None]:
+    """Commit the offsets at which an open transaction began, where later ones are committed; the offsets after that.
+
+    Everything below was decided on by earlier transactions.
+
+    Raises:
+        TimeoutError: no answer within twice the transaction's timeout.
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    begun = await _began(context, hanging)
+    # Records that do not say where their batch began let it be decided from the start, or from where other state rests.
+    sound = {
+        topic: offset if offset is None else min([offset, *(one.get(topic.short, 0) for one in begun)])
+        for topic, offset in committed.items()
+    }
+    if sound != committed:
+        await producer.write([], {context.tp(topic, partition): offset or 0 for topic, offset in sound.items()})
+        log.info(
+            "partition.offsets_set_back",
+            service=context.service.name,
+            partition=partition,
+            offsets={topic.short: offset for topic, offset in sound.items()},
+        )
+    return sound
+
+
+async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> list[dict[str, int]]:
+    """Where the batches of the service's own records in open transactions began: the next offset by source.
 
     Raises:
         KafkaError: Kafka does not answer.
     """
-    found: dict[str, int] = {}
+    found: list[dict[str, int]] = []
+    own = source_name(context.service.name)
     begins = await context.offsets.stable(hanging)
     ends = await context.offsets.end(hanging)
     async with _reading(context, begins) as consumer:
         while [tp for tp, end in ends.items() if await consumer.position(tp) < end]:
             for records in (await consumer.getmany(timeout_ms=_READ_MS)).values():
-                for record in records:
-                    for short, position in (
-                        codec.state_positions(record.headers, source_name(context.service.name)) or {}
-                    ).items():
-                        found[short] = min(position, found.get(short, position))
+                begun = [codec.positions_before(record.headers, own) for record in records]
+                found.extend(one for one in begun if one is not None and one not in found)
     return found
 
 

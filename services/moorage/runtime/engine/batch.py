@@ -49,6 +49,9 @@ class Decision:
     positions: dict[Topic, int] = field(default_factory=dict)
     """The next offset of each source that the batch had records of."""
 
+    before: dict[Topic, int] = field(default_factory=dict)
+    """The next offset of every source when it began."""
+
     records: int = 0
     left: Sequence[tuple[Topic, Any]] = ()
     """The records, of those that were given, that it did not take: they are the next decision's."""

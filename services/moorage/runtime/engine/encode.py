@@ -61,7 +61,11 @@ class Encoder:
         """
         if not decision.emits:
             return []
-        sources = (codec.SOURCES_HEADER, codec.sources_value(positions))
+        before = {topic.short: offset for topic, offset in decision.before.items()}
+        sources = (
+            (codec.SOURCES_HEADER, codec.sources_value(positions)),
+            (codec.BEFORE_HEADER, codec.before_value(before, positions)),
+        )
         time = ("ce_time", format_time(decision.now).encode())
         ordinals: dict[tuple[str, str, str, str], int] = {}
         records = []
@@ -90,7 +94,7 @@ class Encoder:
                 if cause.traceparent:
                     headers.append(("traceparent", cause.traceparent.encode()))
             if place.is_state:
-                headers.append(sources)
+                headers.extend(sources)
             partition = partition_of(emit.partition_key, self._partitions)
             records.append(Outgoing(place.topic, partition, raw_key, value, headers))
         if log.is_enabled_for(logging.DEBUG):

@@ -374,6 +374,7 @@ class PartitionEngine(Generic[S]):
 
     def _decide(self, decision: Decision) -> Steps[Decision]:
         now = decision.now
+        decision.before = dict(self._positions)
         yield from self._process(self._book.took(self._take), decision)
         if not decision.afresh:
             self._pass_markers()
