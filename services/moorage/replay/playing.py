@@ -227,10 +227,13 @@ class Player:
         owner.session = self._counts[partition]
         self.sessions += 1
         owner.script.feed(tokens)
-        if len(committed) != len(self._service.sources):
-            yield from self._misfit(owner, f"its sources are {[one.short for one in self._service.sources]}")
+        sources = self._service.sources
+        committed, limits = committed[: len(sources)], committed[len(sources) :]
+        if len(committed) != len(sources) or len(limits) not in {0, len(sources)}:
+            yield from self._misfit(owner, f"its sources are {[one.short for one in sources]}")
             return
-        owner.steps = owner.engine.restore(dict(zip(self._service.sources, committed, strict=True)), self._view)
+        no_later = {topic: limit for topic, limit in zip(sources, limits, strict=False) if limit is not None}
+        owner.steps = owner.engine.restore(dict(zip(sources, committed, strict=True)), self._view, no_later)
         yield from self._go(owner, None)
 
     def _go_on(self, owner: _Owner, tokens: list[Any]) -> Iterator[Made]:

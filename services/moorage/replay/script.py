@@ -107,7 +107,7 @@ class Script:
 
     # For the engine.
 
-    def restores(self, committed: Mapping[Topic, int | None]) -> None:
+    def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """It knows."""
 
     def decides(self, now: datetime) -> int:  # noqa: ARG002 - as of Book

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -31,19 +32,30 @@ _LOOK_AGAIN: Final = 0.05  # seconds
 _READ_MS: Final = 200
 
 
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """From where an owner can go on."""
+
+    committed: Mapping[Topic, int | None]
+    """The committed offset of each source, None where none ever was."""
+
+    no_later: Mapping[Topic, int] = field(default_factory=dict)
+    """Positions beyond which it must not begin, though other state rests on later ones; empty when nothing was lost."""
+
+
 async def end_lost_transactions(
     context: WorkerContext[Any],
     partition: int,
     producer: PartitionProducer,
     committed: Mapping[Topic, int | None],
-) -> Mapping[Topic, int | None]:
+) -> Sound:
     """Look whether a transaction is open on the owner's changelog partitions, which it alone writes; end it if so.
 
     It is aborted, even where the coordinator had decided to commit, and what it held is done again under the same ids.
     When the offsets that it held were committed all the same, for only some of its markers were lost, they rest on
     nothing: they are set back to where it began, as its records say. That comes first, for when the transaction is
-    ended nothing tells any more that the offsets are groundless. One on outputs alone is not seen, for these have
-    other writers.
+    ended nothing tells any more that the offsets are groundless. Later transactions may have left state on other
+    changelogs; what it rests on does not count either. One on outputs alone is not seen, for these have other writers.
 
     A transaction of somebody else's that is open for long is taken for a lost one; sweeping then does no harm.
 
@@ -54,7 +66,7 @@ async def end_lost_transactions(
         committed: the group's committed offset of each source.
 
     Returns:
-        The committed offsets, set back where they rested on nothing.
+        The committed offsets, set back where they rested on nothing, and where it must begin.
 
     Raises:
         TimeoutError: it is still open; another start may end it.
@@ -63,7 +75,7 @@ async def end_lost_transactions(
     states = [context.tp(topic, partition) for topic in context.service.changelogs]
     hanging = await _still_open(context, states) if states else []
     if not hanging:
-        return committed
+        return Sound(committed)
     metrics.LOST_MARKERS.labels(context.service.name).inc()
     place = {"service": context.service.name, "partition": partition}
     log.warning("partition.marker_lost", **place, open=_named(hanging))
@@ -74,7 +86,7 @@ async def end_lost_transactions(
     } | {context.tp(JOURNAL, partition)}
     sound = await _set_back(context, partition, producer, committed, hanging)
     # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
-    offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.items()}
+    offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.committed.items()}
     await producer.sweep(sorted({*states, *outputs}), offsets)
     hanging = await _still_open(context, states)
     if hanging:
@@ -89,8 +101,8 @@ async def _set_back(
     producer: PartitionProducer,
     committed: Mapping[Topic, int | None],
     hanging: Iterable[TopicPartition],
-) -> Mapping[Topic, int | None]:
-    """Commit the offsets at which an open transaction began, where later ones are committed; the offsets after that.
+) -> Sound:
+    """Commit the offsets at which an open transaction began, where later ones are committed.
 
     Everything below was decided on by earlier transactions.
 
@@ -99,9 +111,11 @@ async def _set_back(
         KafkaError: Kafka does not answer, or refuses.
     """
     begun = await _began(context, hanging)
-    # Records that do not say where their batch began let it be decided from the start, or from where other state rests.
+    # Where a batch began that does not say so, as those of earlier versions, other state must tell.
+    told = {topic: [one[topic.short] for one in begun if topic.short in one] for topic in committed}
+    no_later = {topic: min(found) for topic, found in told.items() if found}
     sound = {
-        topic: offset if offset is None else min([offset, *(one.get(topic.short, 0) for one in begun)])
+        topic: offset if offset is None else min(offset, no_later.get(topic, offset) if all(begun) else 0)
         for topic, offset in committed.items()
     }
     if sound != committed:
@@ -112,7 +126,7 @@ async def _set_back(
             partition=partition,
             offsets={topic.short: offset for topic, offset in sound.items()},
         )
-    return sound
+    return Sound(sound, no_later)
 
 
 async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> list[dict[str, int]]:

@@ -278,7 +278,7 @@ class PartitionOwner(Generic[S]):
             await producer.start()
         self._moves += 1
         committed: Mapping[Topic, int | None] = await context.committed(self._tps)
-        committed = await end_lost_transactions(context, self.partition, producer, committed)
+        sound = await end_lost_transactions(context, self.partition, producer, committed)
         self.phase = Phase.RESTORING
         await context.globals_ready()
         restorer = Restorer(
@@ -290,7 +290,7 @@ class PartitionOwner(Generic[S]):
             on_followed=self._event.set,
         )
         self._restorer = restorer
-        await restorer.run(committed, context.view)
+        await restorer.run(sound.committed, context.view, sound.no_later)
         self._failures = 0
         self._moves += 1
         self._engine.begin_reconciling(context.clock.now())

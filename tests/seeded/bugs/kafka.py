@@ -126,7 +126,7 @@ def _() -> list[Change]:
 @bug("lost-markers", "An owner begins though a transaction of the one before is still open.", "markers")
 def _() -> list[Change]:
     async def end(_context: Any, _partition: int, _producer: Any, committed: Any) -> Any:
-        return committed
+        return hanging.Sound(committed)
 
     return [(owner, "end_lost_transactions", end)]
 
@@ -141,7 +141,7 @@ def _() -> list[Change]:
 
     async def end(context: Any, partition: int, producer: Any, committed: Any) -> Any:
         await found(context, partition, producer, committed)
-        return committed
+        return hanging.Sound(committed)
 
     return [(owner, "end_lost_transactions", end)]
 

@@ -7,12 +7,14 @@ followed by `prepare` and, when that is committed, `written`. After any failure 
 from __future__ import annotations
 
 import heapq
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
@@ -29,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 R = TypeVar("R")
+
+NOWHERE: Final[Mapping[Topic, int]] = MappingProxyType({})
 
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
 _WAKE_HOLD_MAX = timedelta(seconds=60)
@@ -184,18 +188,27 @@ class PartitionEngine(Generic[S]):
 
     # Restoring.
 
-    def restore(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> Steps[None]:
+    def restore(
+        self,
+        committed: Mapping[Topic, int | None],
+        view: GlobalView | None,
+        no_later: Mapping[Topic, int] = NOWHERE,
+    ) -> Steps[None]:
         """Begin with an empty state and read the tables: sources up to the committed offsets, the rest to their ends.
 
         Args:
             committed: the group's committed offset of each source, None where none was ever committed.
             view: the service's view of the whole, read to its end.
+            no_later: positions beyond which it does not begin, whatever the state rests on: what an earlier owner
+                decided from there on was lost in part.
         """
         self.forget()
-        self._book.restores(committed)
-        yield from self._noted(self._restore(committed, view))
+        self._book.restores(committed, no_later)
+        yield from self._noted(self._restore(committed, view, no_later))
 
-    def _restore(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> Steps[None]:
+    def _restore(
+        self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int]
+    ) -> Steps[None]:
         service = self.service
         self._state = service.new_state(self.partition)
         self._has_state = True
@@ -211,7 +224,8 @@ class PartitionEngine(Generic[S]):
             yield Read(tuple(spans[topic] for topic in phase))
         # The state may rest on more than was committed: offsets that follow later, were lost or set back.
         for topic in service.sources:
-            starts[topic] = max(starts[topic], self._carried.get(topic.short, 0))
+            carried = min(self._carried.get(topic.short, 0), no_later.get(topic, sys.maxsize))
+            starts[topic] = max(starts[topic], carried)
         yield Read(tuple(Span(topic, ends[topic], starts[topic]) for topic in self._tables))
         self._positions = dict(starts)
         # What Kafka really has: what was only carried is committed soon, for the record that carries it may go.

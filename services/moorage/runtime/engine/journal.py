@@ -14,7 +14,8 @@ first entry's `topics`, p: a partition, offsets: first, how many, how many are l
     ["v", t, p, offsets…]     the view took records in
     ["V"]                     the view was read to its end
     ["o", k, p]               an owner with a new engine
-    ["r", k, p, [committed…], tokens…]     it restores; None where no offset of a source was committed
+    ["r", k, p, [committed…], tokens…]     it restores; None where no offset of a source was committed. Where it may not
+                                           begin later than somewhere, these positions follow, one for each source
     ["f", k, t, offsets…]     it folded records of a table
     ["d", k, now, tokens…]    it decides; microseconds since the epoch
     ["c", k, tokens…]         it goes on after others had their turn
@@ -120,7 +121,7 @@ class Book(Protocol):
     def heavy(self) -> bool:
         """Whether steps are to be written though nothing else is."""
 
-    def restores(self, committed: Mapping[Topic, int | None]) -> None:
+    def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """A restore begins."""
 
     def decides(self, now: datetime) -> int:
@@ -153,7 +154,7 @@ class NoBook:
 
     heavy = False
 
-    def restores(self, committed: Mapping[Topic, int | None]) -> None:
+    def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Nothing is noted."""
 
     def decides(self, now: datetime) -> int:  # noqa: ARG002 - as of Book
@@ -324,9 +325,10 @@ class OwnerBook:
         """Whether steps are to be written though nothing else is."""
         return self.journal.heavy
 
-    def restores(self, committed: Mapping[Topic, int | None]) -> None:
+    def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """A restore begins."""
-        self._begin(["r", self._number, self.partition, list(committed.values())])
+        limits = [no_later.get(topic) for topic in committed] if no_later else []
+        self._begin(["r", self._number, self.partition, [*committed.values(), *limits]])
 
     def decides(self, now: datetime) -> int:
         """A decision begins; returns its number: that of its first entry."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from aiokafka import TopicPartition
 
-from moorage.runtime.engine.engine import PartitionEngine
+from moorage.runtime.engine.engine import NOWHERE, PartitionEngine
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Request, Span
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.service import GlobalView
@@ -73,18 +73,21 @@ class Restorer(Generic[S]):
         self._all: list[TopicPartition] = []
         self.progress = Progress()
 
-    async def run(self, committed: Mapping[Topic, int | None], view: GlobalView | None) -> None:
+    async def run(
+        self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int] = NOWHERE
+    ) -> None:
         """Restore the engine, and follow what it follows from then on.
 
         Args:
             committed: the committed offset of each source, None where none was ever committed.
             view: the service's view of the whole.
+            no_later: positions beyond which the engine does not begin.
 
         Raises:
             KafkaError: Kafka does not answer.
             StartAfresh: a table is no longer read.
         """
-        steps = self._engine.restore(committed, view)
+        steps = self._engine.restore(committed, view, no_later)
         answer: Bounded | None = None
         while True:
             try:

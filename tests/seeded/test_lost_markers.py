@@ -1,4 +1,4 @@
-"""Markers that are lost on `timers` alone, after a commit that was answered at once."""
+"""Markers that are lost on one topic alone, after a commit that was answered at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from aiokafka import TopicPartition
 from tests.seeded.checker import check
 from tests.seeded.kafka.inputs import tolerate
 from tests.seeded.kafka.world import World
+from tests.seeded.replaying import problems, replayed
 
-from moorage_schemas.topics import TIMERS
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.topics import CONDITIONS, TIMERS
 
 
 async def scheduled_without_markers(world: World) -> None:
@@ -52,3 +54,33 @@ def test_the_eviction_is_not_late_for_it() -> None:
     asked = next(e for e in history.entries if e.topic == "evictions" and b'"Scheduled"' in (e.value or b""))
     gone = next(e for e in history.entries if e.topic == "evictions" and b'"Requested"' in (e.value or b""))
     assert gone.committed - asked.committed < 101
+
+
+def test_a_report_is_not_lost_because_later_state_is_there() -> None:
+    """The condition of one report is lost with its marker; that of the next, of another topic, is not."""
+
+    async def story(world: World) -> None:
+        people = world.people
+        people.node("n1")
+        people.pod("p", nodeName="n1")
+        people.report("Node", "n1", status="True")
+        await world.settle()
+        world.cluster.transactions.losing = {TopicPartition(CONDITIONS.name(world.settings.topic_prefix), 0)}
+        await people.report("Node", "n1", status="False")
+        await asyncio.sleep(1)
+        world.cluster.transactions.losing = None
+        assert [tp.topic for _, tp in world.cluster.transactions.lost] == [
+            CONDITIONS.name(world.settings.topic_prefix)
+        ], "one marker is lost, or the test shows nothing"
+        await people.report(
+            "Node", "n1", "Healthy", "True", workload=WorkloadRef(kind="Pod", namespace="default", name="p")
+        )
+        await asyncio.sleep(30)
+        await world.settle()
+
+    world = World(5, workers=1, settings={"partitions": 1})
+    history = world.play(story)
+    told = [e.topic for e in history.entries if e.topic in {"conditions", "workload-conditions"}]
+    assert told == ["conditions", "workload-conditions", "conditions"]
+    assert check(history) == []
+    assert problems(replayed(world.cluster)) == []
