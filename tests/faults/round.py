@@ -22,7 +22,7 @@ from moorage.cli import services
 from moorage.cli.stack import free_ports
 from moorage.runtime.settings import Settings
 from moorage.runtime.topics_admin import ensure_topics
-from moorage_schemas.topics import TOPICS, Cleanup
+from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup
 
 PARTITIONS = 3
 STILL = 6.0
@@ -128,7 +128,7 @@ async def play(
         async with Members([*rest, *copies]) as members:
             await ensure_topics(settings)
             if kind.cleaning:
-                await _clean_quickly(cluster, prefix)
+                await _clean_quickly(cluster, prefix, victim)
             load = Load(server, cluster.bootstrap, prefix, PARTITIONS, random.Random(seed))  # noqa: S311 - as above
             async with load, Recorder(cluster.bootstrap, prefix, PARTITIONS, load.heard) as recorder:
                 await members.until_ready(_READY_WITHIN)
@@ -231,11 +231,18 @@ def _processes(
     return mine, rest, f"http://127.0.0.1:{gateway}"
 
 
-async def _clean_quickly(cluster: Cluster, prefix: str) -> None:
+async def _clean_quickly(cluster: Cluster, prefix: str, victim: str) -> None:
+    """Make compaction and retention short.
+
+    Not for what comes from outside to a service that is away: a report that Kafka takes away before anybody could read
+    it is lost, and nothing that Moorage does could change that.
+    """
     compact, delete = quick_cleaning(LAG, RETENTION)
+    kept = {CONDITION_REPORTS} if victim == "condition-ingest" else set()
     await cluster.configure(
         {
             topic.name(prefix): {**topic.config(), **(compact if topic.cleanup is Cleanup.COMPACT else delete)}
             for topic in TOPICS
+            if topic not in kept
         }
     )

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
+from moorage.runtime.closed_connections import mind_closed_connections
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.settings import Settings
 
@@ -23,6 +24,8 @@ _MAX_REQUEST_BYTES = 5 * 1_048_576
 _TRANSACTION_RETRY_MS = 20
 _REQUEST_TIMEOUT_MS = 15_000
 _REBALANCE_MARGIN_MS = 5_000
+
+mind_closed_connections()
 
 
 def servers(settings: Settings) -> list[str]:
