@@ -63,3 +63,64 @@ def test_nobody_is_evicted_for_a_taint_whose_hold_is_over() -> None:
     assert any(b'"Scheduled"' in (entry.value or b"") for entry in history.entries)
     assert not any(b'"Requested"' in (entry.value or b"") for entry in history.entries)
     assert check(history) == []
+
+
+async def due_by_a_clock_that_is_ahead(world: World) -> None:
+    """The timer's clock is ahead, and when it fires the taint-manager still has to tell that it has read all."""
+    people = world.people
+    people.node("n1")
+    people.pod("p", [tolerate("maint", 2)], nodeName="n1")
+    await world.settle()
+    for replica in world.of("timer"):
+        replica.skew(1.2)
+    people.taint("Node", "n1", "maint")
+    await asyncio.sleep(0.75)
+    people.report("Node", "n1", status="True")
+    await asyncio.sleep(10.0)
+
+
+def test_an_eviction_that_waited_a_moment_is_still_due_by_the_clock_of_its_timer() -> None:
+    history = World(1, workers=1, settings={"partitions": 1}).play(due_by_a_clock_that_is_ahead)
+    assert any(b'"Requested"' in (entry.value or b"") for entry in history.entries)
+    assert check(history) == []
+
+
+async def no_replacement_and_then_one(world: World) -> None:
+    """A resource must leave its last cluster and has nowhere to go; then a taint of another cluster is lifted."""
+    people = world.people
+    for name in ("c0", "c1"):
+        people.declare("Cluster", name)
+        people.report("Cluster", name, status="True")
+    people.declare("ConfigMap", "shared")
+    people.declare(
+        "PropagationPolicy",
+        "all",
+        {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["c0", "c1"]}},
+        },
+    )
+    await world.settle()
+    await people.taint("Cluster", "c1", "maint")
+    await asyncio.sleep(5.0)
+    await people.taint("Cluster", "c0", "maint")
+    await asyncio.sleep(2.0)
+    await people.untaint("Cluster", "c1", "maint")
+    await asyncio.sleep(15.0)
+    await world.settle()
+
+
+def test_decisions_that_one_request_leads_to_are_told_apart() -> None:
+    settings = {"partitions": 1, "feature_gates": "Failover=true", "enable_no_execute_taint_eviction": True}
+    world = World(1, workers=1, settings=settings)
+    world.deployer()
+    history = world.play(no_replacement_and_then_one)
+    decided = [
+        entry
+        for entry in history.entries
+        if entry.topic == "placements" and entry.value is not None and b"ConfigMap" in entry.value
+    ]
+    causes = [entry.headers["ce_causationid"] for entry in decided]
+    assert any(b'"NoReplacement"' in (entry.value or b"") for entry in decided)
+    assert len(set(causes)) < len(causes), "no request leads to two decisions, so the test shows nothing"
+    assert check(history) == []

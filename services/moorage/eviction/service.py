@@ -359,7 +359,9 @@ class Eviction(Service[State]):
             state,
             key,
             pending.cause,
-            fresh.now if pending.waited else pending.time,
+            max(pending.time, fresh.now)
+            if pending.waited
+            else pending.time,  # a timer's clock may be ahead of this one
             reported=pending.reported,
             answer=pending.answer,
             emits=emits,

@@ -100,7 +100,8 @@ class ClusterDesk:
         for event in changed:
             key = binding_key(event.workload, event.target)
             self.state.written[key] = bound_of(event)
-            self.emits.append(Emit(BINDINGS, key, event.target.key, event, self._cause))
+            step = str(draft.generation)
+            self.emits.append(Emit(BINDINGS, key, event.target.key, event, self._cause, step=step))
         for name in sorted(draft.ended - draft.kept.keys() - draft.leaving.keys()):
             self._unbind(draft.workload, name)
         if first:
@@ -197,7 +198,9 @@ class ClusterDesk:
         self.emits.append(Emit(BINDINGS, key, target.key, None, self._cause))
 
     def _emit_placed(self, workload: str, event: WorkloadPlaced | None) -> None:
-        self.emits.append(Emit(PLACEMENTS, workload, self.owner, event, self._cause))
+        # One request to leave may be the cause of several decisions: the first finds no replacement, a later one does.
+        step = str(event.generation) if event is not None else ""
+        self.emits.append(Emit(PLACEMENTS, workload, self.owner, event, self._cause, step=step))
         self._service.apply(self.pods, PLACEMENTS, workload, event)
 
 
