@@ -819,6 +819,17 @@ def test_what_is_withdrawn_goes_though_removals_are_held() -> None:
     assert [t[:2] for t in listed(event)] == [(UNREACHABLE, "NoSchedule")]
 
 
+def test_what_is_withdrawn_goes_from_a_node_that_is_well_again_too() -> None:
+    """The hold keeps a taint against flapping; it does not keep what the governor has taken back."""
+    first = damped(None, 20, word(1), Ready=("False", 20)).event
+    carried = damped(first, 30, word(1, time=5), Ready=("False", 20)).event
+    ready = damped(carried, 40, word(1, time=5), Ready=("True", 40)).event
+    assert [t[1] for t in listed(ready)] == ["NoSchedule", "NoExecute"]
+    after = damped(ready, 41, word(1, granted=False), Ready=("True", 40))
+    assert [t[:2] for t in listed(after.event)] == [(NOT_READY, "NoSchedule")]
+    assert after.due == at(60)
+
+
 def test_what_a_later_policy_takes_away_does_not_wait() -> None:
     slow = policy("a", add=(when("A", "True"),), add_hold=timedelta(seconds=30))
     removing = policy("b", add=(), remove=(when("A", "True"),))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -261,6 +262,27 @@ async def test_tombstones_reach_the_state_live_and_in_a_restore(broker: Broker, 
         await write_numbers(settings, [Number(key="k", n=1)])
         await all_counted(settings, 1)
     assert (await counted(settings))["k"][0].total == 1
+
+
+async def test_what_must_be_fresh_waits_until_kafka_has_brought_it(broker: Broker, topic_prefix: str) -> None:
+    """Kafka hangs for a moment: deciding on what is known, and writing it once Kafka is back, would be too early."""
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
+    await make_toys(settings)
+    service, brought = Counter(), [False, False, True]
+    asked: list[int] = []
+
+    async def freshen(_topics: object) -> bool:
+        asked.append(service.fresh_calls)
+        return brought[len(asked) - 1]
+
+    async with worker_for(service, settings) as worker:
+        await worker.wait_ready()
+        owner = worker.owners[0]
+        owner._context = replace(owner._context, freshen=freshen)
+        await write_numbers(settings, [Number(key="k", n=1, needs="nobody")])
+        await all_counted(settings, 1)
+    assert asked == [0, 0, 0]
+    assert service.fresh_calls == 1
 
 
 async def test_a_decision_can_ask_for_tables_as_fresh_as_its_input(broker: Broker, topic_prefix: str) -> None:

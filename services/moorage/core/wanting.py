@@ -256,7 +256,7 @@ class Want:
             return True
         if condition.status == row.status or (row.opposite, record.effect) in self.active:
             return False
-        if row.gated and record.effect == TaintEffect.NO_EXECUTE.value and self._granted() is False:
+        if row.gated and record.effect == TaintEffect.NO_EXECUTE.value and self._taken_back():
             return False
         end = hold_end(holds_since(condition), self.holds.remove)
         if end is None or end <= self.now:
@@ -300,6 +300,10 @@ class Want:
         """Whether the governor lets the taint be for this incident; None when it has not spoken."""
         grant = self.grant
         return grant.granted if grant is not None and grant.incident == self.incident[0] else None
+
+    def _taken_back(self) -> bool:
+        """Whether the governor's last word on a target that is well again is that the taint must go."""
+        return self.grant is not None and not self.grant.granted
 
     def _swaps(self, row: _Row, want: WantedTaint) -> bool:
         return bool(row.opposite) and self._of_condition((row.opposite, want.effect))

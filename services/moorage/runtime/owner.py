@@ -440,7 +440,9 @@ class PartitionOwner(Generic[S]):
         if self._restorer is not None:
             async with asyncio.timeout(2 * self._context.settings.transaction_timeout_ms / 1000):
                 await self._restorer.catch_up()
-                await self._context.freshen(self._service.fresh_globals)
+                # Kafka may hang for a moment; what is decided on older news would be written when it is back.
+                while not await self._context.freshen(self._service.fresh_globals):  # noqa: ASYNC110 - Kafka is asked each time
+                    await asyncio.sleep(_READ_AGAIN)
 
     async def _refresh(self, needs: Needs) -> Freshness | None:
         """Read what a decision needs to its present end.
