@@ -355,13 +355,12 @@ class Eviction(Service[State]):
         task = target.tasks.get(workload)
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
             return
+        latest = max(pending.time, fresh.now)  # the timer's clock may be ahead of this one
         look = Look(
             state,
             key,
             pending.cause,
-            max(pending.time, fresh.now)
-            if pending.waited
-            else pending.time,  # a timer's clock may be ahead of this one
+            latest if pending.waited else pending.time,
             reported=pending.reported,
             answer=pending.answer,
             emits=emits,
@@ -369,7 +368,7 @@ class Eviction(Service[State]):
         found = verdicts.get((key, id(binding.tolerations)))
         if found is None:
             found = verdicts[key, id(binding.tolerations)] = look.judge(target, binding.tolerations)
-        if not _is_due(found, task, max(look.time, fresh.now)):
+        if not _is_due(found, task, latest):
             self._not_due(state, look, workload, found)
         elif fresh.lags(key) or target.is_unsettled(fresh.now):
             since = pending.waited or fresh.now

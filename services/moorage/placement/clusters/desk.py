@@ -97,10 +97,10 @@ class ClusterDesk:
             return
         first = draft.known is None and self.owner not in self.state.placed
         self._emit_placed(draft.workload.key, self._event(draft))
+        step = str(draft.generation)
         for event in changed:
             key = binding_key(event.workload, event.target)
             self.state.written[key] = bound_of(event)
-            step = str(draft.generation)
             self.emits.append(Emit(BINDINGS, key, event.target.key, event, self._cause, step=step))
         for name in sorted(draft.ended - draft.kept.keys() - draft.leaving.keys()):
             self._unbind(draft.workload, name)

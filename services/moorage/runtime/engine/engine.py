@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 S = TypeVar("S")
 R = TypeVar("R")
 
-NOWHERE: Final[Mapping[Topic, int]] = MappingProxyType({})
+_NO_LIMITS: Final[Mapping[Topic, int]] = MappingProxyType({})
 
 _WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
 _WAKE_HOLD_MAX = timedelta(seconds=60)
@@ -192,7 +192,7 @@ class PartitionEngine(Generic[S]):
         self,
         committed: Mapping[Topic, int | None],
         view: GlobalView | None,
-        no_later: Mapping[Topic, int] = NOWHERE,
+        no_later: Mapping[Topic, int] = _NO_LIMITS,
     ) -> Steps[None]:
         """Begin with an empty state and read the tables: sources up to the committed offsets, the rest to their ends.
 

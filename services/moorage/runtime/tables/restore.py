@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from aiokafka import TopicPartition
 
-from moorage.runtime.engine.engine import NOWHERE, PartitionEngine
+from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Request, Span
 from moorage.runtime.offsets import Offsets
 from moorage.runtime.service import GlobalView
@@ -74,7 +74,7 @@ class Restorer(Generic[S]):
         self.progress = Progress()
 
     async def run(
-        self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int] = NOWHERE
+        self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int]
     ) -> None:
         """Restore the engine, and follow what it follows from then on.
 
