@@ -76,7 +76,7 @@ class FakeGateway:
             return httpx.Response(202, json={})
         match request.method:
             case "GET":
-                return self._get(path)
+                return self._get(path, request.url.params.get("fieldSelector", ""))
             case "POST":
                 where = f"{path}/{body['metadata']['name']}"
                 if where in self.objects:
@@ -91,16 +91,18 @@ class FakeGateway:
                     return self._missing(path)
                 return httpx.Response(200, json=self.objects.pop(path))
 
-    def _get(self, path: str) -> httpx.Response:
+    def _get(self, path: str, fields: str = "") -> httpx.Response:
         if path in self.objects:
             return httpx.Response(200, json=self.objects[path])
         below = [
             found
             for where, found in sorted(self.objects.items())
             if path in {where.rpartition("/")[0], _NAMESPACE.sub("/", where).rpartition("/")[0]}
+            and fields in {"", f"metadata.name={found['metadata']['name']}"}
         ]
+        version = str(self._version)
         if below or path.rpartition("/")[2].endswith("s"):
-            return httpx.Response(200, json={"kind": "List", "metadata": {"resourceVersion": "1"}, "items": below})
+            return httpx.Response(200, json={"kind": "List", "metadata": {"resourceVersion": version}, "items": below})
         return self._missing(path)
 
     def _scale(self, method: str, path: str, body: Object | None) -> httpx.Response:

@@ -13,6 +13,7 @@ import yaml
 from tests.services.cli_gateway import FakeGateway, Run, invoke, said, status
 
 from moorage.cli.client import Client, JsonObject
+from moorage.cli.kinds import Kind
 
 # taint
 
@@ -158,6 +159,32 @@ def test_apply_removes_what_it_had_applied_and_leaves_what_others_set(gateway: F
     assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["theirs"]
 
 
+def test_apply_takes_out_of_a_list_what_somebody_else_has_put_in(gateway: FakeGateway, run: Run) -> None:
+    api = {"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "p"}}
+    file = yaml.dump({**api, "spec": {"clusterSets": ["a"], "tolerations": []}})
+    run("apply", "-f", "-", text=file)
+    (path,) = gateway.objects
+    gateway.put(path, {**gateway.objects[path], "spec": {"clusterSets": ["a", "b"], "tolerations": [{"key": "k"}]}})
+    assert said(run("apply", "-f", "-", text=file)) == (
+        0,
+        "placement.cluster.open-cluster-management.io/p configured\n",
+        "",
+    )
+    assert gateway.objects[path]["spec"] == {"clusterSets": ["a"], "tolerations": []}
+    assert said(run("apply", "-f", "-", text=file))[1].endswith("/p unchanged\n")
+
+
+def test_apply_leaves_what_admission_has_added_to_a_pod(gateway: FakeGateway, run: Run) -> None:
+    asked = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
+    pod = {**POD, "spec": {"containers": [{"name": "c"}], "tolerations": [asked]}}
+    run("apply", "-f", "-", text=yaml.dump(pod))
+    (path,) = gateway.objects
+    added = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    gateway.objects[path]["spec"]["tolerations"].append(added)
+    assert said(run("apply", "-f", "-", text=yaml.dump(pod))) == (0, "pod/p unchanged\n", "")
+    assert gateway.objects[path]["spec"]["tolerations"] == [asked, added]
+
+
 def test_apply_names_what_it_refuses_and_applies_the_rest(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "mixed.yaml"
     widget = {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}}
@@ -209,6 +236,35 @@ def test_delete_by_name_by_file_and_what_is_not_there(gateway: FakeGateway, run:
     assert said(run("delete", "nodes"))[0] == 2
     assert said(run("delete", "evictions", "x"))[0] == 1
     assert gateway.objects == {}
+
+
+def test_delete_by_file_takes_only_what_has_the_labels(gateway: FakeGateway, run: Run) -> None:
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"zone": zone}}}
+        for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "a"))
+    ]
+    file = yaml.dump_all([*nodes, POD])
+    run("apply", "-f", "-", text=file)
+    assert said(run("delete", "-f", "-", "-l", "zone in (a,c),zone", text=file)) == (
+        0,
+        'node "n3" deleted\nnode "n1" deleted\n',
+        "",
+    )
+    assert sorted(gateway.objects) == ["/api/v1/namespaces/default/pods/p", "/api/v1/nodes/n2"]
+    assert said(run("delete", "-f", "-", "-l", "zone=c", text=file)) == (0, "", "No resources found\n")
+    code, out, err = said(run("delete", "-f", "-", "-l", "zone=(", text=file))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: unable to parse requirement: labelSelector: invalid value 'zone=('")
+    assert len(gateway.objects) == 2
+
+
+@pytest.mark.parametrize("words", [("delete", "nodes"), ("scale", "deployments", "--replicas", "3")])
+def test_all_and_labels_are_one_too_many(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
+    gateway.node("n1")
+    code, out, err = said(run(*words, "--all", "-l", "zone=a"))
+    assert (code, out, err) == (2, "", "error: setting 'all' parameter with a non empty selector is prohibited\n")
+    assert said(run("delete", "--all", "-f", "-", text=yaml.dump(NODE)))[0] == 2
+    assert list(gateway.objects) == ["/api/v1/nodes/n1"]
 
 
 # get
@@ -392,3 +448,23 @@ def test_a_person_ends_a_watch_without_an_error(
     monkeypatch.setattr(Client, "watch", interrupted)
     code, out, err = said(run("get", "nodes", "-w", "-o", "name"))
     assert (code, out, err) == (0, "node/n1\n", "")
+
+
+def test_one_object_is_watched_from_the_present_on(
+    gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own version may be older than any change that the server still has."""
+    for name in ("n1", "n2", "n3"):
+        gateway.node(name)
+    asked: list[tuple[str, str]] = []
+
+    def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
+        asked.append((str(given[-1]), name))
+        yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+
+    monkeypatch.setattr(Client, "watch", watched)
+    assert said(run("get", "node", "n1", "-w", "-o", "name")) == (0, "node/n1\nnode/n1\n", "")
+    assert asked == [("3", "n1")]
+    missing = said(run("get", "node", "n4", "-w"))
+    assert missing == (1, "", 'Error from server (NotFound): nodes "n4" not found\n')
+    assert len(asked) == 1

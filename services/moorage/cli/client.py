@@ -57,9 +57,9 @@ class Client:
         """One object; `namespace` is ignored for cluster-scoped kinds."""
         return self._call("GET", object_path(kind, namespace, name, subresource))
 
-    def list(self, kind: Kind, namespace: str | None, selector: str = "") -> JsonObject:
-        """The list object of a kind; `namespace` None means all namespaces."""
-        return self._call("GET", list_path(kind, namespace), params={"labelSelector": selector} if selector else {})
+    def list(self, kind: Kind, namespace: str | None, selector: str = "", *, name: str = "") -> JsonObject:
+        """The list object of a kind, of all objects or of those chosen; `namespace` None means all namespaces."""
+        return self._call("GET", list_path(kind, namespace), params=_chosen(selector, name))
 
     def create(self, kind: Kind, namespace: str, document: Mapping[str, Any]) -> JsonObject:
         """Create an object; what the server made of it."""
@@ -86,11 +86,7 @@ class Client:
         self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, JsonObject]]:
         """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | ERROR, object), until the server ends it."""
-        params = {"watch": "true", "resourceVersion": version}
-        if selector:
-            params["labelSelector"] = selector
-        if name:
-            params["fieldSelector"] = f"metadata.name={name}"
+        params = {"watch": "true", "resourceVersion": version, **_chosen(selector, name)}
         try:
             with self._http.stream(
                 "GET", list_path(kind, namespace), params=params, timeout=httpx.Timeout(None, connect=5.0)
@@ -165,6 +161,12 @@ def warnings(answer: httpx.Response) -> list[str]:
             if text not in found:
                 found.append(text)
     return found
+
+
+def _chosen(selector: str, name: str) -> dict[str, str]:
+    """The query that chooses objects by labels, by name or by both."""
+    chosen = {"labelSelector": selector, "fieldSelector": f"metadata.name={name}" if name else ""}
+    return {key: value for key, value in chosen.items() if value}
 
 
 def _failure(answer: httpx.Response) -> CliError:

@@ -55,8 +55,10 @@ def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, e
     """The names a command is about: those it gives, or those of the objects that a selector or `--all` takes.
 
     Raises:
-        UsageError: both are given, or neither.
+        UsageError: two of names, `--all` and a selector are given, or none.
     """
+    if every and selector:
+        raise UsageError("setting 'all' parameter with a non empty selector is prohibited")
     if one.names and (every or selector):
         raise UsageError("name cannot be provided when --all or a selector is specified")
     if one.names:

@@ -187,23 +187,26 @@ def difference(before: Mapping[str, Any], document: Mapping[str, Any]) -> JsonOb
     Taints of a target are the server's to merge: one that was applied and is left out is taken away, all others stay.
     """
     last = _last_applied(before)
-    return _merge(before, document, last, taints=document.get("kind") in _TARGETS)
+    kind = document.get("kind")
+    return _merge(before, document, last, taints=kind in _TARGETS, longer=kind == "Pod")
 
 
-def _merge(before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str, Any], *, taints: bool) -> JsonObject:
+def _merge(
+    before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str, Any], *, taints: bool, longer: bool
+) -> JsonObject:
     change: JsonObject = {}
     for name, value in new.items():
         had = before.get(name)
         was = last.get(name)
         if isinstance(value, dict) and isinstance(had, dict):
-            inner = _merge(had, value, was if isinstance(was, dict) else {}, taints=taints)
+            inner = _merge(had, value, was if isinstance(was, dict) else {}, taints=taints, longer=longer)
             if inner:
                 change[name] = inner
         elif taints and name == "taints" and isinstance(value, list):
             merged = _merge_taints(had or [], value, was or [])
             if merged != (had or []):
                 change[name] = merged
-        elif not _same(had, value) or (isinstance(value, list) and name in last and was != value):
+        elif not _same(had, value, longer=longer) or (isinstance(value, list) and name in last and was != value):
             change[name] = value
     for name, value in last.items():
         if name not in new and name in before:
@@ -214,12 +217,21 @@ def _merge(before: Mapping[str, Any], new: Mapping[str, Any], last: Mapping[str,
     return change
 
 
-def _same(had: Any, value: Any) -> bool:
-    """Whether the server's value says the same: it may have filled in defaults inside lists."""
+def _same(had: Any, value: Any, *, longer: bool) -> bool:
+    """Whether the server's value says the same: it may have filled in defaults in the objects of a list.
+
+    Args:
+        had: the server's.
+        value: the file's.
+        longer: whether a list may have more at its end. A pod's may: admission adds to them, rules for dedicated nodes
+            once only, and nothing can be taken out of them again. Elsewhere what is sent gets the same again, and the
+            server says that nothing has changed.
+    """
     if isinstance(value, dict):
-        return isinstance(had, dict) and all(_same(had.get(name), part) for name, part in value.items())
+        return isinstance(had, dict) and all(_same(had.get(name), part, longer=longer) for name, part in value.items())
     if isinstance(value, list) and isinstance(had, list):
-        return len(had) >= len(value) and all(_same(h, v) for h, v in zip(had, value, strict=False))
+        whole = len(had) >= len(value) if longer else len(had) == len(value)
+        return whole and all(_same(h, v, longer=longer) for h, v in zip(had, value, strict=False))
     return bool(had == value) or (had is None and value in ({}, [], "", None))
 
 

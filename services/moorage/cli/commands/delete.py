@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,13 +36,20 @@ def delete(
     """Delete objects by name or by file."""
     if bool(what) == bool(files):
         raise UsageError("name the objects, as KIND NAME or KIND/NAME, or give files with -f")
+    if files and every:
+        raise UsageError("--all is about a kind and cannot be given together with files")
     refused: list[manifests.Refused] = []
     with connect(ctx) as client:
         if files:
+            chosen = _chooser(selector)
             good, refused = manifests.read(files, recursive=recursive)
             for document in refused:
                 output.warn(str(document))
-            targets = [(item.kind, item.namespace(namespace), item.name) for item in reversed(good) if item.kind]
+            targets = [
+                (item.kind, item.namespace(namespace), item.name)
+                for item in reversed(good)
+                if item.kind and chosen(item.document)
+            ]
         else:
             targets = _named(client, what or [], namespace, selector, every=every)
         if not targets and not refused:
@@ -49,6 +57,21 @@ def delete(
         failed = _delete_all(client, targets, form, ignore_not_found=ignore_not_found)
     if failed or refused:
         raise typer.Exit(FAILED)
+
+
+def _chooser(selector: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether an object of a file is chosen: by the labels that the file gives it, as kubectl does.
+
+    Raises:
+        UsageError: the selector cannot be read.
+    """
+    from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only who gives both a file and labels pays for it
+    from moorage.gateway.selecting import selector as selecting  # noqa: PLC0415 - as above
+
+    try:
+        return selecting(selector, "")
+    except StatusError as error:
+        raise UsageError(str(error)) from None
 
 
 def _delete_all(

@@ -38,9 +38,9 @@ def get(
     if place is None and any(one.names for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
     with connect(ctx) as client:
-        view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
+        view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1, to_watch=watch)
         failed = view.show(asked)
-        if watch:
+        if watch and not failed:
             with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
                 view.follow(asked[0])
     if failed:
@@ -51,7 +51,15 @@ class _View:
     """Fetches objects and writes them in one format."""
 
     def __init__(
-        self, client: Client, namespace: str | None, selector: str, form: Format, *, no_headers: bool, several: bool
+        self,
+        client: Client,
+        namespace: str | None,
+        selector: str,
+        form: Format,
+        *,
+        no_headers: bool,
+        several: bool,
+        to_watch: bool,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -59,6 +67,7 @@ class _View:
         self._form = form
         self._no_headers = no_headers
         self._several = several
+        self._to_watch = to_watch
         self._version = ""
         self._widths: list[int] = []
 
@@ -119,6 +128,8 @@ class _View:
             items = tables.listed(one.kind, listed)
             head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
             return [{**head, **item} for item in items], False
+        if self._to_watch:
+            return self._fetch_to_watch(one.kind, one.names[0])
         found: list[JsonObject] = []
         missing = False
         for name in one.names:
@@ -129,9 +140,17 @@ class _View:
                     raise
                 output.warn(str(error))
                 missing = True
-        if found:
-            self._version = str(tables.at(found[-1], "metadata", "resourceVersion") or "")
         return found, missing
+
+    def _fetch_to_watch(self, kind: Kind, name: str) -> tuple[list[JsonObject], bool]:
+        """One object, and the version of the whole: its own may be older than any change that the server still has."""
+        listed = self._client.list(kind, self._namespace, name=name)
+        self._version = str(tables.at(listed, "metadata", "resourceVersion") or "")
+        items: list[JsonObject] = listed.get("items") or []
+        if not items:
+            output.warn(f'Error from server (NotFound): {kind.plural} "{name}" not found')
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return [{**head, **item} for item in items], not items
 
     def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
         if self._form is Format.NAME:
