@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from moorage.runtime.codec import SOURCES_HEADER, sources_value
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
-from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
+from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Request, Written
 from moorage.runtime.service import Emit, Freshness, Input, Needs, Service, Upstream, source_name
 from moorage_schemas.base import Model
-from moorage_schemas.topics import RESOURCES, TAINTS, Topic
+from moorage_schemas.topics import BINDINGS, RESOURCES, TAINTS, Topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -87,6 +87,31 @@ def test_a_round_of_the_reconciler_waits_when_what_it_needs_cannot_be_read() -> 
     drive(engine.decide(NOW + timedelta(seconds=41)), NOW + timedelta(seconds=41))
     assert engine.state[2:] == ["needs 41", "reconcile 41", "wake 41"]
     assert engine.next_due() == NOW + timedelta(seconds=71)
+
+
+class Abroad(Careful):
+    """Looks at the whole, too."""
+
+    name = "abroad"
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS)
+
+    def process(self, state: list[str], batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        state.append(f"process {len(batch)} {now:%S} {fresh}")
+        return []
+
+
+def test_before_anything_is_decided_the_view_is_as_new_as_what_was_decided_before() -> None:
+    """The owner before may have read more than this process has."""
+    rules = EngineRules(partitions=1, reconcile_interval=None)
+    engine = PartitionEngine(Abroad(), 0, rules=rules, form=KafkaFormat())
+    whole = CatchUp(frozenset(Abroad.globals))
+    for _ in range(2):
+        drive(engine.restore({RESOURCES: None}, None), NOW)
+        steps = engine.decide(NOW)
+        assert (next(steps), engine.state) == (whole, ["partition 0"])
+        assert drive(steps, NOW)[0] == [Written(), Refresh(Needs((RESOURCES,)))]
+        assert engine.state[1:] == ["needs 00", "wake 00"]
+        assert whole not in drive(engine.decide(NOW), NOW)[0]
 
 
 def test_what_was_offered_and_is_not_decided_on_tells_of_upstream_only_as_far_as_it_will_be() -> None:

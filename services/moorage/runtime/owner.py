@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -400,8 +400,8 @@ class PartitionOwner(Generic[S]):
                     await asyncio.sleep(0)
             case Written():
                 await self._written()
-            case CatchUp():
-                await self._catch_up()
+            case CatchUp(topics):
+                await self._catch_up(topics)
             case Refresh(needs):
                 return await self._refresh(needs)
             case _:
@@ -436,12 +436,12 @@ class PartitionOwner(Generic[S]):
             with contextlib.suppress(IllegalStateError):  # a rebalance is taking it away; the worker will say
                 self._engine.passed(topic, await self._context.consumer.position(self._tps[topic]))
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, topics: Collection[Topic]) -> None:
         if self._restorer is not None:
             async with asyncio.timeout(2 * self._context.settings.transaction_timeout_ms / 1000):
                 await self._restorer.catch_up()
                 # Kafka may hang for a moment; what is decided on older news would be written when it is back.
-                while not await self._context.freshen(self._service.fresh_globals):  # noqa: ASYNC110 - Kafka is asked each time
+                while not await self._context.freshen(topics):  # noqa: ASYNC110 - Kafka is asked each time
                     await asyncio.sleep(_READ_AGAIN)
 
     async def _refresh(self, needs: Needs) -> Freshness | None:

@@ -221,8 +221,7 @@ class Service(ABC, Generic[S]):
 
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset()
     """Those of `globals` that `NeedFresh` asks for, too. None that this service writes itself: its own transaction
-    may be open, and their end is not to be read before it is over. For the same reason the wait is short, and then
-    the service goes on with what there is: a writer elsewhere that died in a transaction must not stop it."""
+    may be open, and their end is not to be read before it is over."""
 
     refuses: ClassVar[frozenset[Topic]] = frozenset()
     """Sources whose undecodable records come to `refuse` (third parties write them)."""

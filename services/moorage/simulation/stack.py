@@ -355,9 +355,9 @@ class Stack:
                     engine.fold(span.topic, [record for record in found if record.offset < span.end])
                     if span.topic in owner.service.follows:
                         owner.followed[span.topic.short] = span.end
-            case CatchUp():
+            case CatchUp(topics):
                 self._follow(owner)
-                self._read_globals(owner.service.name, owner.service.fresh_globals)
+                self._read_globals(owner.service.name, topics)
             case Refresh(needs):
                 return self._refresh(owner, needs)
             case Turn() | Written() | Announce():

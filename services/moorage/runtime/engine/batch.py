@@ -180,7 +180,7 @@ class BatchProcessor(Generic[S]):
                 if fresh or not isinstance(error, NeedFresh):
                     self._failed(run, decision, error)
                     return False
-            yield CatchUp()
+            yield CatchUp(self._service.fresh_globals)
             fresh = True
         passed = {record.topic.short: record for record in run}  # the last of each topic
         for record in passed.values():

@@ -22,7 +22,7 @@ from moorage.runtime import metrics
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
-from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Refresh, Span, Steps, Written
+from moorage.runtime.engine.requests import Announce, Bounded, Bounds, CatchUp, Read, Refresh, Span, Steps, Written
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
 from moorage_schemas.topics import Topic
@@ -129,6 +129,7 @@ class PartitionEngine(Generic[S]):
         self._reconcile_at: datetime | None = None
         self._hold_until: datetime | None = None
         self._hold = _WAKE_HOLD
+        self._has_begun = False
 
     # What others see.
 
@@ -276,6 +277,7 @@ class PartitionEngine(Generic[S]):
         self._last.clear()
         self._dirty_since = None
         self.caught_up = False
+        self._has_begun = False
         if self._has_state:
             self._has_state = False
             self._book.forgot()
@@ -389,15 +391,28 @@ class PartitionEngine(Generic[S]):
     def _decide(self, decision: Decision) -> Steps[Decision]:
         now = decision.now
         decision.before = dict(self._positions)
+        yield from self._begin_deciding()
         yield from self._process(self._book.took(self._take), decision)
         if not decision.afresh:
             self._pass_markers()
             self._look_whether_caught_up()
         if self.caught_up and not decision.afresh:
+            yield from self._begin_deciding()
             self._mind_the_clock(now)
             yield from self._wake(decision)
         self._note_dirt(decision.now)
         return decision
+
+    def _begin_deciding(self) -> Steps[None]:
+        """Once, before anything is decided on the whole: read the global topics to what is committed now.
+
+        The restored state rests on all that the owner before had read, and the view of this process may be behind
+        that: a node that it has not heard of yet would count as deleted, and what runs there as to be evicted.
+        """
+        first = self.caught_up and not self._has_begun and bool(self.service.globals)
+        if self._book.flag(Flag.BEGINS, first):
+            yield CatchUp(frozenset(self.service.globals))
+            self._has_begun = True
 
     def reconcile(self, decision: Decision) -> None:
         """Let the service recompute the desired state; what it repairs is part of the decision."""

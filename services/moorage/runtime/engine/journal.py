@@ -95,6 +95,9 @@ _ELSEWHERE: Final = frozenset(
 class Flag(StrEnum):
     """What holds or not when an engine comes by."""
 
+    BEGINS = "b"
+    """Nothing has been decided since the restore, and the global topics are read first."""
+
     CAUGHT_UP = "k"
     """The source tables are read to where they ended at the start."""
 

@@ -62,7 +62,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """Read the followed topics and the `fresh_globals` up to their ends. Sends back nothing."""
+    """Read the followed topics, and these global ones, up to their ends. Sends back nothing."""
+
+    globals: frozenset[Topic]
 
 
 @dataclass(frozen=True, slots=True)
