@@ -14,16 +14,22 @@ from typing import Any
 
 import httpx
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from tests.brokers import Broker, EmbeddedBroker
 from tests.kafka.toys import eventually
 
-from moorage.gateway import serve
+from moorage.gateway import serve, server
+from moorage.gateway.kafka_reader import Reader
+from moorage.gateway.metrics import Metrics
+from moorage.gateway.server import first_of
+from moorage.gateway.store import Store
 from moorage.runtime import kafka
+from moorage.runtime.offsets import Offsets
 from moorage.runtime.settings import Settings
+from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.envelope import from_headers
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, Topic, partition_of
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, TAINTS, Topic, partition_of
 
 pytestmark = pytest.mark.kafka
 
@@ -179,6 +185,92 @@ async def test_concurrent_writes_share_transactions(broker: Broker, topic_prefix
         metrics = (await client.get("/metrics")).text
         (line,) = [line for line in metrics.splitlines() if line.startswith("moorage_gateway_commit_seconds_count ")]
         assert float(line.split()[1]) < 60
+
+
+@contextlib.asynccontextmanager
+async def reading(settings: Settings) -> AsyncIterator[tuple[Reader, asyncio.Task[None]]]:
+    """What reads the tables of a gateway, by itself; it has come to the end."""
+    await ensure_topics(settings)
+    reader = Reader(settings, Store(), Metrics())
+    try:
+        await reader.start(PARTITIONS)
+        task = asyncio.create_task(reader.run())
+        await reader.catch_up()
+        yield reader, task
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    finally:
+        await reader.close()
+
+
+async def write(settings: Settings, tp: TopicPartition) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers)
+    await producer.start()
+    try:
+        await producer.send_and_wait(tp.topic, b"{}", key=b"Node/n1", partition=tp.partition)
+    finally:
+        await producer.stop()
+
+
+async def test_a_gateway_says_that_it_does_not_get_on_with_reading(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix)
+    async with reading(settings) as (reader, _):
+        offsets, tp = Offsets(settings, name="test"), TopicPartition(TAINTS.name(topic_prefix), 1)
+        await offsets.start()
+        try:
+            await reader.look(offsets)
+            reader._consumers[tp].pause(tp)  # behind its reader's back
+            await write(settings, tp)
+            await reader.look(offsets)
+            assert reader.obstacle() == "", "it may be on its way"
+            await reader.look(offsets)
+            assert reader.obstacle() == f"does not get on with reading {tp.topic}/1"
+            reader._consumers[tp].resume(tp)
+            await reader.catch_up()
+            await reader.look(offsets)
+            assert reader.obstacle() == ""
+        finally:
+            await offsets.stop()
+
+
+async def test_a_gateway_that_does_not_get_on_for_long_begins_anew(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_of(broker, topic_prefix).model_copy(update={"watchdog_timeout": 1.0})
+    async with reading(settings) as (reader, task):
+        tp = TopicPartition(TAINTS.name(topic_prefix), 1)
+        reader._consumers[tp].pause(tp)
+        await write(settings, tp)
+        with pytest.raises(ExceptionGroup) as raised:
+            await asyncio.wait_for(task, 30)
+    assert str(first_of(raised.value)) == f"does not get on with reading {tp.topic}/1"
+
+
+@pytest.mark.parametrize("topic", [RESOURCES, TAINTS], ids=["what writes wait for", "all else"])
+async def test_a_gateway_whose_reading_has_ended_without_a_word_begins_anew(
+    broker: Broker, topic_prefix: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, made = settings_of(broker, topic_prefix), list[Reader]()
+
+    class Kept(Reader):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(server, "Reader", Kept)
+    ready: asyncio.Queue[str] = asyncio.Queue()
+    task = asyncio.create_task(server.serve(settings, ready=ready.put_nowait))
+    try:
+        async with asyncio.timeout(60):
+            first = await ready.get()
+            consumer = made[0]._consumers[TopicPartition(topic.name(topic_prefix), 0)]
+            consumer._fetcher._fetch_task.cancel()
+            async with httpx.AsyncClient(base_url=await ready.get(), timeout=60) as client:
+                await ok(await client.post(NODES, json=node()))
+                assert (await client.get("/readyz")).status_code == 200
+        assert first
+        assert len(made) == 2
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_second_gateway_fences_the_first_out(broker: Broker, topic_prefix: str) -> None:

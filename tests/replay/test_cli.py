@@ -140,6 +140,12 @@ def test_records_without_steps_cannot_be_decided_on_again(tmp_path: Path) -> Non
         ("{", "x.jsonl:1: "),
         ("[]", "x.jsonl:1: must be an object with topic, "),
         ('{"topic": "toast"}', "x.jsonl:1: topic: invalid value 'toast': must be one of audit, "),
+        ('{"topic": ["taints"]}', "x.jsonl:1: topic: invalid value ['taints']: must be one of audit, "),
+        ('{"topic": "taints", "partition": true}', "x.jsonl:1: partition: invalid value True: must be a whole number"),
+        (
+            '{"topic": "taints", "partition": 0, "offset": 0, "timestamp": 0, "key": {"base64": "!"}}',
+            "x.jsonl:1: key: invalid value {'base64': '!'}: must be text, ",
+        ),
         ('\n{"topic": "taints", "partition": -1}', "x.jsonl:2: partition: invalid value -1: must be a whole number"),
         (
             '{"topic": "taints", "partition": 0, "offset": 0, "timestamp": 0, "headers": [["a"]]}',
@@ -162,6 +168,22 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, text: str, problem: str) ->
     assert code == 2
     assert problem in err
     assert err.count("\n") == 1
+
+
+def test_a_file_that_is_damaged_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    whole = bytearray(GOLDEN.read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    path.write_bytes(whole)
+    code, out, err = said(invoke("replay", "--from", str(path)))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {path}: ")
+    assert err.count("\n") == 1
+
+
+def test_what_a_recording_does_not_hold_is_said() -> None:
+    code, _, err = said(invoke("replay", "--from", str(GOLDEN), "--partition", "77"))
+    assert (code, err) == (2, "error: it has no steps of partition 77\n")
 
 
 def test_there_is_no_such_file(tmp_path: Path) -> None:

@@ -55,6 +55,9 @@ class Gateway:
     progress: Callable[[], str] = lambda: "reading its tables"
     """How far the restoring has come, in words."""
 
+    behind: Callable[[], str] = lambda: ""
+    """Why what is shown may be old, in words; empty when it is not."""
+
 
 def create_app(gateway: Gateway) -> Starlette:
     """The application of a gateway."""
@@ -157,7 +160,8 @@ class _Endpoints:
 def _obstacle(gateway: Gateway) -> str:
     if not gateway.store.ready:
         return f"not ready: {gateway.progress()}"
-    return f"not ready: {gateway.log.obstacle}" if gateway.log.obstacle else ""
+    obstacle = gateway.log.obstacle or gateway.behind()
+    return f"not ready: {obstacle}" if obstacle else ""
 
 
 def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from moorage.gateway.log import Place
 from moorage.gateway.metrics import Metrics
@@ -16,8 +17,11 @@ from moorage.gateway.store import Store
 from moorage.gateway.tables import READ
 from moorage.runtime import kafka
 from moorage.runtime.codec import decode
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.offsets import Offsets
 from moorage.runtime.service import Input, Malformed
 from moorage.runtime.settings import Settings
+from moorage.runtime.tables.reader import has_ended
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.topics import AUDIT, RESOURCES, Topic, partition_of
 
@@ -28,6 +32,8 @@ TAKEOVER = "gateway"
 
 _AT_ONCE = 500  # records between two looks at other work
 _WAIT_MS = 500
+_LOOKS = 12  # looks at whether it stands still, within the time after which it begins anew
+_ASKING = 5.0  # seconds in which Kafka says where partitions end
 _WAIT_BEHIND_MS = 20  # while somebody waits for the end, which a transaction marker may hide
 
 
@@ -59,10 +65,16 @@ class Reader:
         self._takeovers: list[tuple[int, str]] = []
         self._told: tuple[int, Callable[[str], None]] | None = None
         self._progress = "connecting to Kafka"
+        self._behind: dict[TopicPartition, int] = {}
+        self._standing: tuple[str, ...] = ()
 
     def progress(self) -> str:
         """How far the first reading has come, in words."""
         return self._progress
+
+    def obstacle(self) -> str:
+        """Why what is shown may be old, in words; empty while everything that Kafka has comes in."""
+        return f"does not get on with reading {', '.join(self._standing)}" if self._standing else ""
 
     async def start(self, partitions: int) -> None:
         """Connect, and stand at the beginning of every partition.
@@ -96,14 +108,54 @@ class Reader:
         """Read until cancelled.
 
         Raises:
-            ExceptionGroup: of KafkaError; reading failed for good.
+            ExceptionGroup: of KafkaError, when reading failed for good, or of StartAfresh, when it does not get on.
         """
-        async with asyncio.TaskGroup() as feeds:
+        async with asyncio.TaskGroup() as tasks:
             for consumer in set(self._consumers.values()):
-                feeds.create_task(self._feed(consumer))
+                tasks.create_task(self._feed(consumer))
+            tasks.create_task(self._mind())
+
+    async def _mind(self) -> None:
+        """Look again and again whether everything that Kafka has comes in: a consumer can fall silent without an error.
+
+        Raises:
+            StartAfresh: a partition has stood still for as long as the watchdog bears of services.
+        """
+        limit = self._settings.watchdog_timeout
+        offsets = Offsets(self._settings, name=f"{self._settings.topic_prefix}.gateway-ends")
+        stood = 0.0
+        try:
+            await offsets.start()
+            while True:
+                await asyncio.sleep(limit / _LOOKS)
+                await self.look(offsets)
+                stood = stood + limit / _LOOKS if self._standing else 0.0
+                if stood >= limit:
+                    raise StartAfresh(self.obstacle())
+        finally:
+            await offsets.stop()
+
+    async def look(self, offsets: Offsets) -> None:
+        """Find the partitions that have stood still since the last look though Kafka has more.
+
+        Args:
+            offsets: where Kafka is asked anew, over connections that no reading can block.
+        """
+        try:
+            async with asyncio.timeout(_ASKING):
+                ends = await offsets.stable(self._tps)
+                positions = {tp: await self._consumers[tp].position(tp) for tp in ends}
+        except (KafkaError, TimeoutError, OSError):  # when Kafka does not answer, nothing can come in
+            self._behind, self._standing = {}, ()
+            return
+        behind = {tp: positions[tp] for tp, end in ends.items() if positions[tp] < end}
+        standing = sorted(tp for tp, position in behind.items() if self._behind.get(tp) == position)
+        self._behind, self._standing = behind, tuple(f"{tp.topic}/{tp.partition}" for tp in standing)
 
     async def _feed(self, consumer: AIOKafkaConsumer) -> None:
         while True:
+            if has_ended(consumer):
+                raise StartAfresh("what reads its tables has ceased to fetch")
             wait = _WAIT_BEHIND_MS if self._goals else _WAIT_MS
             batches = await consumer.getmany(timeout_ms=wait, max_records=_AT_ONCE)
             for tp, records in batches.items():

@@ -20,7 +20,7 @@ from moorage.gateway.store import Store
 from moorage.gateway.switches import Switches
 from moorage.runtime.age import TableAge, tombstones_kept
 from moorage.runtime.clock import WallClock
-from moorage.runtime.errors import TablesTooOld
+from moorage.runtime.errors import StartAfresh, TablesTooOld
 from moorage.runtime.settings import Settings
 from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import RESOURCES
@@ -34,7 +34,10 @@ Ready = Callable[[str], None]
 
 
 async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
-    """Serve until cancelled; begin anew after standing still for so long that deletions may have been missed.
+    """Serve until cancelled.
+
+    It begins anew after standing still for so long that deletions may have been missed, and when its reading does not
+    get on.
 
     The port answers from the beginning, with 503 and the progress until the tables are read.
 
@@ -51,15 +54,22 @@ async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
     while True:
         try:
             await _serve(settings, ready)
-        except* TablesTooOld as reasons:
-            _log.warning("reads its tables anew", why=str(reasons.exceptions[0]))
+        except* (TablesTooOld, StartAfresh) as reasons:
+            _log.warning("reads its tables anew", why=str(first_of(reasons)))
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error that is none of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _serve(settings: Settings, ready: Ready | None) -> None:
     """Serve until cancelled.
 
     Raises:
-        ExceptionGroup: of TablesTooOld, among others: everything has to be read anew.
+        ExceptionGroup: of TablesTooOld or StartAfresh, among others: everything has to be read anew.
     """
     store, metrics, clock = Store(), Metrics(), WallClock()
     reader = Reader(settings, store, metrics)
@@ -75,6 +85,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             # Whoever listens beyond the own machine is called by names that nobody can know here.
             hosts=frozenset() if settings.http_host in _LOCAL else None,
             progress=reader.progress,
+            behind=reader.obstacle,
         )
     )
     async with _http(app, settings) as (server, address):

@@ -126,15 +126,22 @@ def replay(
         progress: told the service, and how much is done, 0 to 1.
 
     Raises:
-        RecordingError: steps cannot be read.
+        RecordingError: steps cannot be read, or there are none of these services and partitions.
     """
     records = _Records(recording)
     tallies: dict[tuple[str, int], Tally] = {}
-    runs = [run for run in runs_of(recording) if not services or run.service in services]
+    every = runs_of(recording)
+    runs = [run for run in every if not services or run.service in services]
+    if every and not runs:
+        there = ", ".join(sorted({run.service for run in every}))
+        raise RecordingError(f"it has no steps of {', '.join(services)}, only of {there}")
     for done, run in enumerate(runs):
         if progress is not None:
             progress(run.service, done / len(runs))
         _Comparing(run, recording, records, tallies, partitions).run()
+    if runs and partitions and not tallies:
+        numbers = ", ".join(map(str, sorted(partitions)))
+        raise RecordingError(f"it has no steps of partition {numbers}")
     known = {one.name for one in every_service(Settings())}
     uncompared = {name: left for name, left in records.left().items() if name in (services or known)}
     return Replayed([tallies[place] for place in sorted(tallies)], recording.count, uncompared)
@@ -232,7 +239,7 @@ class _Comparing:
                 sessions[made.partition] = max(sessions.get(made.partition, 0), made.session)
                 if not self._partitions or made.partition in self._partitions:
                     self._decision(made)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise RecordingError(
                 f"the steps of {self._run.service} {self._run.name} cannot be read: {error!r}"
             ) from None

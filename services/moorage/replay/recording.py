@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,7 +181,7 @@ def _lines(path: Path) -> Iterator[Kept]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             lines = io.BytesIO(file.read())
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RecordingError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -197,10 +199,10 @@ def _record(found: Any) -> Kept:
     """
     if not isinstance(found, dict):
         raise ValueError("must be an object with topic, partition, offset, timestamp, key, value and headers")  # noqa: TRY004 - the text is wrong, not a type here
-    if found.get("topic") not in _SHORTS:
+    if not isinstance(found.get("topic"), str) or found["topic"] not in _SHORTS:
         raise ValueError(f"topic: invalid value {found.get('topic')!r}: must be one of {', '.join(sorted(_SHORTS))}")
     for name in ("partition", "offset", "timestamp"):
-        if not isinstance(found.get(name), int) or found[name] < 0:
+        if not isinstance(found.get(name), int) or isinstance(found[name], bool) or found[name] < 0:
             raise ValueError(f"{name}: invalid value {found.get(name)!r}: must be a whole number, 0 or more")
     headers = found.get("headers", [])
     pairs = isinstance(headers, list) and all(
@@ -236,5 +238,6 @@ def _bytes(name: str, found: Any) -> bytes | None:
     if isinstance(found, str):
         return found.encode()
     if isinstance(found, dict) and isinstance(found.get("base64"), str):
-        return base64.b64decode(found["base64"], validate=True)
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(found["base64"], validate=True)
     raise ValueError(f'{name}: invalid value {found!r}: must be text, {{"base64": …}} or null')

@@ -26,4 +26,4 @@ class TablesTooOld(Exception):  # noqa: N818 - a request inside the runtime, not
 
 
 class StartAfresh(Exception):  # noqa: N818 - a request inside the runtime, not an error
-    """Throw the partition's producer and state away and restore them; the reason is told in words."""
+    """Throw away what was read, and the partition's producer, and begin anew; the reason is told in words."""

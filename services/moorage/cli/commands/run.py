@@ -106,5 +106,7 @@ async def _ended(gateway: asyncio.Task[None]) -> int:
     except asyncio.CancelledError:
         return 0
     except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
+        from moorage.gateway.server import first_of  # noqa: PLC0415 - as above
+
+        raise first_of(group) from None
     return 0

@@ -251,7 +251,7 @@ class TableReader:
         reading = self._reading = {}
         idle = self._idle = set()
         while True:
-            if _has_ended(consumer):
+            if has_ended(consumer):
                 raise KafkaError("the consumer has ceased to fetch")
             self._changed.clear()
             wanted = self._wanted()
@@ -353,7 +353,7 @@ class TableReader:
         tail.waiters = still
 
 
-def _has_ended(consumer: AIOKafkaConsumer) -> bool:
+def has_ended(consumer: AIOKafkaConsumer) -> bool:
     """Whether the task that fetches has ended: the consumer then waits for ever and raises nothing."""
     fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka tells it nowhere else
     return fetcher is not None and bool(fetcher.error_future.done())
