@@ -167,6 +167,27 @@ def test_what_upstream_says_does_not_count_while_its_transaction_is_open() -> No
     asyncio.run(story())
 
 
+def test_what_upstream_said_while_its_transaction_was_open_does_not_count_when_that_is_aborted() -> None:
+    """The markers of the taints were lost, but not those of the offsets, which are set back before the sweep."""
+
+    async def story() -> None:
+        owner = Owner()
+        put(owner, RESOURCES, "a")
+        put(owner, TAINTS, "a")
+        owner.broker.open = {"taints": 1}
+        owner.broker.done = {"resources": 1}
+        assert await owner.lagging() == frozenset({"a"})
+        owner.broker.open = {}
+        owner.broker.done = {"resources": 0}
+        assert await owner.lagging() == frozenset({"a"})
+        owner.broker.done = {"resources": 1}
+        assert await owner.watch.claim((UPSTREAM,))
+        assert await owner.lagging() == frozenset()
+        owner.watch.close()
+
+    asyncio.run(story())
+
+
 def test_too_far_behind_is_everything() -> None:
     async def story() -> None:
         owner = Owner()

@@ -170,6 +170,8 @@ class UpstreamWatch:
         done = self._progress(one, 0 if ends is None else ends.stable[one.via])
         settled = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
         claims = ends.claims if ends is not None and settled else {}
+        if ends is not None and not settled:
+            self._drop(one, ends.claims)
         for topic in one.topics:
             floor = max(self._floors.get(topic, 0), done.get(topic.short, 0), claims.get(topic, 0))
             self._floors[topic] = floor
@@ -178,6 +180,17 @@ class UpstreamWatch:
             if (followed := self._followed.get(topic)) is not None:
                 while followed.keys and followed.keys[0][0] < floor:
                     followed.keys.popleft()
+
+    def _drop(self, one: Upstream, claims: Mapping[Topic, int]) -> None:
+        """What upstream has claimed while a transaction of it was open is asked for anew, and not counted later on.
+
+        The transaction may be one whose markers are lost: its owner then sets the offsets back, and what it wrote is
+        aborted. By then all is settled, and the claim is of what nobody has worked through.
+        """
+        for topic in one.topics:
+            if topic in claims and self._claims.get(topic) == claims[topic]:
+                del self._claims[topic]
+                self._asked = False
 
     async def _follow(self, one: Upstream, topic: Topic, end: int) -> bool:
         """See to it that a topic is read from where upstream stands; False when that is too far back."""
