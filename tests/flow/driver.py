@@ -53,6 +53,9 @@ class Flow(Stack):
         self.behind: set[str] = set()
         """Services whose view of the whole learns only what they ask for with `NeedFresh`."""
 
+        self.away: set[str] = set()
+        """Services that do nothing, as if none of their processes ran."""
+
         self.skew: dict[str, timedelta] = {}
         """By how much the clock of a service's machine is ahead; behind when negative."""
 
@@ -133,10 +136,15 @@ class Flow(Stack):
         for record in had[-count:]:
             engine.offer(topic, [record])
 
+    def leave(self, service: str) -> None:
+        """Kill every process of a service; it is back when it is taken out of `away`."""
+        self.crash_process(service)
+        self.away.add(service)
+
     # What it does otherwise than a stack.
 
     def _places(self) -> list[tuple[str, int]]:
-        places = super()._places()
+        places = [place for place in super()._places() if place[0] not in self.away]
         if self._rng is not None:
             self._rng.shuffle(places)
         return places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from datetime import datetime, timedelta
@@ -304,6 +305,97 @@ def test_work_leaves_clusters_at_the_rate() -> None:
     assert times == [timedelta(seconds=seconds) for seconds in (0, 2, 4, 6)]
 
 
+def bare(count: int, **settings: Any) -> World:
+    """Pods that nothing makes, on one node."""
+    world = World("n1", settings=lifted(partitions=3, **settings))
+    for number in range(count):
+        world.declare("Pod", f"p{number}", {"containers": [{"name": "c"}]}, labels={"app": "web"})
+    world.run()
+    return world
+
+
+def watch(world: World, seconds: int) -> list[int]:
+    """Move the clock on; how many were requested more at each second, the first of them now.
+
+    A record names the time of its cause, an answer say, and not that at which it was written.
+    """
+    counts = [len(world.requested())]
+    for _ in range(seconds):
+        world.flow.advance(0)
+        counts.append(len(world.requested()))
+        world.flow.advance(1)
+    world.flow.run()
+    return [after - before for before, after in itertools.pairwise([*counts, len(world.requested())])]
+
+
+def in_windows(counts: list[int], width: int) -> int:
+    """The most of them in any window of so many seconds."""
+    return max(sum(counts[first : first + width]) for first in range(len(counts)))
+
+
+@pytest.mark.parametrize("seconds", [1, 15, 60, 600])
+def test_a_window_holds_though_eviction_was_away_while_it_granted(seconds: int) -> None:
+    """One grant for each window waits for it; they are not used all at once."""
+    world = bare(6)
+    world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=10)
+    world.flow.run()
+    world.fleet.taint("n1", "bad")
+    world.flow.run()
+    assert world.states() == {EvictionState.COMPLETED: 1, EvictionState.HELD: 5}
+    world.flow.leave("eviction")
+    world.flow.advance(seconds)
+    assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == min(6, 1 + seconds // 10)
+    world.flow.away.clear()
+    counts = watch(world, 60)
+    assert len(world.requested()) == 6
+    assert in_windows(counts, 10) == 1
+    world.flow.advance(10)
+    world.assert_whole()
+
+
+def test_a_window_holds_though_the_taint_manager_was_away_while_it_granted() -> None:
+    """What is let go waits until the taints are known, and asks anew then, once."""
+    world = bare(4)
+    world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=10)
+    world.flow.run()
+    world.fleet.taint("n1", "bad")
+    world.flow.run()
+    world.flow.leave("taint-manager")
+    world.fleet.taint("n1", "worse")
+    world.flow.advance(120)
+    assert len(world.requested()) == 1
+    assert {event.revision for event in world.flow.events(EVICTION_ASKS) if event is not None} == {1, 2}
+    world.flow.away.clear()
+    counts = watch(world, 60)
+    assert len(world.requested()) == 4
+    assert in_windows(counts, 10) == 1
+    world.flow.advance(10)
+    world.assert_whole()
+
+
+@pytest.mark.parametrize("kind", ["EvictionBudget", "PodDisruptionBudget"])
+def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(kind: str) -> None:
+    world = bare(2, disruption_budget_patience=1e6)
+    world.guard("EvictionPause", "all")
+    world.flow.run()
+    world.fleet.taint("n1", "bad")
+    world.flow.run()
+    world.flow.leave("eviction")
+    world.lift("EvictionPause", "all")
+    world.flow.advance(5)
+    assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == 2
+    if kind == "EvictionBudget":
+        world.guard(kind, "slow", maxConcurrent=0)
+    else:
+        world.pdb(minAvailable=2)
+    world.flow.advance(5)
+    world.flow.away.clear()
+    world.flow.advance(120)
+    assert (world.requested(), world.states()) == ([], Counter({EvictionState.HELD: 2}))
+    name = {"EvictionBudget": "EvictionBudget/slow", "PodDisruptionBudget": PDB}[kind]
+    assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {(name,)}
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_crashes_and_any_order_change_nothing(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
@@ -335,12 +427,13 @@ def test_crashes_and_any_order_change_nothing(seed: int) -> None:
     assert len(world.requested()) == 4
     assert world.least_bound("web", since) >= 5, "one at a time"
     world.assert_whole()
+    used = {(r.name, r.event.asked) for r in world.flow.records(EVICTIONS) if is_request(r)}
     granted = Counter(
         name
-        for name, _ in {
-            (r.name, r.event.revision)  # the same answer may be told again: who restarts asks
+        for name, *_ in {
+            (r.name, r.event.asked, r.event.revision)  # the same answer may be told again
             for r in world.flow.records(EVICTION_ANSWERS)
-            if isinstance(r.event, EvictionAnswered) and r.event.granted
+            if isinstance(r.event, EvictionAnswered) and r.event.granted and (r.name, r.event.asked) in used
         }
     )
     assert set(granted.values()) == {1}

@@ -443,6 +443,40 @@ def test_an_ask_that_is_repeated_is_answered_again_and_counts_once() -> None:
     assert bench.settle() == ["p1 held by EvictionBudget/slow"]
 
 
+def test_leave_that_nobody_has_used_is_not_repeated_but_given_anew() -> None:
+    """Its answer was lost; it goes when the window has room now, not because it had room then."""
+    bench = web()
+    budget(bench, maxInWindow=1, windowSeconds=10)
+    bench.ask("p0", "Node/n0", due=0)
+    bench.ask("p1", "Node/n1", due=1)
+    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    assert bench.advance(10) == ["p1 goes"]
+    bench.time += 1
+    bench.ask("p1", "Node/n1", due=1)
+    assert bench.settle() == ["p1 goes"], "that is a moment old"
+    bench.ask("p0", "Node/n0", due=0)
+    assert bench.settle() == ["p0 held by EvictionBudget/slow"]
+    assert bench.advance(8.999) == []
+    assert bench.advance(0.001) == ["p0 goes"]
+    assert [answer.asked for answer in bench.answers] == [1] * 6
+
+
+def test_leave_that_is_asked_for_anew_counts_for_windows_from_then() -> None:
+    """What was not used has let nobody go: the place is free, for whoever came due first."""
+    bench = web()
+    budget(bench, maxInWindow=1, windowSeconds=10)
+    for number in (0, 1):
+        bench.ask(f"p{number}", f"Node/n{number}", due=number)
+    assert bench.advance(10) == ["p0 goes", "p1 held by EvictionBudget/slow", "p1 goes"]
+    bench.time += 5
+    bench.ask("p0", "Node/n0", due=0, revision=2)
+    bench.ask("p1", "Node/n1", due=1, revision=2)
+    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    bench.requested(key(0))
+    assert bench.advance(9.999) == []
+    assert bench.advance(0.001) == ["p1 goes"]
+
+
 def test_an_ask_waits_for_its_binding_to_be_seen() -> None:
     bench = web()
     bench.bind("p0", "Node/n0", owner=WEB, generation=2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from moorage.core.selectors import test_of
@@ -38,6 +39,14 @@ POD_PREFIX: Final = "Pod/"
 
 SCALED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 """What says to a PodDisruptionBudget how many pods it wants; others make the budget allow nothing, as upstream."""
+
+LEAVE_LASTS: Final = timedelta(seconds=2)
+"""For how long the leave to go is good, by the clock of one process alone.
+
+Budgets count an eviction from when it was let go. Leave that was kept for long and then used would let what a window
+spreads go all at once. It lasts longer than the second within which the taint-manager commits what it had nothing to
+say about, so that ordinary news of a target costs nobody the leave.
+"""
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 

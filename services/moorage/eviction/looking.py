@@ -37,6 +37,9 @@ class Look:
     answer: EvictionAnswered | None = None
     """The governor's leave to go, when it is what is looked at."""
 
+    stale: bool = False
+    """Whether that leave has been kept for so long that others may have gone in its place."""
+
     emits: list[Emit] = field(default_factory=list)
     verdicts: dict[int, Verdict] = field(default_factory=dict)
 

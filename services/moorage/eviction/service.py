@@ -34,7 +34,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
-from moorage.core.budgets import Subject
+from moorage.core.budgets import LEAVE_LASTS, Subject
 from moorage.core.dialects.table import DIALECTS
 from moorage.core.evicting import EvictAt, EvictNow, Keep, Verdict
 from moorage.eviction.guards import GuardView
@@ -363,6 +363,7 @@ class Eviction(Service[State]):
             latest if pending.waited else pending.time,
             reported=pending.reported,
             answer=pending.answer,
+            stale=pending.kept is not None and fresh.now - pending.kept >= LEAVE_LASTS,
             emits=emits,
         )
         found = verdicts.get((key, id(binding.tolerations)))
@@ -372,7 +373,8 @@ class Eviction(Service[State]):
             self._not_due(state, look, workload, found)
         elif fresh.lags(key) or target.is_unsettled(fresh.now):
             since = pending.waited or fresh.now
-            state.wait(place, replace(pending, waited=since), fresh.now + _LOOK_AGAIN)
+            kept = pending.kept or (fresh.now if pending.answer is not None else None)
+            state.wait(place, replace(pending, waited=since, kept=kept), fresh.now + _LOOK_AGAIN)
             if fresh.now - since >= _LAG_UNTOLD:
                 self._hold_for_taints(look, workload, found)
         else:
@@ -398,12 +400,16 @@ class Eviction(Service[State]):
         held = task is not None and task.state is EvictionState.HELD
         if task is not None and held and task.asked:
             paused = self._paused(state, look.target, target, workload)
-            if look.answer is None:
-                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
-            elif paused:
+            if look.answer is not None and paused:
                 message = f"held by {', '.join(paused)}, which came after the leave to go; asks again"
-                self._hold(look, workload, held_by=paused, message=message, asked=task.revision + 1)
-                look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1)
+                self._ask_anew(look, workload, task, message, held_by=paused)
+            elif (look.target, workload) not in state.asked:
+                # Whatever answers the ask of before the restart may be old, and others may have been let go since.
+                self._ask_anew(look, workload, task, "asks anew after a restart")
+            elif look.answer is None:
+                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
+            elif look.stale:
+                self._ask_anew(look, workload, task, "the leave to go is old; asks anew")
             else:
                 self._request(state, look, workload, found)
         elif self._may_wait(state, look.target, target, workload):
@@ -421,6 +427,17 @@ class Eviction(Service[State]):
             look.ask(workload, due=due, revision=revision)
         else:
             self._request(state, look, workload, found)
+
+    def _ask_anew(
+        self, look: Look, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
+    ) -> None:
+        """Ask once more, so that no answer to an earlier ask counts; what held it is told until the new answer."""
+        revision = task.revision + 1
+        if held_by is None:
+            held_by = task.held_by
+            message = f"held by {', '.join(held_by)}; {message}" if held_by else message
+        self._hold(look, workload, held_by=held_by, message=message, asked=revision)
+        look.ask(workload, due=task.deadline or look.time, revision=revision)
 
     @staticmethod
     def _hold(

@@ -97,6 +97,9 @@ class Pending:
     waited: datetime | None = None
     """Since when it waits for the taint-manager."""
 
+    kept: datetime | None = None
+    """Since when it waits for the taint-manager with the leave to go in hand."""
+
 
 @dataclass(slots=True)
 class Target:
