@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.seeded import flows
 from tests.seeded.checker import INVARIANTS, check
+from tests.seeded.checker.budgets import windows_are_kept
 from tests.seeded.history import History
 from tests.seeded.planting import changed, find, instant, put, text, value_of, where, without
 
@@ -200,6 +201,37 @@ def narrower_window() -> History:
     return changed(history, budget, {"object": obj | {"spec": obj["spec"] | {"windowSeconds": 61}}})
 
 
+REQUESTED = where("evictions", state="Requested")
+
+
+def used_late(seconds: float) -> History:
+    """An eviction is let go, and requested so many seconds later."""
+    history = flows.budgets()
+    return changed(history, find(history, REQUESTED), earlier=-seconds)
+
+
+def leave_kept_for_a_while() -> History:
+    """Till just before the next one goes, a window later."""
+    return used_late(58.5)
+
+
+def leave_from_before_the_restart() -> History:
+    history = flows.budgets()
+    task = find(history, REQUESTED)
+    answer = find(history, where("eviction-answers", task.key, granted=True))
+    other = replace(task, started=answer.committed + 0.001)
+    return replace(history, entries=[other if one is task else one for one in history.entries])
+
+
+def clusters_left_together() -> History:
+    """Granted one by one, requested at once."""
+    history = flows.clusters()
+    *before, last = (entry for entry in history.entries if REQUESTED(entry, value_of(entry)))
+    for entry in before:
+        history = changed(history, entry, earlier=entry.committed - last.committed)
+    return history
+
+
 def two_at_a_time() -> History:
     """The first that went is bound as long as the second goes."""
     history = flows.budgets()
@@ -390,6 +422,9 @@ PLANTED: dict[Callable[[], History], str] = {
     never_answered: "nobody_evicted_without_leave",
     never_asked: "nobody_evicted_without_leave",
     narrower_window: "windows_are_kept",
+    leave_kept_for_a_while: "windows_are_kept",
+    leave_from_before_the_restart: "nobody_evicted_without_leave",
+    clusters_left_together: "cluster_rate_is_kept",
     two_at_a_time: "concurrency_is_kept",
     one_more_is_needed: "disruption_budgets_are_kept",
     cluster_left_too_fast: "cluster_rate_is_kept",
@@ -421,6 +456,12 @@ PLANTED: dict[Callable[[], History], str] = {
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_what_is_planted_is_found(plant: Callable[[], History]) -> None:
     assert PLANTED[plant] in {violation.invariant for violation in check(plant())}
+
+
+def test_an_answer_may_be_on_its_way_for_a_moment() -> None:
+    """By so much two that go are nearer to one another than a window is long."""
+    assert not list(check(used_late(1.9), only=[windows_are_kept]))
+    assert [one.invariant for one in check(used_late(2.1), only=[windows_are_kept])] == ["windows_are_kept"]
 
 
 BY_HAND = {

@@ -69,6 +69,20 @@ def _window(rng: Random) -> str:
     return f"0 budget window 1 {seconds}; 0.2 pods 3 3; 1 taint all now{crash}; {rng.choice([6, 13])} wait"
 
 
+def _leave_kept(rng: Random) -> str:
+    """Leave is given one after the other while nobody can use it: eviction is away, or stands still for a while."""
+    seconds, gone = rng.choice([(5, "away eviction 20"), (5, "away eviction 20"), (3, "stop eviction 8")])
+    return f"0 budget window 1 {seconds}; 0.2 pods 5 3; 1 taint all now; {rng.choice([1, 2])} {gone}; 25 wait"
+
+
+def _leave_overtaken(rng: Random) -> str:
+    """Leave is given while eviction is away, and a budget comes that gives none."""
+    return (
+        f"0 pods 2 3; 1 pause-all; 0.3 taint all now; {rng.choice([0.5, 1])} away eviction {rng.choice([5, 7])}; "
+        f"0.3 resume-all; {rng.choice([1, 2])} budget concurrent 0; 9 wait"
+    )
+
+
 def _concurrency(rng: Random) -> str:
     away = rng.choice(["", "", "away placement 13; 0.1 "])
     return (
@@ -87,18 +101,19 @@ def _disruption(rng: Random) -> str:
 
 
 def _lost_answer(rng: Random) -> str:
-    # Resumed while eviction is away, answered, and the answer gone before it is back.
+    # Resumed while eviction is away, or stands still, answered, and the answer gone before it is back.
     return (
-        f"0 pods 2 3; 1 pause-all; {_gap(rng)} taint all now; {rng.choice([0.3, 1])} away eviction "
-        f"{rng.choice([5, 8])}; {rng.choice([0.2, 1])} resume-all; 8 wait"
+        f"0 pods 2 3; 1 pause-all; {_gap(rng)} taint all now; {rng.choice([0.3, 1])} {rng.choice(['away', 'stop'])} "
+        f"eviction {rng.choice([5, 8])}; {rng.choice([0.2, 1])} resume-all; 8 wait"
     )
 
 
 def _paused_again(rng: Random) -> str:
     skew = rng.choice(["", "skew governor 1.9; 0.1 ", "skew eviction -1.5; 0.1 "])
     return (
-        f"0 {skew}pods 2 3; 1 pause-all; 0.3 taint all now; {rng.choice([0.5, 1])} away eviction {rng.choice([4, 7])}; "
-        f"0.3 resume-all; {rng.choice([0.2, 0.5])} pause-all; 9 resume-all"
+        f"0 {skew}pods 2 3; 1 pause-all; 0.3 taint all now; {rng.choice([0.5, 1])} "
+        f"{rng.choice(['away', 'stop', 'stop'])} eviction {rng.choice([4, 7])}; 0.3 resume-all; "
+        f"{rng.choice([0.2, 0.5])} pause-all; 9 resume-all"
     )
 
 
@@ -329,7 +344,9 @@ def _joins(rng: Random) -> str:
 _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
-    "budgets": Theme(4, (_window, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15),
+    "budgets": Theme(
+        5, (_window, _leave_kept, _leave_overtaken, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15
+    ),
     "answers": Theme(
         4,
         (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew),

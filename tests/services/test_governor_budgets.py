@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.services.budget_bench import Bench
 from tests.services.records import at
 
-from moorage.core.budgets import Budget, Disruption, Subject, disruptions
+from moorage.core.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
 from moorage.core.guards import Guards
 from moorage_schemas.budget import EvictionAsked, EvictionSlot
 from moorage_schemas.placement import WorkloadBound
@@ -223,14 +223,15 @@ def test_a_window_counts_to_the_instant() -> None:
     for number in range(3):
         bench.ask(f"p{number}", f"Node/n{number}")
     assert bench.settle()[0] == "p0 goes"
-    bench.time = 10
+    bench.time = 1
     leave(bench, 0)
     slot = bench.slot(key(0))
     assert slot is not None
     assert slot.over
-    assert bench.advance(89.999) == []
+    assert bench.advance(98.999) == []
     assert bench.advance(0.001) == ["p1 goes"]
     assert bench.slot(key(0)) is None
+    bench.requested(key(1))
     assert bench.advance(100) == ["p2 goes"], "it counts from the grant, though it is still under way"
 
 
@@ -449,32 +450,96 @@ def test_leave_that_nobody_has_used_is_not_repeated_but_given_anew() -> None:
     budget(bench, maxInWindow=1, windowSeconds=10)
     bench.ask("p0", "Node/n0", due=0)
     bench.ask("p1", "Node/n1", due=1)
-    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
-    assert bench.advance(10) == ["p1 goes"]
+    held = "p1 held by EvictionBudget/slow"
+    assert bench.settle() == ["p0 goes", held]
     bench.time += 1
-    bench.ask("p1", "Node/n1", due=1)
-    assert bench.settle() == ["p1 goes"], "that is a moment old"
     bench.ask("p0", "Node/n0", due=0)
-    assert bench.settle() == ["p0 held by EvictionBudget/slow"]
-    assert bench.advance(8.999) == []
-    assert bench.advance(0.001) == ["p0 goes"]
-    assert [answer.asked for answer in bench.answers] == [1] * 6
+    assert bench.settle() == ["p0 goes"], "that is a moment old"
+    bench.declare("EvictionPause", "all")
+    assert bench.settle() == ["p1 held by EvictionBudget/slow, EvictionPause/all"]
+    bench.time += 60
+    bench.ask("p0", "Node/n0", due=0)
+    assert bench.settle() == ["p0 held by EvictionPause/all"]
+    bench.delete("EvictionPause", "all")
+    assert bench.settle() == ["p0 goes", held]
+    assert {answer.asked for answer in bench.answers} == {1}
+
+
+def test_leave_that_is_not_used_keeps_its_place_in_the_window() -> None:
+    """Whoever asks may be away; what is let go meanwhile would go all at once when he is back."""
+    bench = web()
+    budget(bench, maxInWindow=1, windowSeconds=10)
+    for number in (0, 1):
+        bench.ask(f"p{number}", f"Node/n{number}", due=number)
+    assert bench.advance(60) == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    bench.restart()
+    assert bench.advance(60) == []
+    bench.requested(key(0))
+    assert bench.advance(9.999) == []
+    bench.restart()
+    assert bench.advance(0) == [], "it is not counted from the restart on"
+    assert bench.advance(0.001) == ["p1 goes"]
+    bench.time += 1.5
+    bench.requested(key(1))
+    slot = bench.slot(key(1))
+    assert bench.settle() == []
+    assert bench.slot(key(1)) == slot, "a moment is nothing"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("requested", [False, True])
+def test_what_was_requested_while_the_governor_was_away_counts_from_when_it_is_read(
+    *, requested: bool, restarts: bool
+) -> None:
+    """Its request may be compacted away, so that only the end of it is read."""
+    bench = web()
+    budget(bench, maxInWindow=1, windowSeconds=10)
+    for number in (0, 1):
+        bench.ask(f"p{number}", f"Node/n{number}", due=number)
+    assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
+    if restarts:
+        bench.restart()
+    bench.time += 30
+    if requested:
+        bench.requested(key(0))
+    bench.unbind("p0", "Node/n0")
+    bench.hear(key(0), None)
+    assert bench.advance(9.999) == []
+    assert bench.advance(0.001) == ["p1 goes"]
 
 
 def test_leave_that_is_asked_for_anew_counts_for_windows_from_then() -> None:
     """What was not used has let nobody go: the place is free, for whoever came due first."""
     bench = web()
     budget(bench, maxInWindow=1, windowSeconds=10)
-    for number in (0, 1):
+    for number in (1, 0):
         bench.ask(f"p{number}", f"Node/n{number}", due=number)
-    assert bench.advance(10) == ["p0 goes", "p1 held by EvictionBudget/slow", "p1 goes"]
+        bench.settle()
     bench.time += 5
-    bench.ask("p0", "Node/n0", due=0, revision=2)
-    bench.ask("p1", "Node/n1", due=1, revision=2)
+    for number in (0, 1):
+        bench.ask(f"p{number}", f"Node/n{number}", due=number, revision=2)
     assert bench.settle() == ["p0 goes", "p1 held by EvictionBudget/slow"]
     bench.requested(key(0))
     assert bench.advance(9.999) == []
     assert bench.advance(0.001) == ["p1 goes"]
+
+
+def test_the_rate_waits_for_what_was_let_go_and_did_not_go() -> None:
+    bench = Bench(resource_eviction_rate=0.5)
+    keys = [f"ResourceBinding/shop/p{number}|Cluster/c1|1" for number in range(3)]
+    for number in range(3):
+        bench.bind(f"p{number}", "Cluster/c1", kind="ResourceBinding", owner=WEB)
+        bench.ask(f"p{number}", "Cluster/c1")
+    held = "held by resource-eviction-rate"
+    assert bench.advance(60) == ["p0 goes", f"p1 {held}", f"p2 {held}"]
+    bench.restart()
+    assert bench.advance(60) == []
+    bench.requested(keys[0])
+    assert bench.advance(1.999) == []
+    assert bench.advance(0.001) == ["p1 goes"]
+    bench.requested(keys[1])
+    assert bench.advance(1.999) == []
+    assert bench.advance(0.001) == ["p2 goes"]
 
 
 def test_an_ask_waits_for_its_binding_to_be_seen() -> None:
@@ -497,9 +562,11 @@ def test_evictions_from_clusters_keep_to_the_rate() -> None:
     bench.ask("pod", "Node/n1")
     held = "held by resource-eviction-rate"
     assert bench.settle() == ["pod goes", "p0 goes", f"p1 {held}", f"p2 {held}"]
+    bench.requested("ResourceBinding/shop/p0|Cluster/c1|1")
     assert bench.advance(1.999) == []
     bench.restart()
     assert bench.advance(0.001) == ["p1 goes"]
+    bench.requested("ResourceBinding/shop/p1|Cluster/c1|1")
     assert bench.advance(10) == ["p2 goes"]
     assert bench.count("resource-eviction-rate").tokens == 0
 
@@ -695,7 +762,7 @@ class Model:
         base = sum(mine(event) for event in self.bindings().values())
         going = sum(mine(self.grants[other]) for other in under_way)
         after = self.bench.now - timedelta(seconds=budget.window)
-        gone = sum(mine(slot) for slot in self.grants.values() if slot.granted_time > after)
+        gone = sum(mine(slot) for one, slot in self.grants.items() if slot.granted_time > after or self.is_unused(one))
         return (budget.concurrent is not None and going >= budget.concurrent.limit(base)) or (
             budget.in_window is not None and gone >= budget.in_window.limit(base)
         )
@@ -713,6 +780,18 @@ class Model:
         scale = None if None in wanted else sum(one or 0 for one in wanted)
         count = disruptions(guard, pods=len(pods), healthy=healthy, scale=scale)
         return count.lets_go_unhealthy(always=guard.always_allow_unhealthy) if ill else count.allowed > 0
+
+    def is_unused(self, one: str) -> bool:
+        """Whether what was let go has yet to be requested."""
+        ask = self.asks().get(one)
+        return ask is not None and not ask.requested
+
+    def use(self, one: str) -> None:
+        """A grant is requested: late, if it is old, and then it is in its windows from now on."""
+        if one in self.grants and self.bench.now - self.grants[one].granted_time >= LEAVE_LASTS:
+            slot = self.grants[one]
+            if any(budget.in_window is not None for budget in self.guards().budgets_of(self.subject(slot))):
+                self.grants[one] = slot.model_copy(update={"granted_time": self.bench.now})
 
     def open(self) -> list[str]:
         asks = self.asks()
@@ -846,6 +925,7 @@ class World:
         event = self.model.asks()[one]
         if not event.requested:
             self.model.requested.add(one)
+            self.model.use(one)
             self.bench.requested(one)
             self.revisions[one.rpartition("|")[0]] = self.model.asks()[one].revision
             if self.flip():
@@ -868,6 +948,7 @@ class World:
                 self.bench.unbind(event.workload.name, event.target.key)
             self.bench.hear(one, None)
             self.model.forget(one)
+            self.model.use(one)
 
     def health(self) -> None:
         bindings = list(self.model.bindings())

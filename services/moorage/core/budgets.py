@@ -41,7 +41,8 @@ SCALED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 """What says to a PodDisruptionBudget how many pods it wants; others make the budget allow nothing, as upstream."""
 
 LEAVE_LASTS: Final = timedelta(seconds=2)
-"""For how long the leave to go is good, by the clock of one process alone.
+"""For how long the leave to go is good, by the clock of one process alone: eviction asks anew then, and the governor
+counts it from when it is used.
 
 Budgets count an eviction from when it was let go. Leave that was kept for long and then used would let what a window
 spreads go all at once. It lasts longer than the second within which the taint-manager commits what it had nothing to

@@ -12,8 +12,9 @@ Emits:
     eviction is requested, tombstoned when the task needs it no more.
 
 What nothing may hold is requested as soon as it is due, and nobody is asked. What may be held is Held, and asks. The
-answer lets it go or says what holds it. Work leaves a Karmada cluster only with the feature gate Failover and
-`enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
+answer lets it go or says what holds it. Leave to go is used at once or given back: after a restart, and when it had to
+wait for the taint-manager, the eviction asks anew. Work leaves a Karmada cluster only with the feature gate Failover
+and `enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
 
 A record may make an eviction come due, but none is requested because of a record: it becomes pending, and when all that
 is committed now has been read (taints, bindings, pauses) the present is looked at. So what a backlog once said evicts

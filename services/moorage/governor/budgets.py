@@ -61,6 +61,7 @@ class BudgetBook:
         # What has come in since the last settling.
         self._new_asks: dict[str, None] = {}
         self._repeated: dict[str, None] = {}
+        self._used: dict[str, None] = {}  # asks that tell that they are requested, or over
         self._gone: dict[str, bool] = {}  # asks, and whether they were requested
         self._new_slots: dict[str, None] = {}
 
@@ -103,6 +104,9 @@ class BudgetBook:
         known = self._asks.get(record.key)
         if known is not None and record.event == known.event and not known.event.requested:
             self._repeated[record.key] = None
+        asks = isinstance(record.event, EvictionAsked) and not record.event.requested
+        if not asks and (known is None or not known.event.requested):
+            self._used[record.key] = None
 
     def _apply_ask(self, key: str, event: EvictionAsked | None) -> None:
         known = self._asks.get(key)
@@ -191,6 +195,9 @@ class BudgetBook:
         self._repeated.clear()
         for key in asks:
             self._place(key)
+        for key in self._used:
+            self._granted.use(key, self._now, self._use_slot)
+        self._used.clear()
         slots.update(self._new_slots)
         self._new_slots.clear()
         self._granted.recount(slots, owners, self._now, self._end_slot)
@@ -387,6 +394,10 @@ class BudgetBook:
         """Write that an eviction is over, or counts no more."""
         self._answers.slot(key, slot)
         self._new_slots.pop(key, None)
+
+    def _use_slot(self, key: str, slot: EvictionSlot | None) -> None:
+        """Write that an eviction was requested long after it was let go."""
+        self._answers.slot(key, slot, "used")
 
     def _put_shown(self, key: str, event: BudgetCounted | None) -> None:
         known = self._shown.known.get(key)

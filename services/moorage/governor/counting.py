@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from moorage.core.budgets import RATE, Budget, Disruption, Disruptions, Subject, disruptions
+from moorage.core.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
 from moorage.core.rates import Bucket
 from moorage.governor.view import GovernorView
 from moorage_schemas.refs import TargetKind
@@ -183,6 +183,9 @@ class RateCounter(Counter):
         self.taken = False
         """Whether a token was taken since that was last written down."""
 
+        self.unused: dict[str, datetime] = {}
+        """Evictions that were let go, and when, and that were not requested yet."""
+
     def at(self, now: datetime) -> None:
         """Set its clock; a new bucket is full."""
         self.now = now
@@ -200,12 +203,18 @@ class RateCounter(Counter):
 
     @property
     def next_token(self) -> datetime | None:
-        """When there is a token; None for never."""
-        return None if self.bucket is None else self.bucket.next_token()
+        """When there is a token; None for never, and while something has to be requested first."""
+        return None if self.bucket is None or self._is_kept_waiting() else self.bucket.next_token()
 
     def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a rate does not care how well it is
-        """Whether there is no token."""
-        return self.bucket is None or self.now is None or not self.bucket.has_token(self.now)
+        """Whether there is no token, or what was let go a while ago has yet to go."""
+        if self.bucket is None or self.now is None or not self.bucket.has_token(self.now):
+            return True
+        return self._is_kept_waiting()
+
+    def _is_kept_waiting(self) -> bool:
+        now = self.now
+        return now is not None and any(now - time >= LEAVE_LASTS for time in self.unused.values())
 
     def words(self) -> str:
         """The rate."""

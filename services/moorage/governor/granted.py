@@ -3,17 +3,22 @@
 An eviction is under way while its binding stands; then, of a controller's pod, while the controller has fewer healthy
 pods bound than it wants, for at most as many as it lacks, the newest first. What is over stays over, and counts in
 windows only; what counts for nothing is forgotten.
+
+A window counts what goes, and between the leave to go and the request there is somebody else, who may be away. So what
+has not been requested stays in its windows, and what is requested late is in them from then on. With the limit on
+evictions from clusters it is the same: it waits for what was let go a while ago, and a late request takes a token.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from moorage.core.budgets import POD_PREFIX, Subject
+from moorage.core.budgets import LEAVE_LASTS, POD_PREFIX, Subject
 from moorage.governor.counting import BudgetCounter, Counters, DisruptionCounter
+from moorage.governor.lanes import Ask
 from moorage_schemas.budget import EvictionSlot
 
 Put = Callable[[str, EvictionSlot | None], None]
@@ -40,10 +45,10 @@ class Granted:
         counters: what it counts for.
         slots: every slot, by the eviction's key.
         asks: the asks that there are: an eviction whose ask is there stands, for the ask outlives the binding a
-            little; when it goes, what is bound instead is known.
+            little; when it goes, what is bound instead is known. An ask also says whether it was requested.
     """
 
-    def __init__(self, counters: Counters, slots: dict[str, EvictionSlot], asks: Container[str]) -> None:
+    def __init__(self, counters: Counters, slots: dict[str, EvictionSlot], asks: Mapping[str, Ask]) -> None:
         self._counters = counters
         self._slots = slots
         self._asks = asks
@@ -100,6 +105,22 @@ class Granted:
         if not well:
             self._later[slot.owner.key] = None
 
+    def use(self, key: str, now: datetime, put: Put) -> None:
+        """An eviction is requested now, as far as is known; when its leave is old it counts from now on.
+
+        To be called before its slot is counted anew.
+        """
+        rate, slot = self._counters.rate, self._slots.get(key)
+        if rate.unused.pop(key, None) is not None:
+            self._counters.change(rate, opens=True)
+        if slot is None or not slot.granted or now - slot.granted_time < LEAVE_LASTS:
+            return
+        counters = self._counters.of(_subject_of(slot))
+        if rate in counters:
+            rate.take()
+        if any(isinstance(counter, BudgetCounter) and counter.budget.in_window is not None for counter in counters):
+            put(key, slot.model_copy(update={"granted_time": now}))
+
     def recount_later(self, now: datetime, put: Put) -> None:
         """Look again at the owners of what was granted though it was not well."""
         owners, self._later = self._later, {}
@@ -114,6 +135,9 @@ class Granted:
                 continue
             if _end_of(counter, counted.slot) > now:
                 continue  # it was granted anew since
+            if self._is_unused(key):
+                heapq.heappush(self._windows, (now + LEAVE_LASTS, key, counter_id))
+                continue
             del counter.window[key]
             counted.windows -= 1
             self._counters.change(counter, opens=True)
@@ -122,8 +146,7 @@ class Granted:
 
     def _count_in(self, key: str, slot: EvictionSlot, now: datetime) -> None:
         self._count_out(key)
-        subject = Subject(slot.workload.key, slot.owner.key, slot.target.key, slot.zone, slot.labels)
-        counters = self._counters.of(subject)
+        counters = self._counters.of(_subject_of(slot))
         counted = self._counted[key] = _Counted(
             slot,
             tuple(counter for counter in counters if isinstance(counter, BudgetCounter)),
@@ -131,8 +154,13 @@ class Granted:
         )
         if not slot.over:
             self._of_owner.setdefault(slot.owner.key, {})[key] = None
+        unused = self._is_unused(key)
+        if unused and self._counters.rate in counters:
+            self._counters.rate.unused[key] = slot.granted_time
         for counter in counted.budgets:
             end = _end_of(counter, slot)
+            if unused and end <= now:
+                end = now + LEAVE_LASTS
             if counter.budget.in_window is not None and end > now:
                 counter.window[key] = slot.granted_time
                 counted.windows += 1
@@ -147,7 +175,14 @@ class Granted:
         for counter in counted.budgets:
             if counter.window.pop(key, None) is not None:
                 self._counters.change(counter, opens=True)
+        if self._counters.rate.unused.pop(key, None) is not None:
+            self._counters.change(self._counters.rate, opens=True)
         self._disown(key, counted.slot)
+
+    def _is_unused(self, key: str) -> bool:
+        """Whether what was let go has yet to be requested."""
+        ask = self._asks.get(key)
+        return ask is not None and not ask.event.requested
 
     def _disown(self, key: str, slot: EvictionSlot) -> None:
         owned = self._of_owner.get(slot.owner.key, {})
@@ -210,6 +245,10 @@ class Granted:
             self._disown(key, counted.slot)
             counted.slot = counted.slot.model_copy(update={"over": True})
             put(key, counted.slot)
+
+
+def _subject_of(slot: EvictionSlot) -> Subject:
+    return Subject(slot.workload.key, slot.owner.key, slot.target.key, slot.zone, slot.labels)
 
 
 def _end_of(counter: BudgetCounter, slot: EvictionSlot) -> datetime:

@@ -227,6 +227,15 @@ def _() -> list[Change]:
 _ANSWERED = Eviction._answered
 
 
+@bug("leave-from-before", "Eviction, back again, uses the leave to go that was given while it was away.", "budgets")
+def _() -> list[Change]:
+    def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
+        state.asked.setdefault((look.target, workload), look.time)
+        _DUE(self, state, look, workload, found)
+
+    return [(Eviction, "_due", due)]
+
+
 @bug("bindings-never-end", "Eviction does not take the end of a binding in.")
 def _() -> list[Change]:
     fold = State.apply_binding

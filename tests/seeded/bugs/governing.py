@@ -9,7 +9,6 @@ from tests.seeded.bugs.planting import Change, bug
 
 from moorage.core.rates import Bucket
 from moorage.core.zones import ZoneRules, ZoneTable
-from moorage.governor.answering import Answers
 from moorage.governor.budgets import BudgetBook
 from moorage.governor.counting import BudgetCounter, DisruptionCounter, RateCounter
 from moorage.governor.granted import Granted
@@ -122,6 +121,14 @@ def _() -> list[Change]:
     return [(granted, "_end_of", lambda counter, slot: end(counter, slot) - timedelta(seconds=1))]
 
 
+@bug("leave-expires", "What was let go leaves its window in time, though nobody has requested it yet.", "budgets")
+def _() -> list[Change]:
+    return [
+        (Granted, "_is_unused", lambda _self, _key: False),
+        (Granted, "use", lambda *_given: None),
+    ]
+
+
 @bug("disruptions-ignored", "PodDisruptionBudgets hold nothing.", "budgets")
 def _() -> list[Change]:
     return [(DisruptionCounter, "blocks", lambda _self, **_named: False)]
@@ -149,7 +156,13 @@ def _() -> list[Change]:
 
 @bug("never-answered-again", "The governor does not repeat an answer that may be lost.", "answers")
 def _() -> list[Change]:
-    return [(Answers, "repeat", lambda _self, _ask: None)]
+    note = BudgetBook.note
+
+    def once(self: Any, record: Any) -> None:
+        note(self, record)
+        self._repeated.clear()
+
+    return [(BudgetBook, "note", once)]
 
 
 @bug("released-not-told", "When a pause ends those that it held are not looked at.")

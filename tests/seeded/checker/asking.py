@@ -42,6 +42,7 @@ def nobody_evicted_while_paused(run: Run) -> Iterator[Violation]:
 def nobody_evicted_without_leave(run: Run) -> Iterator[Violation]:
     """Where something may hold an eviction it asks, and is Requested only with a granted answer to that very ask.
 
+    Whoever has taken its partition over asks for himself: an answer from before is not his.
     Something may when a pause, a budget or a disruption budget concerns it, or it leaves a cluster and there is a rate.
     """
     for seen, workload, target, generation in requested(run):
@@ -49,8 +50,12 @@ def nobody_evicted_without_leave(run: Run) -> Iterator[Violation]:
         asked = int(seen.data.get("asked", 0))
         if asked:
             answers = [one for one in run.records("eviction-answers", seen.key) if run.precedes(one, seen)]
-            if not any(one.data.get("granted") and one.data.get("asked") == asked for one in answers):
+            given = [one for one in answers if one.data.get("granted") and one.data.get("asked") == asked]
+            started = seen.entry.started
+            if not given:
                 yield Violation(name, seen.where, f"ask {asked} was never granted")
+            elif started is not None and given[-1].entry.committed < started:
+                yield Violation(name, seen.where, f"ask {asked} was granted before its owner began")
             continue
         subject = subject_of(run, seen, workload, target, generation)
         if subject is None or not evicts(run, target):

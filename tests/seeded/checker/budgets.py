@@ -1,4 +1,4 @@
-"""Budgets hold in every window. What was granted counts as of its answer, if it was Requested in the end."""
+"""Budgets hold in every window: as of the answers that were used in the end, and as of what was Requested by them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tests.seeded.checker.guards import Subject, guard_name, in_force, in_scope, share, subject_of
 from tests.seeded.checker.matching import selects
@@ -28,6 +29,9 @@ class Grant:
     due: float
     """When it had come due; patience counts from here."""
 
+    went: float
+    """True time at which it could be read that it is Requested."""
+
 
 def grants(run: Run) -> list[Grant]:
     """The evictions that were granted and Requested, by the order of the answers.
@@ -35,21 +39,25 @@ def grants(run: Run) -> list[Grant]:
     An answer may be written again, for it may be lost; the first of them counts. One whose eviction was cancelled, or
     asked anew, before it was Requested has let nobody go.
     """
-    went = {(seen.key, seen.data.get("asked")) for seen in run.of("evictions") if seen.data.get("state") == "Requested"}
+    went = {
+        (seen.key, seen.data.get("asked")): seen.entry.committed
+        for seen in run.of("evictions")
+        if seen.data.get("state") == "Requested"
+    }
     found: list[Grant] = []
     for answer in run.of("eviction-answers"):
         place = (answer.key, answer.data.get("asked"))
         time = when(answer.data, "answeredTime")
         if not answer.data.get("granted") or place not in went or time is None:
             continue
-        went.discard(place)
+        requested = went.pop(place)
         workload, target, generation = answer.key.split("|")
         subject = subject_of(run, answer, workload, target, int(generation))
         if subject is None:
             continue
         asks = [one for one in run.records("eviction-asks", answer.key) if one.data.get("revision") == place[1]]
         due = when(asks[-1].data, "dueTime") if asks else None
-        found.append(Grant(answer, subject, int(generation), time, time if due is None else due))
+        found.append(Grant(answer, subject, int(generation), time, time if due is None else due, requested))
     return found
 
 
@@ -83,6 +91,9 @@ def windows_are_kept(run: Run) -> Iterator[Violation]:
     What goes at the very end of a window counts in it no more. A window is shortened by twice the skew, for the
     governor may have moved to another clock. What went before the budget counted it, or remembered it for so long,
     does not count.
+
+    So it is with what was granted, as of the answers, and with what was Requested, but for the time that an answer may
+    have been on its way (`_ON_ITS_WAY`), by which a window is shorter then.
     """
     for grant, budget, spec, same in _judged(run, grants(run)):
         if spec.get("maxInWindow") is None:
@@ -94,6 +105,28 @@ def windows_are_kept(run: Run) -> Iterator[Violation]:
         if len(inside) > limit:
             message = f"{guard_name(budget)}: {len(inside)} of {limit} in {spec.get('windowSeconds', 3600)} s"
             yield Violation("windows_are_kept", grant.seen.where, message)
+        times = sorted(one.went for one in same if run.precedes(since, one.seen))
+        most = _most_within(times, window - _on_its_way(run), grant.went)
+        if most > limit:
+            message = f"{guard_name(budget)}: {most} of {limit} Requested in {spec.get('windowSeconds', 3600)} s"
+            yield Violation("windows_are_kept", grant.seen.where, message)
+
+
+_ON_ITS_WAY: Final = 2.0
+"""Seconds. The governor counts an eviction from its answer when it hears within that time that it is Requested, else
+from when it hears it; till then it keeps its place. So two that may not be in one window are Requested as far apart as
+the window is long, less this."""
+
+
+def _on_its_way(run: Run) -> float:
+    """By how much requests may be closer to one another than answers; more where times are those of records."""
+    return _ON_ITS_WAY + (0.0 if run.history.exact else run.slack)
+
+
+def _most_within(times: Sequence[float], window: float, time: float) -> int:
+    """The most of some sorted times in any window, without its begin, that holds one of them."""
+    ends = [end for end in times if time <= end < time + window]
+    return max((sum(1 for one in times if end - window < one <= end) for end in ends), default=0)
 
 
 def _counts_since(run: Run, budget: Seen) -> Seen:
@@ -232,7 +265,8 @@ def _needed(run: Run, grant: Grant, spec: Json, pods: Sequence[_Pod]) -> int | N
 def cluster_rate_is_kept(run: Run) -> Iterator[Violation]:
     """Evictions from Karmada clusters are granted at `resource_eviction_rate` per second, one at a time.
 
-    There is never more than one token, so two grants are at least 1/rate apart (but for twice the skew).
+    There is never more than one token, so two grants are at least 1/rate apart (but for twice the skew). Of what is
+    Requested a little more may come together, as much as could be granted while an answer was on its way.
     """
     rate = run.setting("resource_eviction_rate", 0.5)
     if math.isinf(rate):
@@ -251,3 +285,15 @@ def cluster_rate_is_kept(run: Run) -> Iterator[Violation]:
         elif last is not None and time - last + 2 * run.skew + EPSILON < 1 / rate:
             yield Violation("cluster_rate_is_kept", seen.where, f"{time - last:.6f} s after the one before")
         last = time
+    if rate <= 0:
+        return
+    spare = rate * (_on_its_way(run) + 2 * run.skew + EPSILON)
+    least = math.inf
+    asked = (one for one in run.of("evictions") if one.data.get("state") == "Requested" and one.data.get("asked"))
+    for number, seen in enumerate(one for one in asked if "|Cluster/" in one.key):
+        # So many more than the rate gives by then; how much that has grown since any earlier one is what counts.
+        ahead = number - rate * seen.entry.committed
+        least = min(least, ahead)
+        if ahead - least > spare + EPSILON:
+            message = f"{ahead - least:.3f} more are Requested than the rate gives in the time"
+            yield Violation("cluster_rate_is_kept", seen.where, message)
