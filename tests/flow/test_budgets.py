@@ -373,6 +373,44 @@ def test_a_window_holds_though_the_taint_manager_was_away_while_it_granted() -> 
     world.assert_whole()
 
 
+def relabel(world: World, name: str, **labels: str) -> None:
+    world.declare("Pod", name, {"containers": [{"name": "c"}]}, labels=labels)
+
+
+def test_a_held_eviction_is_held_by_what_concerns_its_present_labels() -> None:
+    world = bare(2, disruption_budget_patience=1e6)
+    relabel(world, "p1", app="canary")
+    world.run()
+    world.pdb(minAvailable=2)
+    world.guard("EvictionPause", "all")
+    world.flow.run()
+    world.fleet.taint("n1", "bad")
+    world.flow.run()
+    relabel(world, "p1", app="web")
+    world.flow.run()
+    world.lift("EvictionPause", "all")
+    world.flow.advance(5)
+    assert (world.requested(), world.states()) == ([], Counter({EvictionState.HELD: 2}))
+    assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {(PDB,)}
+    relabel(world, "p1", app="canary")
+    world.flow.advance(5)
+    assert world.requested() == ["p1"]
+
+
+@pytest.mark.parametrize("kind", ["EvictionBudget", "EvictionPause"])
+def test_a_held_eviction_is_let_go_by_a_selector_that_selects_it_no_more(kind: str) -> None:
+    world = bare(1)
+    spec = {"maxConcurrent": 0} if kind == "EvictionBudget" else {}
+    world.guard(kind, "some", scope={"selector": {"matchLabels": {"app": "web"}}}, **spec)
+    world.flow.run()
+    world.fleet.taint("n1", "bad")
+    world.flow.advance(100)
+    assert world.states() == {EvictionState.HELD: 1}
+    relabel(world, "p0", app="other")
+    world.flow.run()
+    assert world.requested() == ["p0"]
+
+
 @pytest.mark.parametrize("kind", ["EvictionBudget", "PodDisruptionBudget"])
 def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(kind: str) -> None:
     world = bare(2, disruption_budget_patience=1e6)

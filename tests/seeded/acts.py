@@ -99,6 +99,15 @@ def _touch(world: World, name: str) -> str:
     return "declared again"
 
 
+def _label(world: World, name: str, app: str) -> str:
+    """Somebody gives a pod another label, by which budgets select."""
+    known = world.people.objects.get(world.people.key("Pod", name))
+    if known is None:
+        return "is not there"
+    world.people.declare("Pod", name, known["spec"], labels={"app": app})
+    return "declared again"
+
+
 def _pod(world: World, name: str, tolerated: str) -> str:
     if f"Pod/default/{name}" in world.people.objects:
         return "is there"
@@ -150,6 +159,13 @@ def _budget(world: World, how: str, amount: str, seconds: str = "0") -> str:
     spec = {"maxConcurrent": int(amount)}
     if how == "window":
         spec = {"maxInWindow": int(amount), "windowSeconds": int(seconds)}
+    world.people.declare("EvictionBudget", "slow", spec)
+    return str(spec)
+
+
+def _budget_of(world: World, app: str, amount: str) -> str:
+    """Of what has a label."""
+    spec = {"maxConcurrent": int(amount), "scope": {"selector": {"matchLabels": {"app": app}}}}
     world.people.declare("EvictionBudget", "slow", spec)
     return str(spec)
 
@@ -321,6 +337,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "pods": _pods,
     "pod": _pod,
     "touch": _touch,
+    "label": _label,
     "managed": _managed,
     "drop": _drop,
     "node": _node,
@@ -328,6 +345,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "configmaps": _configmaps,
     "claim": _claim,
     "budget": _budget,
+    "budget-of": _budget_of,
     "disruption": _disruption_budget,
     "away": _away,
     "crash-one": _crash_one,

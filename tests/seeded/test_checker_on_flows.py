@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.seeded import flows
 from tests.seeded.checker import INVARIANTS, check
+from tests.seeded.checker.agreement import evictions_are_what_is_due
 from tests.seeded.checker.budgets import windows_are_kept
 from tests.seeded.history import History
 from tests.seeded.planting import changed, find, instant, put, text, value_of, where, without
@@ -462,6 +463,22 @@ def test_an_answer_may_be_on_its_way_for_a_moment() -> None:
     """By so much two that go are nearer to one another than a window is long."""
     assert not list(check(used_late(1.9), only=[windows_are_kept]))
     assert [one.invariant for one in check(used_late(2.1), only=[windows_are_kept])] == ["windows_are_kept"]
+
+
+@pytest.mark.parametrize(("now", "found"), [("web", 0), ("db", 1)])
+def test_what_holds_an_eviction_must_select_its_present_labels(now: str, found: int) -> None:
+    history = flows.patience()
+    spec = {"maxConcurrent": 0, "scope": {"selector": {"matchLabels": {"app": "web"}}}}
+    budget = {"kind": "EvictionBudget", "metadata": {"name": "slow"}, "spec": spec}
+    history = put(history, "resources", "EvictionBudget//slow", {"object": budget, "version": 1})
+    binding = find(history, where("bindings", "Pod/default/waiting"), -1)
+    history = changed(history, binding, {"labels": {"app": "web"}})
+    task = value_of(find(history, where("evictions", WAITING), -1))
+    held = {"state": "Held", "revision": 9, "asked": 9, "heldBy": ["EvictionBudget/slow"]}
+    history = put(history, "evictions", WAITING, task | held)
+    history = put(history, "bindings", binding.key, value_of(binding) | {"labels": {"app": now}, "revision": 2})
+    messages = [one.message for one in check(history, only=[evictions_are_what_is_due])]
+    assert sum("which does not concern it" in message for message in messages) == found
 
 
 BY_HAND = {

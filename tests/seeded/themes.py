@@ -97,6 +97,19 @@ def _disruption(rng: Random) -> str:
     return f"0 deploy web {replicas}; 0.5 disruption {least}; 0.5 taint all now; {rng.choice([1, 3])} untaint all now"
 
 
+def _relabelled(rng: Random) -> str:
+    """A pod gets other labels while its eviction is held, by which another budget selects it, or none any more."""
+    if rng.random() < 0.5:
+        return (
+            f"0 pods 2 3; 0.2 label q0 web; 0 label q1 canary; 0 disruption 2; 0.5 pause-all; 0.3 taint all now; "
+            f"{rng.choice([0.3, 1])} label q1 web; {_gap(rng)} resume-all; 3 wait"
+        )
+    return (
+        f"0 pods 2 3; 0.2 label q0 web; 0 budget-of web 0; 1 taint all now; {rng.choice([0.3, 1])} label q0 canary; "
+        f"{rng.choice(['3 wait', '0.1 away governor 1'])}"
+    )
+
+
 # Answers.
 
 
@@ -112,7 +125,7 @@ def _paused_again(rng: Random) -> str:
     skew = rng.choice(["", "skew governor 1.9; 0.1 ", "skew eviction -1.5; 0.1 "])
     return (
         f"0 {skew}pods 2 3; 1 pause-all; 0.3 taint all now; {rng.choice([0.5, 1])} "
-        f"{rng.choice(['away', 'stop', 'stop'])} eviction {rng.choice([4, 7])}; 0.3 resume-all; "
+        f"{rng.choice(['away', 'stop', 'stop', 'stop'])} eviction {rng.choice([4, 7])}; 0.3 resume-all; "
         f"{rng.choice([0.2, 0.5])} pause-all; 9 resume-all"
     )
 
@@ -345,11 +358,14 @@ _INF: Final = math.inf
 
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(
-        5, (_window, _leave_kept, _leave_overtaken, _concurrency, _concurrency, _disruption), guarded=True, faulty=0.15
+        5,
+        (_window, _leave_kept, _leave_overtaken, _concurrency, _concurrency, _disruption, _relabelled),
+        guarded=True,
+        faulty=0.15,
     ),
     "answers": Theme(
         4,
-        (_lost_answer, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew),
+        (_lost_answer, _paused_again, _paused_again, _paused_meanwhile, _just_paused, _just_paused, _asked_anew),
         late=(0.02, 0.3, 0.3),
         expiring=0.5,
         faulty=0.15,

@@ -97,7 +97,7 @@ class Bench:
         self.written += emits
         return told(emits)
 
-    def taints(self, *taints: tuple[str, float], settles_at: float | None = None) -> list[str]:
+    def taints(self, *taints: tuple[str, float], settles_at: float | None = None, zone: str = "eu/eu-1") -> list[str]:
         self.generation += 1
         records = tuple(
             TaintRecord(key=k, effect="NoExecute", time_added=at(s), origins=(TaintOrigin.EXPLICIT,)) for k, s in taints
@@ -106,12 +106,19 @@ class Bench:
             target=self.target,
             generation=self.generation,
             taints=records,
-            zone="eu/eu-1",
+            zone=zone,
             settles_at=None if settles_at is None else at(settles_at),
         )
         return self.feed(TAINTS, self.target.key, event)
 
-    def bind(self, *tolerations: Toleration, generation: int = 1, revision: int = 1, purge_mode: str = "") -> list[str]:
+    def bind(
+        self,
+        *tolerations: Toleration,
+        generation: int = 1,
+        revision: int = 1,
+        purge_mode: str = "",
+        app: str = "web",
+    ) -> list[str]:
         event = WorkloadBound(
             workload=pod("web"),
             uid="u",
@@ -121,7 +128,7 @@ class Bench:
             revision=revision,
             tolerations=tolerations,
             bound_time=T0,
-            labels={"app": "web"},
+            labels={"app": app},
             purge_mode=purge_mode,
         )
         return self.feed(BINDINGS, binding_key(pod("web"), self.target), event)
@@ -367,6 +374,43 @@ def test_the_reconciler_asks_again_when_no_answer_comes() -> None:
     assert bench.reconcile(119) == []
     assert bench.reconcile(120) == ["ask#1"], "leave to go may have been lost since"
     assert bench.answer(asked=1) == ["Requested#3 UntoleratedTaint", "ask#3 requested"]
+
+
+def test_a_held_eviction_asks_anew_when_its_labels_are_others() -> None:
+    bench = Bench(budget=True)
+    bench.bind(app="canary")
+    bench.taints(K1)
+    bench.answer("EvictionBudget/slow", asked=1)
+    assert bench.bind(revision=2, app="canary") == [], "nothing that a guard looks at"
+    assert bench.bind(revision=3) == ["Held#3 by EvictionBudget/slow Held", "ask#3"]
+    assert (bench.asked.labels, bench.asked.due_time) == ({"app": "web"}, at(0))
+    assert bench.answer(asked=1) == [], "that leave was for another"
+    assert bench.bind(revision=4) == []
+    assert bench.answer(asked=3) == ["Requested#4 UntoleratedTaint", "ask#4 requested"]
+    assert bench.bind(revision=5, app="canary") == [], "it has gone"
+
+
+def test_a_held_eviction_asks_anew_when_its_target_moves_to_another_zone() -> None:
+    bench = Bench(budget=True)
+    bench.bind()
+    bench.taints(K1)
+    assert bench.taints(K1) == []
+    assert bench.taints(K1, zone="eu/eu-2") == ["Held#2 Held", "ask#2"]
+    assert bench.asked.zone == "eu/eu-2"
+    assert bench.taints() == ["eviction-asks tombstone", "Cancelled#3 TaintRemoved"]
+
+
+def test_leave_to_go_with_other_labels_is_not_used() -> None:
+    """The labels change while it waits for the taint-manager with the leave in hand."""
+    bench = Bench(budget=True)
+    bench.bind(app="canary")
+    bench.taints(K1)
+    bench.lagging = ["Node/n1"]
+    assert bench.answer(asked=1) == []
+    assert bench.bind(revision=2) == []
+    bench.lagging = []
+    assert bench.wake(0.5) == ["Held#2 Held", "ask#2"]
+    assert bench.asked.labels == {"app": "web"}
 
 
 def test_after_a_restart_it_asks_anew_and_no_leave_from_before_counts() -> None:

@@ -444,6 +444,28 @@ def test_an_ask_that_is_repeated_is_answered_again_and_counts_once() -> None:
     assert bench.settle() == ["p1 held by EvictionBudget/slow"]
 
 
+def test_an_ask_with_other_labels_or_another_zone_is_held_by_other_guards() -> None:
+    """Of the same revision: so an eviction service of an earlier version asks again."""
+    bench = web(2)
+    pdb(bench, minAvailable=2)
+    budget(bench, maxConcurrent=0, scope={"zones": ["b"]})
+    for zone, labels, expected in (
+        ("b", {"app": "canary"}, ["p0 held by EvictionBudget/slow"]),
+        ("b", LABELS, []),
+        ("a", LABELS, ["p0 held by PodDisruptionBudget/shop/web"]),
+        ("a", LABELS, ["p0 held by PodDisruptionBudget/shop/web"]),
+        ("a", {"app": "canary"}, ["p0 goes"]),
+        ("b", LABELS, []),
+    ):
+        bench.bind("p0", "Node/n0", owner=WEB, labels=labels)
+        bench.ask("p0", "Node/n0", due=0, zone=zone)
+        assert bench.settle() == expected, (zone, labels)
+        bench.restart()
+        assert bench.settle() == []
+    bench.requested(key(0))
+    assert bench.settle() == []
+
+
 def test_leave_that_nobody_has_used_is_not_repeated_but_given_anew() -> None:
     """Its answer was lost; it goes when the window has room now, not because it had room then."""
     bench = web()

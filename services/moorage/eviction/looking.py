@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from moorage.core.evicting import Keep, Verdict, verdict
-from moorage.eviction.state import OWNER, State, Target, Tolerations, timer_id
+from moorage.eviction.state import OWNER, Asked, State, Target, Tolerations, timer_id
 from moorage.runtime.service import Emit
 from moorage.runtime.trusted import target_ref, trusted, workload_ref
 from moorage_schemas.base import Model
@@ -114,7 +114,7 @@ class Look:
         # One that is asked again, because its answer may be lost, is an event of its own.
         step = f"{revision}/{'requested' if requested else format_time(self.time)}"
         self._put_ask(eviction_key(workload, self.target, binding.generation), event, step)
-        self.state.asked[self.target, workload] = self.time
+        self.state.asked[self.target, workload] = Asked(self.time, binding.traits.labels, target.zone)
 
     def unask(self, workload: str) -> None:
         """The governor need not think of this task any more."""

@@ -306,7 +306,11 @@ class Eviction(Service[State]):
         place = (look.target, workload)
         if _is_due(found, task, look.due or look.time):
             waits = task is not None and task.state is EvictionState.HELD and task.asked
-            if not waits or (look.due is not None and state.asked.get(place, _AT_ONCE) <= look.time - _ASK_AGAIN):
+            if (
+                not waits
+                or state.is_asked_otherwise(place)
+                or (look.due is not None and _asks_again(state, look, place))
+            ):
                 state.put(place, Pending(look.cause, look.time, reported=look.reported))
             return
         if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
@@ -407,6 +411,8 @@ class Eviction(Service[State]):
             elif (look.target, workload) not in state.asked:
                 # Whatever answers the ask of before the restart may be old, and others may have been let go since.
                 self._ask_anew(look, workload, task, "asks anew after a restart")
+            elif state.is_asked_otherwise((look.target, workload)):
+                self._ask_anew(look, workload, task, "its labels or its zone are others now; asks anew")
             elif look.answer is None:
                 look.ask(workload, due=task.deadline or look.time, revision=task.asked)
             elif look.stale:
@@ -533,6 +539,12 @@ def _subject(key: str, target: Target, workload: str) -> Subject:
     """A bound workload as guards see it."""
     binding = target.bindings[workload]
     return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
+
+
+def _asks_again(state: State, look: Look, place: tuple[str, str]) -> bool:
+    """Whether the governor was not asked since the restore, or so long ago that its answer may be lost."""
+    asked = state.asked.get(place)
+    return asked is None or asked.time <= look.time - _ASK_AGAIN
 
 
 def _has_lost(task: Task, binding: Binding | WorkloadBound | None) -> bool:

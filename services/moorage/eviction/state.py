@@ -101,6 +101,15 @@ class Pending:
     """Since when it waits for the taint-manager with the leave to go in hand."""
 
 
+@dataclass(slots=True, frozen=True)
+class Asked:
+    """What a question to the governor said that may change."""
+
+    time: datetime
+    labels: Mapping[str, str]
+    zone: str
+
+
 @dataclass(slots=True)
 class Target:
     """A target, its taints that evict, and what is bound to it."""
@@ -155,8 +164,8 @@ class State:
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """What has come due and is to be decided on by the present state; by target and workload key."""
 
-    asked: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    """When the governor was last asked, since the restore; by target and workload key."""
+    asked: dict[tuple[str, str], Asked] = field(default_factory=dict)
+    """How the governor was last asked, since the restore; by target and workload key."""
 
     begun: bool = False
     """Whether everything was looked at since the restore."""
@@ -169,6 +178,14 @@ class State:
 
     look_at: datetime | None = None
     """When to look at what waits."""
+
+    def is_asked_otherwise(self, place: tuple[str, str]) -> bool:
+        """Whether the governor was asked about other labels, or another zone, than there are now."""
+        asked, target = self.asked.get(place), self.targets.get(place[0])
+        binding = target.bindings.get(place[1]) if target is not None else None
+        if asked is None or target is None or binding is None:
+            return False
+        return asked.zone != target.zone or asked.labels != binding.traits.labels
 
     def put(self, place: tuple[str, str], pending: Pending) -> None:
         """Something has come due. What came due before keeps its cause, unless there is an answer now."""

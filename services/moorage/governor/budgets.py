@@ -117,7 +117,7 @@ class BudgetBook:
                 self._forget(known)
             return
         if known is not None:
-            if known.event.workload_uid == event.workload_uid and known.event.revision >= event.revision:
+            if known.event.workload_uid == event.workload_uid and not _supersedes(event, known.event):
                 return
             self._forget(known)
         self._gone.pop(key, None)
@@ -407,6 +407,13 @@ class BudgetBook:
 def _answers(slot: EvictionSlot, ask: EvictionAsked) -> bool:
     """Whether a slot is the answer to this ask, and not to an earlier one."""
     return (slot.asked, slot.workload_uid) == (ask.revision, ask.workload_uid)
+
+
+def _supersedes(event: EvictionAsked, known: EvictionAsked) -> bool:
+    """Whether an ask says more than the one that is known: it is newer, or other guards concern it now."""
+    if event.revision != known.revision:
+        return event.revision > known.revision
+    return not known.requested and (event.labels, event.zone) != (known.labels, known.zone)
 
 
 def _patience_end(counter: Counter, ask: Ask) -> datetime | None:

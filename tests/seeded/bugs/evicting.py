@@ -15,13 +15,14 @@ from moorage.core.timing import TimerTable
 from moorage.eviction.guards import GuardView
 from moorage.eviction.looking import Look
 from moorage.eviction.service import Eviction
-from moorage.eviction.state import State
+from moorage.eviction.state import Asked, State
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS
 
 looking: Any = import_module("moorage.eviction.looking")
+budgets: Any = import_module("moorage.governor.budgets")
 module: Any = import_module("moorage.eviction.service")  # the package gives the function of that name
 
 _PROCESS = Eviction.process
@@ -227,10 +228,20 @@ def _() -> list[Change]:
 _ANSWERED = Eviction._answered
 
 
+@bug("asks-once", "A held eviction is judged by the labels that it had when it asked.", "budgets")
+def _() -> list[Change]:
+    return [
+        (State, "is_asked_otherwise", lambda _self, _place: False),
+        (budgets, "_supersedes", lambda event, known: event.revision > known.revision),
+    ]
+
+
 @bug("leave-from-before", "Eviction, back again, uses the leave to go that was given while it was away.", "budgets")
 def _() -> list[Change]:
     def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
-        state.asked.setdefault((look.target, workload), look.time)
+        target = state.targets[look.target]
+        asked = Asked(look.time, target.bindings[workload].traits.labels, target.zone)
+        state.asked.setdefault((look.target, workload), asked)
         _DUE(self, state, look, workload, found)
 
     return [(Eviction, "_due", due)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tests.seeded.checker.evicting import evicts
 from tests.seeded.checker.guards import concerns, guard_name, subject_of
@@ -255,6 +256,11 @@ def _unheld(run: Run, task: Seen) -> Iterator[str]:
     guards = {guard_name(one): one for key, one in run.table("resources").items() if key.partition("/")[0] in _GUARDS}
     workload, target, generation = task.key.split("|")
     subject = subject_of(run, task, workload, target, int(generation))
+    bound = run.table("bindings").get(f"{workload}|{target}")
+    if subject is not None and bound is not None:
+        # Labels and zones change; what holds it has to concern what it is like in the end.
+        zone = (run.table("taints")[target].data.get("zone") or "") if target in run.table("taints") else subject.zone
+        subject = replace(subject, labels=bound.data.get("labels") or {}, zone=zone)
     for name in names:
         if name == "resource-eviction-rate":
             continue
