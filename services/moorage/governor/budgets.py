@@ -18,7 +18,6 @@ import heapq
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from moorage.core.budgets import LEAVE_LASTS
 from moorage.governor.answering import Answers
 from moorage.governor.counting import Counter, Counters, DisruptionCounter
 from moorage.governor.granted import Granted
@@ -184,13 +183,8 @@ class BudgetBook:
         self._gone.clear()
         for key in self._repeated:
             ask, slot = self._asks.get(key), self._slots.get(key)
-            if ask is None or slot is None or not _answers(slot, ask.event):
-                continue
-            if slot.granted and self._now - slot.granted_time >= LEAVE_LASTS:
-                # Nobody has used it. Whoever comes so late waits until what budgets count now lets him go.
-                self._answers.slot(key, None, "anew")
-                asks[key] = None
-            else:
+            if ask is not None and slot is not None and _answers(slot, ask.event):
+                # Leave as well, however old: its first answer may yet be read, so it cannot be given to another.
                 self._answers.repeat(ask)
         self._repeated.clear()
         for key in asks:

@@ -9,6 +9,7 @@ from tests.seeded.bugs.planting import Change, bug
 
 from moorage.core.rates import Bucket
 from moorage.core.zones import ZoneRules, ZoneTable
+from moorage.governor.answering import Answers
 from moorage.governor.budgets import BudgetBook
 from moorage.governor.counting import BudgetCounter, DisruptionCounter, RateCounter
 from moorage.governor.granted import Granted
@@ -156,13 +157,7 @@ def _() -> list[Change]:
 
 @bug("never-answered-again", "The governor does not repeat an answer that may be lost.", "answers")
 def _() -> list[Change]:
-    note = BudgetBook.note
-
-    def once(self: Any, record: Any) -> None:
-        note(self, record)
-        self._repeated.clear()
-
-    return [(BudgetBook, "note", once)]
+    return [(Answers, "repeat", lambda _self, _ask: None)]
 
 
 @bug("released-not-told", "When a pause ends those that it held are not looked at.")
