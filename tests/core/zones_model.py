@@ -106,19 +106,24 @@ class ZonesModel:
             waits = self.waits(name)
             zone.swap(self.rate(name), now, waited=bool(waits) and waits[0][0] + self.rules.wait <= now)
             for since, _, target in waits:
-                if since + self.rules.wait > now or not zone.whole(now):
+                if since + self.rules.wait > now or not zone.whole(now) or not self.room(name, zone.rate):
                     break
                 zone.tokens = Fraction(0)
                 self.nodes[target].granted = True
                 said.append((now, target, self.nodes[target].incident, True))
         return said
 
+    def room(self, zone: str, rate: float) -> bool:
+        """Whether few enough are granted and not tainted yet: as many as are granted in two seconds, or one."""
+        unheeded = sum(node.zone == zone and node.granted and not node.tainted for node in self.nodes.values())
+        return unheeded < max(1, Fraction(2) * Fraction(str(rate)) if not math.isinf(rate) else 2000)
+
     def next_due(self, now: datetime) -> datetime | None:
         """When somebody is granted if nothing happens."""
         dues = []
         for name, zone in self.zones.items():
             waits = self.waits(name)
-            if not waits or zone.rate <= 0:
+            if not waits or zone.rate <= 0 or not self.room(name, zone.rate):
                 continue
             due = waits[0][0] + self.rules.wait
             if not zone.whole(now):

@@ -53,8 +53,8 @@ class Flow(Stack):
         self.behind: set[str] = set()
         """Services whose view of the whole learns only what they ask for with `NeedFresh`."""
 
-        self.away: set[str] = set()
-        """Services that do nothing, as if none of their processes ran."""
+        self.stopped: set[str] = set()
+        """Services that do not run; one that was stopped is restored when it runs again."""
 
         self.skew: dict[str, timedelta] = {}
         """By how much the clock of a service's machine is ahead; behind when negative."""
@@ -128,6 +128,15 @@ class Flow(Stack):
             self.crash(service, p)
         self._views.pop(service, None)
 
+    def stop(self, service: str) -> None:
+        """Kill a service."""
+        self.crash_process(service)
+        self.stopped.add(service)
+
+    def start(self, service: str) -> None:
+        """Let one that was stopped run again."""
+        self.stopped.discard(service)
+
     def redeliver(self, service: str, topic: Topic, partition: int, count: int = 1) -> None:
         """Give a service the last records of a source that it has had already once more, without a restore."""
         engine = self._owner(service, partition).engine
@@ -136,15 +145,10 @@ class Flow(Stack):
         for record in had[-count:]:
             engine.offer(topic, [record])
 
-    def leave(self, service: str) -> None:
-        """Kill every process of a service; it is back when it is taken out of `away`."""
-        self.crash_process(service)
-        self.away.add(service)
-
     # What it does otherwise than a stack.
 
     def _places(self) -> list[tuple[str, int]]:
-        places = [place for place in super()._places() if place[0] not in self.away]
+        places = [place for place in super()._places() if place[0] not in self.stopped]
         if self._rng is not None:
             self._rng.shuffle(places)
         return places

@@ -342,10 +342,10 @@ def test_a_window_holds_though_eviction_was_away_while_it_granted(seconds: int) 
     world.fleet.taint("n1", "bad")
     world.flow.run()
     assert world.states() == {EvictionState.COMPLETED: 1, EvictionState.HELD: 5}
-    world.flow.leave("eviction")
+    world.flow.stop("eviction")
     world.flow.advance(seconds)
     assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == (1 if seconds < 10 else 2)
-    world.flow.away.clear()
+    world.flow.start("eviction")
     counts = watch(world, 60)
     assert len(world.requested()) == 6
     assert in_windows(counts, 10) == 1
@@ -360,12 +360,12 @@ def test_a_window_holds_though_the_taint_manager_was_away_while_it_granted() -> 
     world.flow.run()
     world.fleet.taint("n1", "bad")
     world.flow.run()
-    world.flow.leave("taint-manager")
+    world.flow.stop("taint-manager")
     world.fleet.taint("n1", "worse")
     world.flow.advance(120)
     assert len(world.requested()) == 1
     assert {event.revision for event in world.flow.events(EVICTION_ASKS) if event is not None} == {1, 2}
-    world.flow.away.clear()
+    world.flow.start("taint-manager")
     counts = watch(world, 60)
     assert len(world.requested()) == 4
     assert in_windows(counts, 10) == 1
@@ -418,7 +418,7 @@ def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(ki
     world.flow.run()
     world.fleet.taint("n1", "bad")
     world.flow.run()
-    world.flow.leave("eviction")
+    world.flow.stop("eviction")
     world.lift("EvictionPause", "all")
     world.flow.advance(5)
     assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == 2
@@ -427,7 +427,7 @@ def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(ki
     else:
         world.pdb(minAvailable=2)
     world.flow.advance(5)
-    world.flow.away.clear()
+    world.flow.start("eviction")
     world.flow.advance(120)
     assert (world.requested(), world.states()) == ([], Counter({EvictionState.HELD: 2}))
     name = {"EvictionBudget": "EvictionBudget/slow", "PodDisruptionBudget": PDB}[kind]

@@ -75,6 +75,14 @@ class Outage(World):
         said = self.flow.events(ZONE_GRANTS)
         return sorted((self.seconds(one.granted_time), one.target.name, one.granted) for one in said)
 
+    def tainted(self) -> list[Added]:
+        """When which node was first written with a taint that evicts, by the clock of the taint-manager."""
+        found: dict[str, float] = {}
+        for record in self.flow.records(TAINTS):
+            if record.value is not None and any(taint.effect == "NoExecute" for taint in record.event.taints):
+                found.setdefault(record.event.target.name, self.seconds(record.meta.time))
+        return sorted((at, name) for name, at in found.items())
+
     def evicting(self) -> list[str]:
         """The nodes that carry a taint that evicts now."""
         table = self.flow.table(TAINTS).values()
@@ -123,6 +131,22 @@ def test_a_zone_that_stays_lost_is_left_node_by_node() -> None:
         for record in outage.flow.records(topic):
             if record.value is not None:
                 assert record.meta.correlation == reports[record.event.target.name], "one chain, however long it waits"
+
+
+def test_what_is_granted_while_the_taint_manager_is_away_does_not_come_all_at_once() -> None:
+    outage = Outage({"a": 100}, replicas=20)
+    outage.report("False", *outage.of("a")[:40])
+    outage.flow.stop("taint-manager")
+    outage.flow.advance(600)
+    assert outage.words() == [(5.0, "a00", True)], "of what nobody does, no more is granted"
+    assert len(outage.flow.table(ZONES)["/a"].granted) == 1
+    outage.flow.crash_process("governor")
+    outage.flow.advance(60)
+    outage.flow.start("taint-manager")
+    outage.flow.advance(25)
+    # The zone has kept one token meanwhile; from then on it goes as it always does.
+    assert outage.tainted() == [(660.0, "a00"), (660.0, "a01"), (670.0, "a02"), (680.0, "a03")]
+    assert [at for at, _, _ in outage.words()] == [5.0, 660.0, 670.0, 680.0]
 
 
 def test_every_node_down_and_nothing_is_added() -> None:

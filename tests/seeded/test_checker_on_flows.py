@@ -10,8 +10,8 @@ from tests.seeded import flows
 from tests.seeded.checker import INVARIANTS, check
 from tests.seeded.checker.agreement import evictions_are_what_is_due
 from tests.seeded.checker.budgets import windows_are_kept
-from tests.seeded.history import History
-from tests.seeded.planting import changed, find, instant, put, text, value_of, where, without
+from tests.seeded.history import Entry, History
+from tests.seeded.planting import Json, changed, find, instant, put, text, value_of, where, without
 
 GRANTED = where("zone-grants", granted=True)
 WAITING = "Pod/default/waiting|Node/n3|1"
@@ -262,6 +262,18 @@ def zone_left_too_fast() -> History:
     return changed(history, grant, {"grantedTime": text(instant(value_of(grant)["grantedTime"]) - 0.01)})
 
 
+def zone_tainted_too_fast() -> History:
+    """As if three nodes got their taints together; two might, if the first was told late."""
+    history = flows.outage()
+
+    def evicts(entry: Entry, value: Json) -> bool:
+        return entry.topic == "taints" and any(one["effect"] == "NoExecute" for one in value.get("taints", ()))
+
+    for number in (1, 2):
+        history = changed(history, find(history, evicts, number), earlier=10 * number)
+    return history
+
+
 def all_zones_lost() -> History:
     history, members = flows.outage(), where("zone-members", zone="/b")
     for entry in [one for one in history.entries if members(one, value_of(one))]:
@@ -430,6 +442,7 @@ PLANTED: dict[Callable[[], History], str] = {
     one_more_is_needed: "disruption_budgets_are_kept",
     cluster_left_too_fast: "cluster_rate_is_kept",
     zone_left_too_fast: "zone_rates_are_kept",
+    zone_tainted_too_fast: "nodes_are_tainted_at_their_zones_rate",
     all_zones_lost: "lost_zones_get_nothing",
     tainted_without_grant: "node_taints_are_granted",
     hold_not_kept: "conditions_have_held",

@@ -203,6 +203,16 @@ def _granted_meanwhile(rng: Random) -> str:
     )
 
 
+def _granted_and_granted(rng: Random) -> str:
+    """Many nodes of a zone wait for their turns, and the taint-manager is away for several of them."""
+    more = "; 0 ".join(f"node more{number} a" for number in range(6))
+    lost = "; 0 ".join(f"report n{number} {rng.choice(['False', 'Unknown'])}" for number in range(4))
+    return (
+        f"0 {more}; 0 pods 4 {rng.choice([3, 20])}; 1 {lost}; {rng.choice([0.3, 0.6])} away taint-manager 18; "
+        f"{rng.choice(['1 wait', '0.8 away governor 1', '8 away governor 1'])}; 24 wait"
+    )
+
+
 def _whole_fleet(rng: Random) -> str:
     """A node waits for its turn; the governor is away, and the whole fleet is lost meanwhile."""
     lost = rng.choice(["False", "Unknown"])
@@ -373,7 +383,7 @@ THEMES: Final[Mapping[str, Theme]] = {
     "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
     "zones": Theme(
         4,
-        (_partial, _granted_meanwhile, _whole_fleet, _members),
+        (_partial, _granted_meanwhile, _granted_and_granted, _whole_fleet, _members),
         settings={
             "node_eviction_rate": (0.3, 0.3, _INF),
             "secondary_node_eviction_rate": (0.2,),

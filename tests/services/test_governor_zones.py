@@ -92,7 +92,9 @@ def test_one_that_comes_with_time_is_of_the_chain_that_began_the_incident_whoeve
         zones.flow.run()
         if restarts:
             zones.flow.crash_process("governor")
-        zones.flow.advance(30)
+        zones.flow.advance(10)
+        zones.say("a1", tainted=True)
+        zones.flow.advance(20)
         records = zones.flow.records(ZONE_GRANTS)
         assert [record.meta.correlation_id for record in records] == ["why-a1", "why-a2"]
         assert len({record.meta.id for record in zones.flow.records(ZONES)}) == len(zones.flow.records(ZONES))

@@ -6,6 +6,7 @@ changes; here it follows the zone's size too while the state stays, so that it d
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +20,13 @@ SHOWN = 100
 
 OPEN_GRANTS = 2000
 """Grants of a zone that may be unconfirmed at a time: they are listed in its record, which must fit into Kafka's."""
+
+CONFIRMED_WITHIN = 2.0
+"""Seconds in which a node's taint-manager is expected to confirm a grant. It takes tenths of a second.
+
+What a zone grants in that time may be unconfirmed, so that no rate is limited by the way there and back. More may not,
+for all that is open is used at once when a taint-manager that was away comes back.
+"""
 
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _FEWEST_NOT_READY = 3  # fewer never make a partial disruption
@@ -56,6 +64,12 @@ class ZoneRules:
         if state is not ZoneState.PARTIAL_DISRUPTION:
             return self.rate
         return self.secondary_rate if nodes > self.large else 0.0
+
+    def open_grants(self, rate: float) -> int:
+        """How many grants of a zone with this rate may be unconfirmed at a time."""
+        if math.isinf(rate):
+            return OPEN_GRANTS
+        return min(OPEN_GRANTS, max(1, math.ceil(rate * CONFIRMED_WITHIN)))
 
     def waited(self, turn: _Turn) -> datetime:
         """When a node has waited for as long as it must."""
@@ -253,18 +267,21 @@ class ZoneTable:
     def may_grant(self, now: datetime) -> bool:
         """Whether `settle` could grant anybody: a node has waited for long enough, and its zone has room for it.
 
-        A zone may get its token in that very call, so the token that is known does not count.
+        A zone may get its token, or another rate, in that very call, so those that are known do not count.
         """
+        room = self._rules.open_grants(max(self._rules.rate, self._rules.secondary_rate))
         return any(
-            len(zone.granted) < OPEN_GRANTS and self._rules.waited(zone.queue[0]) <= now
+            len(zone.granted) < room and self._rules.waited(zone.queue[0]) <= now
             for zone in self._zones.values()
             if zone.queue
         )
 
     def _due(self, name: str) -> datetime | None:
         zone, token = self._zones[name], self._tokens.get(name)
-        if token is None or not zone.queue or len(zone.granted) >= OPEN_GRANTS:
+        if token is None or not zone.queue:
             return None
+        if len(zone.granted) >= self._rules.open_grants(self._records[name].rate):
+            return None  # a member that confirms a grant, recovers, moves or goes makes room
         return max(token, self._rules.waited(zone.queue[0]))
 
     def _settle_zone(
@@ -291,7 +308,7 @@ class ZoneTable:
             bucket = Bucket(rate, 0.0, now)
         bucket = bucket.swap(rate, now, waited=head is not None and head <= now)
         fresh = 0
-        room = OPEN_GRANTS - len(zone.granted)
+        room = rules.open_grants(rate) - len(zone.granted)
         while fresh < min(room, len(zone.queue)) and rules.waited(zone.queue[fresh]) <= now and bucket.has_token(now):
             bucket = bucket.take(now)
             fresh += 1

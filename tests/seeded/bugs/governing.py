@@ -8,7 +8,7 @@ from typing import Any
 from tests.seeded.bugs.planting import Change, bug
 
 from moorage.core.rates import Bucket
-from moorage.core.zones import ZoneRules, ZoneTable
+from moorage.core.zones import OPEN_GRANTS, ZoneRules, ZoneTable
 from moorage.governor.answering import Answers
 from moorage.governor.budgets import BudgetBook
 from moorage.governor.counting import BudgetCounter, DisruptionCounter, RateCounter
@@ -60,6 +60,11 @@ def _() -> list[Change]:
         fold(self, state, topic, key, event)
 
     return [(Governor, "apply", full)]
+
+
+@bug("grants-pile-up", "A zone goes on granting while nobody does what it grants.", "zones")
+def _() -> list[Change]:
+    return [(ZoneRules, "open_grants", lambda _self, _rate: OPEN_GRANTS)]
 
 
 @bug("grants-forgotten", "After a restart the governor does not know whom it has granted.")

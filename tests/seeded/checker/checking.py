@@ -41,6 +41,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     budgets.disruption_budgets_are_kept,
     budgets.cluster_rate_is_kept,
     zones.zone_rates_are_kept,
+    zones.nodes_are_tainted_at_their_zones_rate,
     zones.lost_zones_get_nothing,
     zones.node_taints_are_granted,
     zones.conditions_have_held,

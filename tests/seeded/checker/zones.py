@@ -12,6 +12,13 @@ from tests.seeded.checker.violations import Violation
 from tests.seeded.checker.wanting import AVAILABLE, ROWS, kind_of
 
 _DISRUPTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_CONFIRMED = 2.0
+"""Seconds: what a zone grants in them at its rate may be open, granted and not done yet; at least one node may be.
+
+The governor does not know sooner than that that a grant was done. So after a silence so many nodes get the taint at
+once, and one more, for whom the zone's token was kept.
+"""
+
 _FULL, _PARTIAL, _NORMAL = "FullDisruption", "PartialDisruption", "Normal"
 
 
@@ -48,6 +55,75 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
         allowed = slow if between == {_PARTIAL} else max(rate, slow)
         if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
             yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")
+
+
+def nodes_are_tainted_at_their_zones_rate(run: Run) -> Iterator[Violation]:
+    """The nodes of a zone *get* the taint that evicts at its rate, too, whoever was away between grant and taint.
+
+    Of any number of nodes one after the other all but those that may be open, and one, keep to the rate: what is open
+    was granted before, and of what is granted meanwhile only the first finds a token that was kept. The times are
+    true ones, of the commits; the skew is that of the governor, by whose clock tokens grow. What has ended before it
+    was done does not count, for it made room by that: a grant that was taken back, a node that moved.
+    """
+    rate = max(run.setting("node_eviction_rate", 0.1), run.setting("secondary_node_eviction_rate", 0.01))
+    if rate <= 0 or math.isinf(rate) or not run.runs("governor"):
+        return
+    most = max(1, math.ceil(rate * _CONFIRMED))
+    zones: dict[str, list[tuple[Seen, Seen]]] = defaultdict(list)
+    for seen, grant in _tainted(run):
+        if not _ended(run, seen, grant):
+            zones[grant.data["zone"]].append((seen, grant))
+    for zone, found in sorted(zones.items()):
+        found.sort(key=lambda one: one[0].entry.committed)
+        for last, (seen, grant) in enumerate(found):
+            for first in range(last - most):
+                before, earlier = found[first]
+                gap = seen.entry.committed - before.entry.committed
+                needed = (last - first - most) / rate
+                one, other = sorted((earlier, grant), key=lambda each: each.order)
+                if gap + 2 * run.skew + run.slack < needed and not _emptied(run, zone, one, other):
+                    count = last - first + 1
+                    told = f"{count} nodes of zone {zone} in {gap:.3f} s, {needed:g} s are needed"
+                    yield Violation("nodes_are_tainted_at_their_zones_rate", seen.where, told)
+                    break
+
+
+def _tainted(run: Run) -> Iterator[tuple[Seen, Seen]]:
+    """Each set of taints by which a node gets the one that evicts for not being ready, and the grant for it."""
+    for target, records in run.keys("taints"):
+        had, uid = False, ""
+        for seen, later in zip(records, [*records[1:], None], strict=True):
+            if later is not None and _together(seen, later):
+                continue
+            has, had = _evicts(seen), had and seen.data.get("targetUid", "") == uid
+            if has and not had and seen.source == "moorage/taint-manager":
+                said = [one for one in run.records("zone-grants", target) if run.precedes(one, seen)]
+                asked = [one for one in said if one.data.get("granted") and _of(one) == _of(seen)]
+                if asked:
+                    yield seen, asked[-1]
+            had, uid = has, str(seen.data.get("targetUid", ""))
+
+
+def _of(seen: Seen) -> tuple[object, object]:
+    """What a grant, or a set of taints, is about: which life of a node, which incident."""
+    return seen.data.get("targetUid", ""), seen.data.get("incident")
+
+
+def _evicts(seen: Seen) -> bool:
+    return any(
+        taint["effect"] == "NoExecute" and taint["key"] in _DISRUPTED and "condition" in taint["origins"]
+        for taint in seen.data.get("taints") or ()
+    )
+
+
+def _ended(run: Run, seen: Seen, grant: Seen) -> bool:
+    """Whether a grant was taken back, or its node seen elsewhere, before the taint was there."""
+    words = run.records("zone-grants", grant.key)
+    if any(grant.order < one.order < seen.order and not one.data.get("granted") for one in words):
+        return True
+    places = run.records("zone-members", grant.key)
+    known = [one for one in places if run.precedes(one, seen) or one.entry.committed <= seen.entry.committed]
+    return any(one.order > grant.order and one.data.get("zone") != grant.data["zone"] for one in known)
 
 
 def _emptied(run: Run, zone: str, before: Seen, after: Seen) -> bool:
@@ -119,11 +195,7 @@ def node_taints_are_granted(run: Run) -> Iterator[Violation]:
     for target, records in run.keys("taints"):
         had, uid = False, ""
         for seen in records:
-            taints = seen.data.get("taints") or ()
-            has = any(
-                taint["effect"] == "NoExecute" and taint["key"] in _DISRUPTED and "condition" in taint["origins"]
-                for taint in taints
-            )
+            has = _evicts(seen)
             had = had and seen.data.get("targetUid", "") == uid
             ours = kind_of(target) == "Node" and seen.source == "moorage/taint-manager"
             if has and not had and ours:
