@@ -196,6 +196,23 @@ def test_a_hold_comes_before_the_zones_rate_and_not_instead_of_it() -> None:
     assert outage.words() == [(35.0, "a00", True), (45.0, "a02", True), (55.0, "a03", True)]
 
 
+def test_a_hold_that_is_taken_away_evicts_nobody_from_a_node_that_is_ready() -> None:
+    outage = Outage({"a": 4}, replicas=8, taint_remove_hold=600)
+    outage.report("False", "a00")
+    outage.flow.advance(5 + PATIENCE - 20)
+    outage.report("True", "a00")
+    outage.flow.advance(10)
+    assert outage.evicting() == ["a00"], "it is held"
+    outage.flow.stop("taint-manager")
+    outage.flow.advance(3)
+    settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=0)
+    outage.flow.services["taint-manager"] = taint_manager.service(settings)
+    outage.flow.start("taint-manager")
+    outage.flow.advance(600)
+    assert outage.evicting() == []
+    assert outage.requested() == []
+
+
 def test_from_not_ready_to_unreachable_needs_no_second_grant() -> None:
     outage = Outage({"a": 3})
     outage.report("False", "a00")

@@ -252,3 +252,53 @@ def test_a_node_that_an_earlier_version_left_is_told_of_at_once() -> None:
     service.apply(again, TAINTS, "Node/n1", state.taints["Node/n1"])
     assert service.wake(again, at(60)) == [], "once is enough"
     assert service.reconcile(again, at(70)) == []
+
+
+def restart_without_holds(flow: Flow) -> None:
+    service = taint_manager.service(Settings(partitions=3))
+    flow.services[service.name] = service
+    flow.crash_process(service.name)
+    flow.run()
+
+
+def carried(flow: Flow) -> list[tuple[str, str]]:
+    (event,) = flow.table(TAINTS).values()
+    return [(taint.key, taint.effect) for taint in event.taints]
+
+
+def test_a_hold_that_is_taken_away_keeps_nothing_from_the_next_start_on() -> None:
+    flow = Flow(
+        [
+            condition_ingest.service(Settings(partitions=3, node_monitor_grace_period=0)),
+            taint_manager.service(Settings(partitions=3, taint_remove_hold=600)),
+        ]
+    )
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    fleet.report("n1", "Ready", "False")
+    flow.advance(60)
+    fleet.report("n1", "Ready", "True")
+    flow.advance(60)
+    assert carried(flow) == [(NOT_READY, "NoSchedule")], "it is held"
+    restart_without_holds(flow)
+    assert carried(flow) == []
+    (event,) = flow.table(TAINTS).values()
+    assert event.settles_at is None
+    assert flow.reconcile("taint-manager") == []
+
+
+def test_a_hold_that_is_taken_away_keeps_nothing_back_from_the_next_start_on() -> None:
+    flow = Flow(
+        [
+            condition_ingest.service(Settings(partitions=3, node_monitor_grace_period=0)),
+            taint_manager.service(Settings(partitions=3, taint_add_hold=600)),
+        ]
+    )
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    fleet.report("n1", "Ready", "False")
+    flow.advance(60)
+    assert carried(flow) == []
+    restart_without_holds(flow)
+    assert carried(flow) == [(NOT_READY, "NoSchedule")]
+    assert flow.reconcile("taint-manager") == []

@@ -174,7 +174,10 @@ class TaintManager(Service[State]):
             state.cursor = None
 
     def _look_at_all(self, state: State, now: datetime) -> list[Emit]:
-        """After a restart: what waits is not written down as such, and policies may have changed meanwhile.
+        """After a restart: what waits is not written down as such, and policies and holds may have changed meanwhile.
+
+        What an earlier hold keeps, or keeps back, is looked at even if there is no hold now: a taint that it keeps must
+        not wait for the reconciler to go, for somebody's deadline may come first.
 
         A node of which an earlier version has written no zone is told of to its zone now, not by the reconciler later:
         until every node is known there, the governor cannot tell whether all are down. So is a managed cluster of which
@@ -188,7 +191,8 @@ class TaintManager(Service[State]):
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
             unheard = known is None or (target.startswith(_NODE) and not known.zone)
             labelled = known is not None and bool(known.labels)
-            if not (cluster or damped or unheard or labelled):
+            waits = known is not None and (bool(known.held) or known.settles_at is not None)
+            if not (cluster or damped or unheard or labelled or waits):
                 continue
             self._resume(state, target, now)
             emits += self._settle(state, target, now)
