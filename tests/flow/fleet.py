@@ -15,6 +15,7 @@ from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key
 from moorage_schemas.taint import Toleration
+from moorage_schemas.times import format_time
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES, binding_key
 
 WITNESS = "witness"
@@ -63,6 +64,7 @@ class Fleet:
         self.flow = flow
         self._versions: dict[str, int] = {}
         self._lives: dict[str, int] = {}
+        self._began: dict[str, datetime] = {}
         self._wishes: dict[str, dict[tuple[str, str], TaintWish]] = {}
         self._spec: dict[str, dict[str, Any]] = {}
         self._labels: dict[str, dict[str, str]] = {}
@@ -73,6 +75,7 @@ class Fleet:
         self._labels[name] = {"topology.kubernetes.io/zone": zone} if zone else {}
         if name not in self._spec:
             self._lives[name] = self._lives.get(name, 0) + 1
+            self._began[name] = self.flow.now
             self._versions[name] = 0
             self._wishes[name] = {}
         self._spec[name] = spec
@@ -161,7 +164,12 @@ class Fleet:
             object={
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": {"name": name, "uid": self.uid(name), "labels": self._labels[name]},
+                "metadata": {
+                    "name": name,
+                    "uid": self.uid(name),
+                    "creationTimestamp": format_time(self._began[name].replace(microsecond=0)),
+                    "labels": self._labels[name],
+                },
                 "spec": self._spec[name],
             },
             version=self._versions[name],

@@ -49,6 +49,7 @@ class World:
         self.flow = Flow([module.service(chosen) for module in modules], partitions=PARTITIONS, rng=rng)
         self._versions: dict[str, int] = {}
         self._lives: dict[str, int] = {}
+        self._began: dict[str, datetime] = {}
         self._wishes: dict[str, list[TaintWish]] = {}
 
     def write(self, kind: str, namespace: str, name: str, **parts: Any) -> Record:
@@ -56,8 +57,14 @@ class World:
         key = resource_key(kind, namespace, name)
         if key not in self._versions:
             self._lives[key] = self._lives.get(key, 0) + 1
+            self._began[key] = self.flow.now
         self._versions[key] = self._versions.get(key, 0) + 1
-        metadata = {"name": name, "namespace": namespace, "uid": f"{key}-{self._lives[key]}"}
+        metadata = {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"{key}-{self._lives[key]}",
+            "creationTimestamp": format_time(self._began[key].replace(microsecond=0)),
+        }
         event = ResourceDeclared(
             object={"apiVersion": "v1", "kind": kind, "metadata": metadata, **parts},
             version=self._versions[key],
@@ -423,6 +430,23 @@ def test_a_person_s_report_stands_and_one_about_an_unknown_cluster_is_refused() 
     world.flow.run()
     (letter,) = world.flow.events(DEAD_LETTERS)
     assert (letter.reason.value, letter.value) == ("UnknownTarget", "ManagedCluster/nobody")
+
+
+def test_a_cluster_that_is_made_again_is_not_available_by_an_old_report() -> None:
+    world = World()
+    world.cluster()
+    world.flow.run()
+    world.flow.stop("condition-ingest")
+    world.say()
+    world.flow.advance(5)
+    world.remove("ManagedCluster", "", "c1")
+    world.cluster()
+    world.flow.start("condition-ingest")
+    world.flow.advance(5)
+    assert set(world.taints()) == {UNREACHABLE}, "nobody has ever reported on this one"
+    world.say()
+    world.flow.advance(5)
+    assert world.taints() == {}
 
 
 def test_zones_policies_and_evictions_keep_out_of_managed_clusters() -> None:

@@ -507,6 +507,7 @@ BY_HAND = {
     "nobody_leaves_unasked",
     "nothing_is_done_twice",
     "owners_know_what_was_there",
+    "reports_count_for_their_target",
     "requested_work_has_left",
     "timers_are_forgotten",
     "what_waited_is_read_in_order",

@@ -89,6 +89,50 @@ def test_no_report_is_refused_whose_target_was_declared() -> None:
     assert broken(refused(10, gone_at=15)) == set()
 
 
+def made_again(*, counts_for: str, reported_at: float, before: str = "", **given: Any) -> History:
+    """A node that is declared at 0 s, deleted at 15 s and declared anew at 20 s; and what became of one report."""
+    history, report = nothing(**given), ""
+    for uid, since in (("u", 0.0), ("v", 20.0)):
+        metadata = {"name": "n", "uid": uid, "creationTimestamp": text(BEGAN + since)}
+        value = {"object": {"kind": "Node", "metadata": metadata, "spec": {}}, "version": 1}
+        if uid == "v":
+            history = put(history, "resources", "Node//n", None, at=BEGAN + 15)
+            if before:
+                said = condition("", BEGAN + 1, 1, 1, before)
+                history = put(history, "conditions", READY, said, source=INGEST, at=BEGAN + 15)
+        if reported_at < since and uid == "v":
+            history, report = reported(history, reported_at, BEGAN + reported_at)
+        history = put(history, "resources", "Node//n", value, at=BEGAN + since)
+    if reported_at >= 20:
+        data = {"target": {"kind": "Node", "name": "n"}, "type": "Ready", "status": "True"}
+        data |= {"observedTime": text(BEGAN + reported_at)}
+        history = put(
+            history, "condition-reports", NODE, data, source="probe", at=BEGAN + reported_at, acknowledged=True
+        )
+        report = find(history, where("condition-reports"), -1).headers["ce_id"]
+    found = condition(report, BEGAN + reported_at, 21, 2) | {
+        "targetUid": counts_for,
+        "target": {"kind": "Node", "name": "n"},
+    }
+    return put(history, "conditions", READY, found, source=INGEST, at=BEGAN + 21)
+
+
+def test_no_report_counts_for_a_target_that_was_declared_later() -> None:
+    rule = "reports_count_for_their_target"
+    assert rule in broken(made_again(counts_for="v", reported_at=18.9, quiet=False))
+    assert rule not in broken(made_again(counts_for="v", reported_at=19.1, quiet=False)), "clocks differ"
+    assert rule not in broken(made_again(counts_for="u", reported_at=18.9, quiet=False))
+
+
+def test_a_report_that_counted_for_an_earlier_target_is_lost() -> None:
+    lost, settings = "no_report_is_lost", {"node_monitor_grace_period": 0}
+    assert lost in broken(made_again(counts_for="u", reported_at=20.5, settings=settings))
+    assert lost not in broken(made_again(counts_for="v", reported_at=20.5, settings=settings))
+    assert lost in broken(made_again(counts_for="u", reported_at=20.5)), "something new, or from who is not watched"
+    assert lost not in broken(made_again(counts_for="u", reported_at=20.5, before="True")), "a heartbeat"
+    assert lost in broken(made_again(counts_for="u", reported_at=20.5, before="True", settings=settings))
+
+
 def silenced(spoke_again: float) -> History:
     """A source of 10 s that is taken for silent at 20 s; it spoke at 9 s, and at some time after that."""
     history = nothing(quiet=False, settings={"node_monitor_grace_period": 10})

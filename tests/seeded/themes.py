@@ -279,6 +279,18 @@ def _made_again(rng: Random) -> str:
     )
 
 
+def _reported_and_made_again(rng: Random) -> str:
+    """What was reported waits while the node is deleted and made again; or the news of that comes just before it."""
+    status = rng.choice(["True", "False"])
+    if rng.random() < 0.5:
+        return (
+            f"0.5 away condition-ingest 11; 0.5 report n0 {status}; {rng.choice([0.3, 3])} drop Node n0; "
+            f"{rng.choice([3, 4])} node n0 a; 9 wait"
+        )
+    again = f"{rng.choice([0.5, 2])} drop Node n0; 0 node n0 a; 0 report n0"
+    return f"0.5 report n0 {status}; {again} {rng.choice(['True', 'False'])}; {again} False; {again} True; 2 wait"
+
+
 def _two_edits(rng: Random) -> str:
     """Two edits of a node's taints wait, and the record of the first is cleaned away."""
     return f"0.5 away taint-manager 13; {_gap(rng)} taint n0 maint; 0.3 taint n0 {rng.choice(['gpu', 'old'])}; 15 wait"
@@ -408,7 +420,14 @@ THEMES: Final[Mapping[str, Theme]] = {
         nodes=(1, 2),
         faulty=0.15,
     ),
-    "again": Theme(3, (_made_again, _two_edits, _only_record, _workload_again), cleaned=True, faulty=0.1, rest=(0, 3)),
+    "again": Theme(
+        3,
+        (_made_again, _reported_and_made_again, _two_edits, _only_record, _workload_again),
+        cleaned=True,
+        late=(0.02, 0.3),
+        faulty=0.1,
+        rest=(0, 3),
+    ),
     "moments": Theme(3, (_killed_at,), faulty=0.0, rest=(0, 3)),
     "rebalances": Theme(2, (_rebalance,), workers=(2,), slow=(0.1, 0.2), faulty=0.0, rest=(0, 2)),
     "markers": Theme(3, (_lost_markers,), faulty=0.0, rest=(0, 2)),

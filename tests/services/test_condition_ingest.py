@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.flow.fleet import Fleet
 from tests.services.records import T0, at, record
 
 from moorage import condition_ingest
+from moorage.condition_ingest.service import ConditionIngest
 from moorage.condition_ingest.state import State
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
@@ -23,7 +25,9 @@ from moorage_schemas.condition import (
 )
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
     CONDITION_REPORTS,
     CONDITIONS,
@@ -59,6 +63,14 @@ def came(event: ConditionReported | None, *, key: str = "Node/n1", id: str = "e1
     return record(CONDITION_REPORTS, key, event, id=id, partition=HERE, size=size)
 
 
+def take(service: ConditionIngest, state: State, batch: list[Input], now: datetime) -> list[Emit]:
+    """Give a service a batch, as the engine does; the present targets are those that the state has."""
+    try:
+        return service.process(state, batch, now)
+    except NeedFresh:
+        return service.process(state, batch, now, fresh=True)
+
+
 def state(*nodes: str) -> State:
     found = SERVICE.new_state(HERE)
     for name in nodes or ("n1",):
@@ -79,7 +91,7 @@ def state(*nodes: str) -> State:
 def test_what_is_refused_goes_to_dead_letters_with_reason_and_original(
     bad: Input, reason: RefusalReason, field: str
 ) -> None:
-    (emit,) = SERVICE.process(state(), [bad], T0)
+    (emit,) = take(SERVICE, state(), [bad], T0)
     assert emit.topic is DEAD_LETTERS
     letter = emit.event
     assert isinstance(letter, DeadLettered)
@@ -97,17 +109,17 @@ def test_the_ones_around_a_refused_report_count() -> None:
         came(report(), key="Node/n2", id="b"),
         came(report("True", observed=at(1)), id="c"),
     ]
-    emits = SERVICE.process(state(), batch, T0)
+    emits = take(SERVICE, state(), batch, T0)
     assert [emit.topic.short for emit in emits] == ["conditions", "dead-letters", "conditions"]
 
 
 def test_a_report_at_the_edge_of_the_skew_counts() -> None:
-    (emit,) = SERVICE.process(state(), [came(report(observed=at(30)))], T0)
+    (emit,) = take(SERVICE, state(), [came(report(observed=at(30)))], T0)
     assert emit.topic is CONDITIONS
 
 
 def test_an_empty_key_counts() -> None:
-    (emit,) = SERVICE.process(state(), [came(report(), key="")], T0)
+    (emit,) = take(SERVICE, state(), [came(report(), key="")], T0)
     assert (emit.topic, emit.key, emit.partition_key) == (CONDITIONS, "Node/n1|Ready", "Node/n1")
 
 
@@ -140,7 +152,7 @@ def test_need_fresh_comes_before_any_change_even_late_in_a_batch() -> None:
 def test_a_stray_report_is_sent_on_once_under_its_own_id() -> None:
     elsewhere = SERVICE.new_state(ELSEWHERE)
     stray = record(CONDITION_REPORTS, "Node/n1", report(), id="mine", partition=ELSEWHERE)
-    (emit,) = SERVICE.process(elsewhere, [stray], T0)
+    (emit,) = take(SERVICE, elsewhere, [stray], T0)
     assert (emit.topic, emit.key, emit.partition_key) == (CONDITION_REPORTS, "Node/n1", "Node/n1")
     assert emit.event == stray.event
     assert emit.meta is not None
@@ -187,7 +199,7 @@ def test_a_target_that_was_declared_a_moment_ago_is_known() -> None:
     ],
 )
 def test_order_and_duplicates(second: ConditionReported, id: str, count: int) -> None:  # noqa: A002 - CloudEvents' own name
-    emits = SERVICE.process(state(), [came(report()), came(second, id=id)], T0)
+    emits = take(SERVICE, state(), [came(report()), came(second, id=id)], T0)
     assert [emit.topic.short for emit in emits] == ["conditions"] * count
     last = emits[-1].event
     assert isinstance(last, ConditionChanged)
@@ -270,7 +282,7 @@ def test_a_malformed_record_has_an_id_that_follows_from_its_place() -> None:
 
 
 def heard(mine: State, *, now: datetime = T0, **fields: Any) -> list[Emit]:
-    return LISTENING.process(mine, [came(report(**fields), id=f"at-{now}")], now)
+    return take(LISTENING, mine, [came(report(**fields), id=f"at-{now}")], now)
 
 
 def fired(timer: SetTimer, *, now: datetime, owner: str = "condition-ingest") -> Input:
@@ -313,38 +325,38 @@ def test_a_timer_is_set_when_a_source_first_speaks_and_not_moved() -> None:
 def test_one_batch_has_one_time() -> None:
     mine = state()
     batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
-    emits = LISTENING.process(mine, batch, at(20))
+    emits = take(LISTENING, mine, batch, at(20))
     conditions = [emit.event for emit in emits if isinstance(emit.event, ConditionChanged)]
     assert [(c.accepted_time, c.status_since) for c in conditions] == [(at(20), at(20))] * 3
 
 
 def test_the_same_batch_gives_the_same_records() -> None:
     batch = [came(report(observed=at(n)), id=str(n)) for n in range(3)]
-    assert LISTENING.process(state(), batch, at(20)) == LISTENING.process(state(), batch, at(20))
+    assert take(LISTENING, state(), batch, at(20)) == take(LISTENING, state(), batch, at(20))
 
 
 def test_silence_goes_through_the_partition_before_it_counts() -> None:
     mine = state()
     timer = timer_of(heard(mine))
-    (ask,) = LISTENING.process(mine, [fired(timer, now=at(40))], at(40))
+    (ask,) = take(LISTENING, mine, [fired(timer, now=at(40))], at(40))
     assert (ask.topic, ask.key, ask.partition_key) == (CONDITION_REPORTS, "Node/n1", "Node/n1")
-    emits = LISTENING.process(mine, [back(ask)], at(41))
+    emits = take(LISTENING, mine, [back(ask)], at(41))
     unknown = emits[0].event
     assert isinstance(unknown, ConditionChanged)
     assert (unknown.status, unknown.last_transition_time) == (ConditionStatus.UNKNOWN, at(40))
     assert (emits[1].topic, emits[1].key, emits[1].event) == (TIMERS, timer.id, None)
-    assert LISTENING.process(mine, [back(ask), fired(timer, now=at(50))], at(50)) == [], "once is enough"
+    assert take(LISTENING, mine, [back(ask), fired(timer, now=at(50))], at(50)) == [], "once is enough"
 
 
 def test_a_report_that_was_waiting_answers_the_question() -> None:
     mine = state()
     timer = timer_of(heard(mine))
-    (ask,) = LISTENING.process(mine, [fired(timer, now=at(40))], at(40))
+    (ask,) = take(LISTENING, mine, [fired(timer, now=at(40))], at(40))
     heard(mine, now=at(41), observed=at(12))
-    again = timer_of(LISTENING.process(mine, [back(ask)], at(41)))
+    again = timer_of(take(LISTENING, mine, [back(ask)], at(41)))
     assert (again.id, again.generation, again.deadline) == (timer.id, 2, at(81))
-    assert LISTENING.process(mine, [back(ask)], at(42)) == [], "an old question is not asked anew"
-    assert LISTENING.process(mine, [fired(timer, now=at(42))], at(42)) == []
+    assert take(LISTENING, mine, [back(ask)], at(42)) == [], "an old question is not asked anew"
+    assert take(LISTENING, mine, [fired(timer, now=at(42))], at(42)) == []
 
 
 def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
@@ -352,13 +364,13 @@ def test_a_question_that_somebody_else_wrote_does_nothing() -> None:
     heard(mine)
     event = report("Unknown", observed=at(60)).model_copy(update={"reason": "HeartbeatStopped", "source": "probe"})
     forged = record(CONDITION_REPORTS, "Node/n1", event, id="mine", partition=HERE, source="moorage/condition-ingest")
-    assert LISTENING.process(mine, [forged], at(60)) == []
+    assert take(LISTENING, mine, [forged], at(60)) == []
 
 
 def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None:
     mine = state()
     timer = timer_of(heard(mine))
-    again = timer_of(LISTENING.process(mine, [fired(timer, now=at(40))], at(37)))
+    again = timer_of(take(LISTENING, mine, [fired(timer, now=at(40))], at(37)))
     assert (again.generation, again.deadline) == (2, at(43)), "three seconds later by the timer's clock"
 
 
@@ -366,7 +378,7 @@ def test_a_timer_whose_clock_is_ahead_does_not_make_silence_come_early() -> None
 def test_timers_of_others_are_ignored(owner: str) -> None:
     mine = state()
     timer = timer_of(heard(mine))
-    assert LISTENING.process(mine, [fired(timer, now=at(40), owner=owner)], at(40)) == []
+    assert take(LISTENING, mine, [fired(timer, now=at(40), owner=owner)], at(40)) == []
     before = dict(mine.watches["Node/n1"])
     theirs = timer.model_copy(update={"owner": owner, "generation": 9})
     LISTENING.apply(mine, TIMERS, timer.id, theirs)
@@ -391,7 +403,7 @@ def test_a_timer_that_fires_for_a_target_that_is_gone_does_nothing_but_go() -> N
     mine = state()
     timer = timer_of(heard(mine))
     LISTENING.apply(mine, RESOURCES, "Node//n1", None)
-    assert LISTENING.process(mine, [fired(timer, now=at(40))], at(40)) == []
+    assert take(LISTENING, mine, [fired(timer, now=at(40))], at(40)) == []
     gone = [(emit.topic, emit.key, emit.event) for emit in LISTENING.wake(mine, at(40))]
     assert gone == [(CONDITIONS, "Node/n1|Ready", None), (TIMERS, timer.id, None)]
     restored = LISTENING.new_state(HERE)
@@ -406,7 +418,7 @@ def test_a_source_that_says_unknown_has_nothing_to_lose() -> None:
     assert [emit.topic.short for emit in heard(mine, status="Unknown")] == ["conditions"]
     timer = timer_of(heard(mine, now=at(5), status="True", observed=at(5)))
     heard(mine, now=at(6), status="Unknown", observed=at(6))
-    (over,) = LISTENING.process(mine, [fired(timer, now=at(45))], at(45))
+    (over,) = take(LISTENING, mine, [fired(timer, now=at(45))], at(45))
     assert (over.topic, over.event) == (TIMERS, None)
 
 
@@ -426,7 +438,7 @@ def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartb
         came(about_a_pod(), id="a"),
         came(about_a_pod("True", observed=at(1)), id="c"),
     ]
-    emits = LISTENING.process(mine, batch, at(5))
+    emits = take(LISTENING, mine, batch, at(5))
     assert [(emit.topic.short, emit.key, emit.partition_key) for emit in emits] == [
         ("workload-conditions", "Pod/shop/web-0|Node/n1|Healthy", "Node/n1")
     ] * 2
@@ -451,7 +463,7 @@ def test_what_a_deployer_says_of_a_workload_has_a_table_of_its_own_and_no_heartb
     ids=["key", "time", "name"],
 )
 def test_a_report_about_a_workload_is_checked_like_any_other(bad: Input, reason: RefusalReason, field: str) -> None:
-    (emit,) = LISTENING.process(state(), [bad], T0)
+    (emit,) = take(LISTENING, state(), [bad], T0)
     assert isinstance(emit.event, DeadLettered)
     assert (emit.event.reason, emit.event.field) == (reason, field)
 
@@ -479,3 +491,132 @@ def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:
     flow.run()
     assert [len(flow.table(topic)) for topic in tables] == [0, 0, 0]
     assert flow.reconcile() == []
+
+
+# A target that was deleted and made again under its name.
+
+
+def declared(life: int, seconds: float) -> ResourceDeclared:
+    """A node in one of its lives, as the gateway declares it."""
+    metadata = {"name": "n1", "uid": f"uid-n1-{life}", "creationTimestamp": format_time(at(int(seconds)))}
+    return ResourceDeclared(object={"kind": "Node", "metadata": metadata}, version=life)
+
+
+def written(event: ConditionReported, seconds: float, *, id: str = "e1") -> Input:  # noqa: A002 - CloudEvents' own name
+    return replace(came(event, id=id), written=at(seconds))
+
+
+def life(number: int, seconds: float) -> State:
+    found = SERVICE.new_state(HERE)
+    SERVICE.apply(found, RESOURCES, "Node//n1", declared(number, seconds))
+    return found
+
+
+def test_a_report_that_was_written_before_its_target_was_declared_is_refused() -> None:
+    (emit,) = take(SERVICE, life(2, 50), [written(report(observed=at(40)), 40)], at(60))
+    letter = emit.event
+    assert isinstance(letter, DeadLettered)
+    assert (letter.reason, letter.field, letter.value) == (RefusalReason.UNKNOWN_TARGET, "target", "Node/n1")
+    assert letter.rule.startswith("must be declared before the report is written, at 2026-01-01T00:00:40")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "counts"),
+    [(48.9, False), (49.0, True), (50.2, True), (50.7, True), (90, True)],
+    ids=["long before", "clocks differ", "in the same second", "just after", "later"],
+)
+def test_clocks_may_differ_by_a_second(seconds: float, *, counts: bool) -> None:
+    emits = take(SERVICE, life(2, 50.6), [written(report(), seconds)], at(99))
+    assert [emit.topic for emit in emits] == [CONDITIONS if counts else DEAD_LETTERS]
+
+
+def test_it_is_not_the_time_of_observation_that_counts() -> None:
+    (emit,) = take(SERVICE, life(2, 50), [written(report(observed=at(5)), 55)], at(60))
+    assert isinstance(emit.event, ConditionChanged)
+    assert emit.event.target_uid == "uid-n1-2"
+
+
+def test_where_times_are_not_known_a_report_counts() -> None:
+    (emit,) = take(SERVICE, life(2, 50), [came(report())], at(60))
+    assert emit.topic is CONDITIONS
+    (emit,) = take(SERVICE, state(), [written(report(), -100)], at(60))
+    assert emit.topic is CONDITIONS
+
+
+@pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-01T00:00:00", 7])
+def test_a_target_that_does_not_say_when_it_was_declared_takes_all_reports(stamp: object) -> None:
+    mine, event = SERVICE.new_state(HERE), declared(2, 50)
+    event.object["metadata"]["creationTimestamp"] = stamp
+    SERVICE.apply(mine, RESOURCES, "Node//n1", event)
+    (emit,) = take(SERVICE, mine, [written(report(), 1)], at(60))
+    assert emit.topic is CONDITIONS
+
+
+def test_only_a_heartbeat_of_who_is_watched_does_not_ask_for_the_present_targets() -> None:
+    mine = LISTENING.new_state(HERE)
+    LISTENING.apply(mine, RESOURCES, "Node//n1", declared(1, 0))
+    with pytest.raises(NeedFresh):
+        LISTENING.process(mine, [written(report("True"), 1)], at(1))
+    take(LISTENING, mine, [written(report("True"), 1)], at(1))
+    beat = written(report("True", observed=at(10)), 10, id="e2")
+    (emit,) = LISTENING.process(mine, [beat], at(10))
+    assert emit.topic is CONDITIONS
+    again = report("True", observed=at(20))
+    for other in (
+        written(report("False", observed=at(20)), 20, id="e3"),
+        written(again.model_copy(update={"source": "another"}), 20, id="e3"),
+        written(again.model_copy(update={"type": "Another"}), 20, id="e3"),
+        written(about_a_pod(), 20, id="e3"),
+    ):
+        with pytest.raises(NeedFresh):
+            LISTENING.process(mine, [other], at(20))
+    LISTENING.apply(mine, RESOURCES, "Node//n1", declared(2, 15))
+    with pytest.raises(NeedFresh):
+        LISTENING.process(mine, [beat], at(20))
+
+
+def made_again(flow: Flow, *, after: float) -> Fleet:
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    flow.run()
+    flow.advance(60)
+    fleet.delete("n1")
+    flow.advance(after)
+    fleet.declare("n1")
+    return fleet
+
+
+def test_a_report_on_a_target_that_was_just_made_again_is_not_lost_with_the_one_before() -> None:
+    flow = Flow([SERVICE], partitions=PARTITIONS)
+    flow.lagging.add("condition-ingest")
+    fleet = made_again(flow, after=0)
+    fleet.report("n1")
+    flow.run()
+    (condition,) = flow.table(CONDITIONS).values()
+    assert condition.target_uid == fleet.uid("n1") == "uid-n1-2"
+    flow.lagging.clear()
+    flow.run()
+    flow.reconcile()
+    assert [one.target_uid for one in flow.table(CONDITIONS).values()] == ["uid-n1-2"]
+
+
+def test_what_was_reported_while_nobody_listened_does_not_count_for_a_later_target() -> None:
+    flow = Flow([SERVICE], partitions=PARTITIONS)
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    flow.run()
+    flow.stop("condition-ingest")
+    flow.advance(60)
+    fleet.report("n1")
+    flow.advance(5)
+    fleet.delete("n1")
+    fleet.declare("n1")
+    flow.compact()
+    flow.start("condition-ingest")
+    flow.run()
+    assert flow.table(CONDITIONS) == {}
+    (letter,) = flow.events(DEAD_LETTERS)
+    assert letter.reason is RefusalReason.UNKNOWN_TARGET
+    fleet.report("n1", "Ready", "True")
+    flow.run()
+    assert [one.target_uid for one in flow.table(CONDITIONS).values()] == ["uid-n1-2"]

@@ -22,6 +22,10 @@ only when it has come back is the source silent.
 Whether a workload is bound to the target that its deployer names is not checked: the deployer may be ahead of the
 topics that this service reads. Workloads have no heartbeats.
 
+A report belongs to the target that was declared when it was written to Kafka. One that was written before the present
+target of its name was declared is refused; and before one is judged the present targets are read, so that none counts
+for a target that is gone already.
+
 `now` is in what is written (`acceptedTime`, `statusSince`), one for each batch: the same state, batch and `now` give
 the same bytes.
 """
@@ -43,6 +47,7 @@ from moorage.core.reports import (
     check_size,
     check_time,
     check_workload,
+    earlier_target,
     judge,
     unknown_target,
 )
@@ -99,7 +104,7 @@ class ConditionIngest(Service[State]):
 
     def process(self, state: State, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
         """Check each report, and write what counts; look at each source whose timer has fired."""
-        if not fresh and any(self._unheard_of(state, record) for record in batch):
+        if not fresh and any(self._asks_for_targets(state, record) for record in batch):
             raise NeedFresh
         emits: list[Emit] = []
         for record in batch:
@@ -115,13 +120,27 @@ class ConditionIngest(Service[State]):
 
     # Reports.
 
-    def _unheard_of(self, state: State, record: Input) -> bool:
-        """Whether a report is about a target that is not known, yet."""
+    def _asks_for_targets(self, state: State, record: Input) -> bool:
+        """Whether the present targets must be read before a report is judged.
+
+        Its target may have been declared a moment ago; or deleted and declared again, and a report that counted for the
+        one before would be taken away with it. A heartbeat that says nothing new does not ask, for most reports are
+        such: should it be taken away, its source will speak again.
+        """
         report = record.event
         if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
             return False
         target = report.target.key
-        return target not in state.targets and not self._strayed(state, record, target)
+        if self._strayed(state, record, target):
+            return False
+        uid = state.targets.get(target)
+        if uid is None or report.workload is not None:
+            return True
+        known = state.conditions.get(target, {}).get(report.type)
+        if known is None or known.target_uid != uid or known.status is not report.status:
+            return True
+        watch = state.watches.get(target, {}).get(_source_of(record.meta, report))
+        return watch is None or watch.target_uid != uid or watch.deadline is None
 
     def _strayed(self, state: State, record: Input, target: str) -> bool:
         """Whether a report came to another partition than its target's.
@@ -150,6 +169,8 @@ class ConditionIngest(Service[State]):
             return
         if refused is None and target not in step.state.targets:
             refused = unknown_target(report)
+        if refused is None:
+            refused = earlier_target(report, record.written, step.state.began.get(target))
         if refused is not None:
             step.emits.append(self._dead_letter(record, refused, step.now))
             return
@@ -164,7 +185,7 @@ class ConditionIngest(Service[State]):
         verdict = judge(
             report,
             report_id=meta.id,
-            source=meta.source[:_SOURCE_CHARACTERS],
+            source=_source_of(meta, report),
             target_uid=state.targets[target],
             known=known,
             now=step.now,
@@ -254,6 +275,11 @@ class ConditionIngest(Service[State]):
             rule=refusal.rule,
         )
         return dead_letter(self.name, bad, now, record.meta)
+
+
+def _source_of(meta: Meta, report: ConditionReported) -> str:
+    """Who reports: the source that the report names, else that of its envelope."""
+    return report.source or meta.source[:_SOURCE_CHARACTERS]
 
 
 def _workload_key(target: str, name: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from moorage.core.documents import part
 from moorage.core.heartbeats import Watch, own_grace, watched
 from moorage.core.reports import Held, newer_condition
 from moorage.runtime.service import Emit
@@ -47,6 +48,9 @@ class State:
 
     targets: dict[str, str] = field(default_factory=dict)
     """The uid of each declared target, by its key."""
+
+    began: dict[str, datetime] = field(default_factory=dict)
+    """When each declared target was first declared, cut to the second, by its key; where its record says so."""
 
     graces: dict[str, timedelta] = field(default_factory=dict)
     """The grace periods that targets themselves ask for, by the target's key."""
@@ -88,10 +92,15 @@ class State:
             return
         if isinstance(event, ResourceDeclared):
             self.targets[target.key] = sys.intern(event.uid)
+            began = _began(event)
             grace = own_grace(event)
         else:
             self.targets.pop(target.key, None)
-            grace = None
+            began, grace = None, None
+        if began is not None:
+            self.began[target.key] = began
+        else:
+            self.began.pop(target.key, None)
         if grace != self.graces.get(target.key):
             self.moved.add(target.key)
         if grace is not None:
@@ -143,6 +152,16 @@ class Round:
         """Fold a record of a changelog in, and write it."""
         self.state.apply(topic, key, event)
         self.emits.append(Emit(topic, key, target, event, self.cause))
+
+
+def _began(event: ResourceDeclared) -> datetime | None:
+    """When a target was first declared: the gateway's word, which stays while it is changed."""
+    text = part(event.object, "metadata").get("creationTimestamp")
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo is not None else None
 
 
 def _strange(known: Mapping[str, _OfTarget] | None, uid: str | None) -> bool:

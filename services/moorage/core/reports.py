@@ -23,6 +23,12 @@ from moorage_schemas.condition import (
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.times import format_time
 
+CLOCKS_DIFFER = timedelta(seconds=1)
+"""By how much the clock that times a report's record may be behind the gateway's, which times declarations.
+
+A report that is written this little before its target is declared counts, lest one be lost that was written after.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -131,6 +137,25 @@ def unknown_target(report: ConditionReported) -> Refusal:
         field="target",
         value=report.target.key,
         rule="must be a declared target; declare it first",
+    )
+
+
+def earlier_target(report: ConditionReported, written: datetime | None, began: datetime | None) -> Refusal | None:
+    """A report is about the target that was declared when it was written, and not about a later one of its name.
+
+    Args:
+        report: what was reported.
+        written: Kafka's time of its record. The time of observation does not count, for it may be any earlier time.
+        began: when the target that is declared now was declared first, cut to the second.
+    """
+    if written is None or began is None or written >= began - CLOCKS_DIFFER:
+        return None
+    return Refusal(
+        RefusalReason.UNKNOWN_TARGET,
+        field="target",
+        value=report.target.key,
+        rule=f"must be declared before the report is written, at {format_time(written)}; "
+        f"the target that has the name now was declared at {format_time(began)}",
     )
 
 

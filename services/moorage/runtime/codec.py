@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ SOURCES_HEADER = "moorage-sources"
 BEFORE_HEADER = "moorage-sources-before"
 """Header of a state record: where the batch began, in the sources in which it read anything; as in `SOURCES_HEADER`."""
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
 _SHOWN = 256  # characters of an offending value that are kept
@@ -74,12 +75,11 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
         meta, event = _read(topic, record.headers, value, third_party=third_party)
     except (ValueError, AttributeError, TypeError) as error:
         return _refusal(topic, record, error)
-    raw = None
-    if third_party:
-        raw = raw_record(record)
-        if not meta.traceparent:
-            meta = replace(meta, traceparent=_new_trace(meta.id))
-    return Input(topic, record.partition, record.offset, key, event, meta, raw)
+    if not third_party:
+        return Input(topic, record.partition, record.offset, key, event, meta)
+    if not meta.traceparent:
+        meta = replace(meta, traceparent=_new_trace(meta.id))
+    return Input(topic, record.partition, record.offset, key, event, meta, raw_record(record), _written(record))
 
 
 def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, third_party: bool) -> tuple[Meta, Model]:
@@ -93,6 +93,17 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
         raise EnvelopeError("type", meta.type, f"must be {topic.event_type} in topic {topic.short}")
     # What Moorage itself writes may come from a newer version, with fields that this one does not know.
     return meta, topic.event.model_validate_json(value, extra="forbid" if third_party else "ignore")
+
+
+def _written(record: Any) -> datetime | None:
+    """Kafka's time of a record, which its writer may set to anything."""
+    stamp: int | None = record.timestamp
+    if stamp is None or stamp < 0:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=stamp)
+    except OverflowError:
+        return None
 
 
 def _headers_size(record: Any) -> int:

@@ -45,6 +45,11 @@ class Input:
     raw: RawRecord | None = None
     """The record as it came, kept only for topics that third parties write (for dead letters)."""
 
+    written: datetime | None = None
+    """Kafka's time of the record, of topics that third parties write; None where it is not known.
+
+    By the clock of the writer, or of the broker where the topic says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Malformed:

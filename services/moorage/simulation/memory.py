@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ Headers = tuple[tuple[str, bytes], ...]
 class Record:
     """One record of a topic. It is given as bytes, or as an event that becomes bytes only when somebody asks."""
 
-    __slots__ = ("_decoded", "_given", "_headers", "_value", "key", "offset", "partition", "seq", "topic")
+    __slots__ = ("_decoded", "_given", "_headers", "_value", "key", "offset", "partition", "seq", "timestamp", "topic")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Record:
         value: bytes | None = None,
         headers: Headers = (),
         given: Input | None = None,
+        written: datetime | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -43,6 +44,9 @@ class Record:
         """Its place among the records of all topics."""
 
         self.key = key
+        self.timestamp = None if written is None else int(written.timestamp() * 1000)
+        """When it was written, in milliseconds since the epoch, as Kafka has it; None when that is not known."""
+
         self._value = value
         self._headers = headers
         self._given = given
@@ -113,10 +117,12 @@ class MemoryTopics:
 
     Args:
         partitions: how many each has.
+        clock: gives the time at which a record is written.
     """
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, clock: Callable[[], datetime]) -> None:
         self.partitions = partitions
+        self._clock = clock
         self.ends = {(topic.short, p): 0 for topic in TOPICS for p in range(partitions)}
         """The next offset of each partition."""
 
@@ -157,7 +163,10 @@ class MemoryTopics:
     ) -> Record:
         """Write a record to the end of a partition; `given` when it need not become bytes."""
         offset = self.ends[topic.short, partition]
-        record = Record(topic, partition, offset, self._seq, key, value=value, headers=headers, given=given)
+        now = self._clock()
+        record = Record(
+            topic, partition, offset, self._seq, key, value=value, headers=headers, given=given, written=now
+        )
         self._put(record, offset)
         return record
 

@@ -152,7 +152,7 @@ class Stack:
         self.services = {service.name: service for service in services}
         self.partitions = partitions
         self.now = start
-        self.topics = MemoryTopics(partitions)
+        self.topics = MemoryTopics(partitions, lambda: self.now)
         self.steps = 0
         self._max_bytes = report_max_bytes
         self._through_codec = through_codec
@@ -198,7 +198,7 @@ class Stack:
         if self._through_codec:
             value = None if event is None else event.model_dump_json().encode()
             return self.topics.append(topic, place, key.encode(), value=value, headers=tuple(to_headers(meta)))
-        given = Input(topic, place, self.topics.ends[topic.short, place], key, event, meta)
+        given = Input(topic, place, self.topics.ends[topic.short, place], key, event, meta, written=self.now)
         return self.topics.append(topic, place, key.encode(), given=given)
 
     def records(self, topic: Topic) -> list[Record]:

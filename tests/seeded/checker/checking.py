@@ -18,6 +18,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     inputs.nothing_is_done_twice,
     telling.conditions_go_forward,
     telling.conditions_begin_with_their_report,
+    telling.reports_count_for_their_target,
     telling.nobody_is_refused_for_nothing,
     telling.nobody_is_silenced_who_spoke,
     generations.evictions_have_one_outcome,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from tests.seeded.checker.agreement import grace_of
 from tests.seeded.checker.reading import EPSILON, Run, Seen, name_of, when
 from tests.seeded.checker.violations import Violation
-from tests.seeded.checker.wanting import resource_key
+from tests.seeded.checker.wanting import resource_key, uid_of
 
 
 def what_was_acknowledged_is_there(run: Run) -> Iterator[Violation]:
@@ -61,15 +62,29 @@ def no_report_is_lost(run: Run) -> Iterator[Violation]:
 
 
 def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
+    """Whether a report is in a condition of the target that is declared, or its target is gone.
+
+    A heartbeat may go with the conditions of the target before, if the source has a grace period: it will speak again.
+    """
     workload, name = seen.data.get("workload"), seen.data["type"]
     topic, key = "conditions", f"{target}|{name}"
     if workload is not None:
         topic, key = "workload-conditions", f"{name_of(workload)}|{target}|{name}"
+    declared = run.records("resources", resource_key(target))
+    if any(one.gone and one.order > seen.order for one in declared):
+        return True
+    uid = uid_of(declared[-1]) if declared and run.history.exact else None
+    earlier = ""
     for one in run.records(topic, key):
+        if one.gone:
+            continue
         heard = when(one.data, "lastHeartbeatTime")
-        if heard is not None and heard >= observed - EPSILON:
+        if heard is None or heard < observed - EPSILON:
+            earlier = str(one.data.get("status", ""))
+        elif uid is None or one.data.get("targetUid") in {"", uid}:
             return True
-    return any(one.gone and one.order > seen.order for one in run.records("resources", resource_key(target)))
+    source = str(seen.data.get("source") or seen.source)
+    return workload is None and grace_of(run, target, source) > 0 and seen.data.get("status") == earlier
 
 
 def no_edit_is_lost(run: Run) -> Iterator[Violation]:
@@ -94,10 +109,11 @@ def no_edit_is_lost(run: Run) -> Iterator[Violation]:
 def nothing_is_done_twice(run: Run) -> Iterator[Violation]:
     """No event is written twice: its id follows from what caused it, so the second came of the same cause again.
 
-    What comes from outside may be repeated.
+    What comes from outside may be repeated. A report that has counted is not refused as well.
     """
     if not run.history.exact:
         return
+    yield from _counted_and_refused(run)
     for topic in _ONCE:
         known: dict[tuple[str, str], Seen] = {}
         for seen in run.of(topic):
@@ -105,6 +121,21 @@ def nothing_is_done_twice(run: Run) -> Iterator[Violation]:
             if seen.id and place in known and seen.source.startswith("moorage/"):
                 yield Violation("nothing_is_done_twice", seen.where, f"was written before as {known[place].where}")
             known.setdefault(place, seen)
+
+
+def _counted_and_refused(run: Run) -> Iterator[Violation]:
+    written = Counter(seen.id for seen in run.of("condition-reports"))
+    counted: dict[str, Seen] = {}
+    for topic in ("conditions", "workload-conditions"):
+        for seen in run.of(topic):
+            counted.setdefault(str(seen.data.get("reportId") or ""), seen)
+    for seen in run.of("dead-letters"):
+        if seen.data.get("topic") != "condition-reports" or "offset" not in seen.data:
+            continue
+        report = run.places.get(("condition-reports", int(seen.data["partition"]), int(seen.data["offset"])))
+        if report is not None and written[report.id] == 1 and report.id in counted:
+            message = f"refuses {report.where}, which has become {counted[report.id].where}"
+            yield Violation("nothing_is_done_twice", seen.where, message)
 
 
 _ONCE: Final = (

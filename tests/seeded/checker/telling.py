@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final
 
 from tests.seeded.checker.agreement import grace_of
 from tests.seeded.checker.reading import EPSILON, Run, Seen, name_of, when
 from tests.seeded.checker.violations import Violation
-from tests.seeded.checker.wanting import resource_key
+from tests.seeded.checker.wanting import resource_key, uid_of
+
+_CLOCKS: Final = 1.0
+"""Seconds by which the clock of who reports may be behind that of who declares."""
 
 
 def conditions_go_forward(run: Run) -> Iterator[Violation]:
@@ -55,6 +59,33 @@ def conditions_begin_with_their_report(run: Run) -> Iterator[Violation]:
                 message = f"counts from {report - min(early):.6f} s before its report"
                 yield Violation("conditions_begin_with_their_report", seen.where, message)
             before = now
+
+
+def reports_count_for_their_target(run: Run) -> Iterator[Violation]:
+    """No report counts for a target that was declared only after the report was written.
+
+    Declarations are timed by the second, and clocks may differ by another one.
+    """
+    if not run.history.exact:
+        return
+    written: dict[str, float] = {}
+    for seen in run.of("condition-reports"):
+        written.setdefault(seen.id, seen.entry.appended)
+    began: dict[tuple[str, str], float] = {}
+    for seen in run.of("resources"):
+        time = when((seen.data.get("object") or {}).get("metadata") or {}, "creationTimestamp")
+        if time is not None:
+            began.setdefault((seen.key, uid_of(seen)), time)
+    for topic in ("conditions", "workload-conditions"):
+        for seen in run.of(topic):
+            target = seen.data.get("target")
+            report = written.get(str(seen.data.get("reportId") or ""))
+            if report is None or not isinstance(target, dict):
+                continue
+            since = began.get((resource_key(name_of(target)), str(seen.data.get("targetUid", ""))))
+            if since is not None and report < since - _CLOCKS - run.skew - EPSILON:
+                message = f"its report was written {since - report:.3f} s before its target was declared"
+                yield Violation("reports_count_for_their_target", seen.where, message)
 
 
 def nobody_is_refused_for_nothing(run: Run) -> Iterator[Violation]:

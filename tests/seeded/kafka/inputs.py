@@ -22,6 +22,7 @@ from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
+from moorage_schemas.times import format_time
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES, Topic, partition_of
 
 Document = dict[str, Any]
@@ -176,6 +177,7 @@ class People:
         self._clock = writer.process.clock
         self._versions: dict[str, int] = {}
         self._lives: dict[str, int] = {}
+        self._began: dict[str, str] = {}
         self.objects: dict[str, Document] = {}
         """What is declared now, by record key."""
 
@@ -196,8 +198,14 @@ class People:
         key = self.key(kind, name, namespace)
         if key not in self.objects:
             self._lives[key] = self._lives.get(key, 0) + 1
+            self._began[key] = format_time(self._clock.now().replace(microsecond=0))
             self._wishes[key] = {}
-        metadata: Document = {"name": name, "uid": self.uid(kind, name, namespace), "labels": labels or {}}
+        metadata: Document = {
+            "name": name,
+            "uid": self.uid(kind, name, namespace),
+            "creationTimestamp": self._began[key],
+            "labels": labels or {},
+        }
         if kind not in CLUSTER_SCOPED:
             metadata["namespace"] = namespace
         if annotations:

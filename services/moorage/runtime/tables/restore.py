@@ -103,10 +103,10 @@ class Restorer(Generic[S]):
         self.progress.finished = True
 
     async def catch_up(self) -> None:
-        """Read the followed topics up to their present end."""
+        """Read the followed topics up to what is committed now; nobody's open transaction is waited for."""
         follows = {self._tp(topic): self._tails[topic] for topic in self._engine.service.follows}
         if follows:
-            ends = await self._offsets.end(follows)
+            ends = await self._offsets.stable(follows)
             await self._reader.reached_all({follows[tp]: end for tp, end in ends.items()})
 
     def close(self) -> None:
