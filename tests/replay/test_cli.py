@@ -14,7 +14,7 @@ from tests.services.cli_gateway import invoke, said
 from moorage.replay.recording import Kept, Recording
 from moorage.runtime.engine.journal import STEPS_HEADER
 
-GOLDEN = FOLDER / "seed-17.jsonl.gz"
+GOLDEN = FOLDER / "seed-39.jsonl.gz"
 
 
 def asked(path: Path, *words: str, code: int = 0) -> Any:

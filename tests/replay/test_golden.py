@@ -60,7 +60,7 @@ def test_a_changed_decision_shows(bug: str) -> None:
 def test_an_engine_that_asks_for_something_else_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after it in the same session rests on another state, so it is not compared."""
     monkeypatch.setattr(Eviction, "needs", lambda _self, _state, _now: None)
-    found = again(FOLDER / "seed-17.jsonl.gz")
+    found = again(FOLDER / "seed-39.jsonl.gz")
     (eviction,) = [one for one in found.tallies if one.difference is not None]
     assert eviction.service == "eviction"
     assert eviction.difference is not None

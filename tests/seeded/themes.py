@@ -279,16 +279,22 @@ def _made_again(rng: Random) -> str:
     )
 
 
-def _reported_and_made_again(rng: Random) -> str:
-    """What was reported waits while the node is deleted and made again; or the news of that comes just before it."""
-    status = rng.choice(["True", "False"])
-    if rng.random() < 0.5:
-        return (
-            f"0.5 away condition-ingest 11; 0.5 report n0 {status}; {rng.choice([0.3, 3])} drop Node n0; "
-            f"{rng.choice([3, 4])} node n0 a; 9 wait"
-        )
-    again = f"{rng.choice([0.5, 2])} drop Node n0; 0 node n0 a; 0 report n0"
-    return f"0.5 report n0 {status}; {again} {rng.choice(['True', 'False'])}; {again} False; {again} True; 2 wait"
+def _reported_before(rng: Random) -> str:
+    """What was reported waits while the node is deleted and made again."""
+    return (
+        f"0.5 away condition-ingest 11; 0.5 report n0 {rng.choice(['True', 'False'])}; {rng.choice([0.3, 3])} "
+        f"drop Node n0; {rng.choice([3, 4])} node n0 a; 9 wait"
+    )
+
+
+def _reported_at_once(rng: Random) -> str:
+    """One node after the other is deleted and made again, and reported on before that is news everywhere."""
+    names = [f"again{number}" for number in range(1, 7)]
+    made = "; 0 ".join(f"node {name} a; 0 report {name} True" for name in names)
+    again = "; ".join(
+        f"{rng.choice([0.02, 0.2])} drop Node {name}; 0 node {name} a; 0 report {name} False" for name in names
+    )
+    return f"0.5 {made}; {rng.choice([0.5, 2])} wait; {again}; 2 wait"
 
 
 def _two_edits(rng: Random) -> str:
@@ -422,7 +428,7 @@ THEMES: Final[Mapping[str, Theme]] = {
     ),
     "again": Theme(
         3,
-        (_made_again, _reported_and_made_again, _two_edits, _only_record, _workload_again),
+        (_made_again, _reported_before, _reported_at_once, _two_edits, _only_record, _workload_again),
         cleaned=True,
         late=(0.02, 0.3),
         faulty=0.1,
