@@ -13,8 +13,8 @@ from moorage.runtime.engine import batch
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.journal import NoBook
-from moorage.runtime.engine.requests import Turn
-from moorage.runtime.service import Emit, Input, Service
+from moorage.runtime.engine.requests import CatchUp, Turn
+from moorage.runtime.service import Emit, Input, NeedFresh, Service
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.topics import Cleanup, Topic
@@ -144,6 +144,27 @@ async def test_one_record_is_always_taken() -> None:
     assert sum(len(decision.emits) for decision in decisions) == 200_000
     assert service.slices == [25, *[1] * 15]
     assert len(decisions) == 16
+
+
+class Careful(Fan):
+    """Wants to know of everything before it decides."""
+
+    def process(self, state: list[int], batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        assert (state, now) == ([0], NOW)
+        self.slices.append(len(batch) if fresh else 0)
+        if not fresh:
+            raise NeedFresh
+        return []
+
+
+def test_what_is_read_for_one_record_is_new_enough_for_all_that_were_taken_with_it() -> None:
+    """Once for each that are taken together, and not for each slice; what is taken later may be newer."""
+    service = Careful()
+    made = processor(service)
+    for _ in range(2):
+        asked = [request for request in made.process([0], records(60, 0), Decision(NOW)) if request != Turn()]
+        assert asked == [CatchUp(frozenset())]
+    assert service.slices == [0, 25, 25, 10] * 2
 
 
 async def test_slices_follow_what_records_cost() -> None:

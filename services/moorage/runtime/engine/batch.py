@@ -105,6 +105,7 @@ class BatchProcessor(Generic[S]):
 
         self._singly: set[tuple[str, int]] = set()
         self._poison: dict[tuple[str, int], str] = {}
+        self._fresh = False
 
     def process(  # noqa: C901 - one loop over the kinds of records, told apart here
         self, state: S, records: Sequence[tuple[Topic, Any]], decision: Decision, *, catching_up: bool = False
@@ -117,6 +118,7 @@ class BatchProcessor(Generic[S]):
         run: list[Input] = []
         third_party = self._service.refuses
         careful = bool(self._singly or self._poison)
+        self._fresh = False
         yield Turn()
         last_topic, foreign = None, False
         for number, (topic, record) in enumerate(records):
@@ -164,24 +166,26 @@ class BatchProcessor(Generic[S]):
         decision.emits += added
 
     def _process(self, state: S, run: Sequence[Input], decision: Decision, *, catching_up: bool) -> Steps[bool]:
-        """Process a run of records; False when it was a single one and has spoiled the state."""
+        """Process a run of records; False when it was a single one and has spoiled the state.
+
+        What is read once, because one of the records asks for it, is as new as all that were taken together.
+        """
         if not run:
             return True
-        fresh = False
         while True:
             began = self._seconds()
             try:
                 if catching_up:
                     self.add(decision, self._service.catch_up(state, run, decision.now))
                 else:
-                    self.add(decision, self._service.process(state, run, decision.now, fresh=fresh))
+                    self.add(decision, self._service.process(state, run, decision.now, fresh=self._fresh))
                 break
             except Exception as error:  # noqa: BLE001 - a pure function: whatever it raises, the record made it fail
-                if fresh or not isinstance(error, NeedFresh):
+                if self._fresh or not isinstance(error, NeedFresh):
                     self._failed(run, decision, error)
                     return False
             yield CatchUp(self._service.fresh_globals)
-            fresh = True
+            self._fresh = True
         passed = {record.topic.short: record for record in run}  # the last of each topic
         for record in passed.values():
             decision.positions[record.topic] = record.offset + 1
