@@ -150,16 +150,22 @@ def test_only_what_is_read_for_the_decision_tells_how_far_upstream_has_come() ->
     asyncio.run(story())
 
 
+async def asked_while_open() -> Owner:
+    """Who has asked while offsets that upstream has committed were visible, and the taints of that were not."""
+    owner = Owner()
+    put(owner, RESOURCES, "a")
+    put(owner, TAINTS, "a")
+    owner.broker.open = {"taints": 1}
+    owner.broker.done = {"resources": 1}
+    assert await owner.lagging() == frozenset({"a"})
+    return owner
+
+
 def test_what_upstream_says_does_not_count_while_its_transaction_is_open() -> None:
     """Offsets and taints are committed together, but become visible one after the other."""
 
     async def story() -> None:
-        owner = Owner()
-        put(owner, RESOURCES, "a")
-        put(owner, TAINTS, "a")
-        owner.broker.open = {"taints": 1}
-        owner.broker.done = {"resources": 1}
-        assert await owner.lagging() == frozenset({"a"})
+        owner = await asked_while_open()
         owner.broker.open = {}
         assert await owner.lagging() == frozenset()
         owner.watch.close()
@@ -171,12 +177,7 @@ def test_what_upstream_said_while_its_transaction_was_open_does_not_count_when_t
     """The markers of the taints were lost, but not those of the offsets, which are set back before the sweep."""
 
     async def story() -> None:
-        owner = Owner()
-        put(owner, RESOURCES, "a")
-        put(owner, TAINTS, "a")
-        owner.broker.open = {"taints": 1}
-        owner.broker.done = {"resources": 1}
-        assert await owner.lagging() == frozenset({"a"})
+        owner = await asked_while_open()
         owner.broker.open = {}
         owner.broker.done = {"resources": 0}
         assert await owner.lagging() == frozenset({"a"})

@@ -49,6 +49,7 @@ from moorage.core.reports import (
     check_workload,
     earlier_target,
     judge,
+    source_of,
     unknown_target,
 )
 from moorage.runtime.engine.dead_letters import dead_letter
@@ -139,7 +140,7 @@ class ConditionIngest(Service[State]):
         known = state.conditions.get(target, {}).get(report.type)
         if known is None or known.target_uid != uid or known.status is not report.status:
             return True
-        watch = state.watches.get(target, {}).get(_source_of(record.meta, report))
+        watch = state.watches.get(target, {}).get(source_of(report, _sender(record.meta)))
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
     def _strayed(self, state: State, record: Input, target: str) -> bool:
@@ -185,7 +186,7 @@ class ConditionIngest(Service[State]):
         verdict = judge(
             report,
             report_id=meta.id,
-            source=_source_of(meta, report),
+            source=_sender(meta),
             target_uid=state.targets[target],
             known=known,
             now=step.now,
@@ -277,9 +278,9 @@ class ConditionIngest(Service[State]):
         return dead_letter(self.name, bad, now, record.meta)
 
 
-def _source_of(meta: Meta, report: ConditionReported) -> str:
-    """Who reports: the source that the report names, else that of its envelope."""
-    return report.source or meta.source[:_SOURCE_CHARACTERS]
+def _sender(meta: Meta) -> str:
+    """The source that a report's envelope names, as far as it is kept."""
+    return meta.source[:_SOURCE_CHARACTERS]
 
 
 def _workload_key(target: str, name: str) -> str:

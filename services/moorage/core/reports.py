@@ -140,6 +140,11 @@ def unknown_target(report: ConditionReported) -> Refusal:
     )
 
 
+def source_of(report: ConditionReported, sender: str) -> str:
+    """Who reports: the source that the report names, else whoever sent it."""
+    return report.source or sender
+
+
 def earlier_target(report: ConditionReported, written: datetime | None, began: datetime | None) -> Refusal | None:
     """A report is about the target that was declared when it was written, and not about a later one of its name.
 
@@ -205,7 +210,7 @@ def judge(
         status=report.status,
         reason=report.reason,
         message=report.message,
-        source=report.source or source,
+        source=source_of(report, source),
         last_transition_time=report.observed_time if unchanged is None else unchanged.last_transition_time,
         last_heartbeat_time=report.observed_time,
         generation=(known.generation if known is not None else 0) + 1,
