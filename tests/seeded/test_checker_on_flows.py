@@ -10,6 +10,7 @@ from tests.seeded import flows
 from tests.seeded.checker import INVARIANTS, check
 from tests.seeded.checker.agreement import evictions_are_what_is_due
 from tests.seeded.checker.budgets import windows_are_kept
+from tests.seeded.checker.zones import nodes_are_tainted_at_their_zones_rate
 from tests.seeded.history import Entry, History
 from tests.seeded.planting import Json, changed, find, instant, put, text, value_of, where, without
 
@@ -262,13 +263,13 @@ def zone_left_too_fast() -> History:
     return changed(history, grant, {"grantedTime": text(instant(value_of(grant)["grantedTime"]) - 0.01)})
 
 
+def evicts(entry: Entry, value: Json) -> bool:
+    return entry.topic == "taints" and any(one["effect"] == "NoExecute" for one in value.get("taints", ()))
+
+
 def zone_tainted_too_fast() -> History:
     """As if three nodes got their taints together; two might, if the first was told late."""
     history = flows.outage()
-
-    def evicts(entry: Entry, value: Json) -> bool:
-        return entry.topic == "taints" and any(one["effect"] == "NoExecute" for one in value.get("taints", ()))
-
     for number in (1, 2):
         history = changed(history, find(history, evicts, number), earlier=10 * number)
     return history
@@ -476,6 +477,21 @@ def test_an_answer_may_be_on_its_way_for_a_moment() -> None:
     """By so much two that go are nearer to one another than a window is long."""
     assert not list(check(used_late(1.9), only=[windows_are_kept]))
     assert [one.invariant for one in check(used_late(2.1), only=[windows_are_kept])] == ["windows_are_kept"]
+
+
+@pytest.mark.parametrize(("earlier", "found"), [(0.0, 1), (0.5, 0)])
+def test_a_node_has_its_taint_when_the_governor_can_know(earlier: float, found: int) -> None:
+    """Three nodes get it in 9.7 s; of the first it could be read on `zone-members` some time before."""
+    history = flows.outage()
+    first, second, last = (find(history, evicts, number) for number in range(3))
+
+    def said(entry: Entry, _: Json) -> bool:
+        return (entry.topic, entry.key) == ("zone-members", first.key) and entry.order > first.order
+
+    told = find(history, said)
+    moved = {second.order: first.committed + 5, last.order: first.committed + 9.7, told.order: told.committed - earlier}
+    entries = [replace(one, committed=moved.get(one.order, one.committed)) for one in history.entries]
+    assert len(check(replace(history, entries=entries), only=[nodes_are_tainted_at_their_zones_rate])) == found
 
 
 @pytest.mark.parametrize(("now", "found"), [("web", 0), ("db", 1)])

@@ -352,6 +352,21 @@ def test_it_is_told_anew_when_what_it_was_told_holds_no_more() -> None:
     assert bench.settle() == ["p0 goes"]
 
 
+@pytest.mark.parametrize("other", ["EvictionPause/all", PDB])
+def test_it_is_told_anew_when_one_of_several_concerns_it_no_more(other: str) -> None:
+    bench = web(4)
+    budget(bench, maxConcurrent=0)
+    if other == PDB:
+        pdb(bench, maxUnavailable=0)
+    else:
+        bench.declare("EvictionPause", "all")
+    bench.ask("p0", "Node/n0")
+    both = ", ".join(sorted(["EvictionBudget/slow", other]))
+    assert bench.settle() == [f"p0 held by {both}"]
+    budget(bench, maxConcurrent=0, scope={"selector": {"matchLabels": {"app": "other"}}})
+    assert bench.settle() == [f"p0 held by {other}"]
+
+
 def test_bare_pods_are_over_with_their_binding() -> None:
     bench = Bench()
     budget(bench, maxConcurrent=1)

@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.budgets import PAUSE, Pause, Subject
+from moorage.core.budgets import Pause, Subject
 from moorage.governor.counting import Counter
 from moorage_schemas.budget import EvictionAsked
 
@@ -47,6 +47,10 @@ class Ask:
         """Whom it is about."""
         event = self.event
         return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
+
+    def concerned(self, lane: set[str]) -> set[str]:
+        """What concerns it: what concerns its lane, and what its patience with has ended."""
+        return lane | {counter.name for counter in self.overrun}
 
 
 LaneKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...], bool]
@@ -107,11 +111,13 @@ class Lane:
         """Note what holds the lane now; those of its asks that have to be told, in order.
 
         An ask knows enough while it knows every pause that holds it and, when none does, one of the counters; so
-        it is not told of each of several budgets that open and close in turn.
+        it is not told of each of several budgets that open and close in turn. What it was told of must concern it
+        still: a budget may be changed, or deleted, while a pause holds it as well.
         """
-        if self.pauses:
-            names = {pause.name for pause in self.pauses}
-            wrong = [ask for ask in self.untold.values() if _pauses(ask.told) != names]
+        pauses = {pause.name for pause in self.pauses}
+        concerns = pauses | {counter.name for counter in self.counters}
+        if pauses:
+            wrong = [ask for ask in self.untold.values() if not pauses <= ask.told <= ask.concerned(concerns)]
             self.told = frozenset()
         else:
             common = self.told & {counter.name for counter in blockers}
@@ -121,7 +127,7 @@ class Lane:
             wrong = []
             for ask in self.untold.values():
                 knows = common & ask.told
-                if knows and not _pauses(ask.told):
+                if knows and ask.told <= ask.concerned(concerns):
                     common = knows
                 else:
                     wrong.append(ask)
@@ -161,7 +167,3 @@ class Queue:
         while self.pop() is not None:
             pass
         return left
-
-
-def _pauses(told: frozenset[str]) -> set[str]:
-    return {name for name in told if name.startswith(f"{PAUSE}/")}

@@ -62,8 +62,9 @@ def nodes_are_tainted_at_their_zones_rate(run: Run) -> Iterator[Violation]:
 
     Of any number of nodes one after the other all but those that may be open, and one, keep to the rate: what is open
     was granted before, and of what is granted meanwhile only the first finds a token that was kept. The times are
-    true ones, of the commits; the skew is that of the governor, by whose clock tokens grow. What has ended before it
-    was done does not count, for it made room by that: a grant that was taken back, a node that moved.
+    true ones, from when the governor could read of the first to when the last could be read; the skew is that of the
+    governor, by whose clock tokens grow. What has ended before it was done does not count, for it made room by that: a
+    grant that was taken back, a node that moved.
     """
     rate = max(run.setting("node_eviction_rate", 0.1), run.setting("secondary_node_eviction_rate", 0.01))
     if rate <= 0 or math.isinf(rate) or not run.runs("governor"):
@@ -78,7 +79,7 @@ def nodes_are_tainted_at_their_zones_rate(run: Run) -> Iterator[Violation]:
         for last, (seen, grant) in enumerate(found):
             for first in range(last - most):
                 before, earlier = found[first]
-                gap = seen.entry.committed - before.entry.committed
+                gap = seen.entry.committed - _told(run, before)
                 needed = (last - first - most) / rate
                 one, other = sorted((earlier, grant), key=lambda each: each.order)
                 if gap + 2 * run.skew + run.slack < needed and not _emptied(run, zone, one, other):
@@ -102,6 +103,15 @@ def _tainted(run: Run) -> Iterator[tuple[Seen, Seen]]:
                 if asked:
                     yield seen, asked[-1]
             had, uid = has, str(seen.data.get("targetUid", ""))
+
+
+def _told(run: Run, seen: Seen) -> float:
+    """When it could be read that a node has its taint: on `zone-members` sometimes before it is on `taints`.
+
+    Both are of one transaction, but Kafka writes its marker to each partition on its own.
+    """
+    said = (one for one in run.records("zone-members", seen.key) if one.decided == seen.decided)
+    return min(one.entry.committed for one in (seen, *said))
 
 
 def _of(seen: Seen) -> tuple[object, object]:
