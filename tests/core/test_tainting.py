@@ -756,6 +756,28 @@ def test_a_condition_removes_only_when_it_has_held() -> None:
     assert (second.event.taints, second.event.settles_at, second.due) == ((), None, None)
 
 
+@pytest.mark.parametrize(("ended", "left", "due"), [(10.9, 0, None), (11, 1, 31)])
+def test_a_taint_goes_at_once_when_its_condition_had_ended_before_its_hold(
+    ended: float, left: int, due: float | None
+) -> None:
+    """What ended it was read after the hold was over, from another topic than what was read then."""
+    first = damped(None, 1, DiskPressure=("True", 1)).event
+    second = damped(first, 11, DiskPressure=("True", 1)).event
+    assert len(listed(second)) == 1
+    late = damped(second, ended, DiskPressure=("False", ended))
+    assert late.event is not None
+    assert (len(late.event.taints), late.due) == (left, due if due is None else at(due))
+
+
+def test_what_evicts_goes_at_once_when_the_node_was_ready_before_the_leave() -> None:
+    first = damped(None, 1, Ready=("False", 1)).event
+    second = damped(first, 12, word(1, time=12), Ready=("False", 1)).event
+    assert [t[:4] for t in listed(second)] == [(NOT_READY, "NoSchedule", "", 12), (NOT_READY, "NoExecute", "", 12)]
+    late = damped(second, 10.5, word(1, time=12), Ready=("True", 10.5))
+    assert late.event is not None
+    assert (late.event.taints, late.due) == ((), None)
+
+
 def test_not_ready_and_unreachable_hold_as_one_and_swap_at_once() -> None:
     first = damped(None, 1, Ready=("False", 1)).event
     second = damped(first, 6, Ready=("Unknown", 6))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.core.damping import Holds, hold_end, holds_since
+from moorage.core.damping import NO_HOLD, Holds, hold_end, holds_since
 from moorage.core.dialects import kubernetes
 from moorage.core.dialects.karmada import READY_TAINTS
 from moorage.core.dialects.kubernetes import ConditionTaint
@@ -246,7 +246,8 @@ class Want:
     def stays(self, record: TaintRecord) -> bool:
         """Whether a condition's taint that its condition does not ask for any more stays a while.
 
-        It does while nothing is known of the condition, and until the condition has held for long enough.
+        It does while nothing is known of the condition, and until the condition has held for long enough. But one that
+        was added when its own hold was over goes at once, if it turns out that its condition had ended before.
         """
         row = _ROW_OF.get((self.kind, record.identity))
         if row is None:
@@ -258,8 +259,10 @@ class Want:
             return False
         if row.gated and record.effect == TaintEffect.NO_EXECUTE.value and self._taken_back():
             return False
-        end = hold_end(holds_since(condition), self.holds.remove)
-        if end is None or end <= self.now:
+        since = holds_since(condition)
+        too_soon = self.holds.add > NO_HOLD and since < record.time_added
+        end = hold_end(since, self.holds.remove)
+        if too_soon or end is None or end <= self.now:
             return False
         self.wait_until(end)
         return True
