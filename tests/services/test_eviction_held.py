@@ -493,6 +493,20 @@ def test_work_waits_while_the_taint_manager_lags_behind() -> None:
     assert bench.decided.decided_time == at(10)
 
 
+@pytest.mark.parametrize("late", [TAINTS, BINDINGS], ids=["taints", "bindings"])
+def test_what_waits_stays_due_though_what_is_read_then_was_decided_before(late: Topic) -> None:
+    """Kafka hung: the timer fired, and only then a record can be read that was decided before the deadline."""
+    bench = Bench()
+    bench.bind(tolerate("k1", 3), tolerate("k2", 8))
+    bench.taints(K1, ("k2", 0))
+    bench.time, bench.lagging = 3, ["Node/n1"]
+    assert bench.fire(1, 3) == []
+    bench.time = 1
+    assert (bench.taints(K1) if late is TAINTS else bench.bind(tolerate("k1", 3), tolerate("k2", 7), revision=2)) == []
+    bench.lagging = []
+    assert bench.wake(4) == ["Requested#2 TolerationExpired", "timers tombstone"]
+
+
 def test_work_waits_while_the_taint_manager_has_not_done_what_time_asks_of_it() -> None:
     """A removal was held, its time has come, and the taint-manager is not there to do it."""
     bench = Bench()

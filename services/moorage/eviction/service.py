@@ -315,7 +315,8 @@ class Eviction(Service[State]):
             return
         if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
             return  # it has only just come due, and its timer says so
-        state.settle(place)
+        if not (isinstance(found, EvictAt) and look.is_timed(workload, binding.generation, found.deadline)):
+            state.settle(place)  # else its timer may have fired since this was decided, and fires no more
         self._not_due(state, look, workload, found)
 
     def _not_due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
