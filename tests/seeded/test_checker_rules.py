@@ -131,6 +131,28 @@ def test_whoever_names_his_positions_is_held_to_them() -> None:
     assert broken(evicted(sources='{"bindings": 1, "taints": 0}')) == {"nobody_evicted_on_stale_positions"}
 
 
+def relabelled(at: float, *, sources: str = "") -> History:
+    """Somebody who is requested at 30 s and did not ask; he came under a disruption budget some time before."""
+    history = evicted(sources=sources)
+    spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+    budget = {"kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    request = find(history, where("evictions"))
+    history = put(history, "resources", "PodDisruptionBudget/default/web", {"object": budget}, before=request, at=BEGAN)
+    request = find(history, where("evictions"))
+    now = BOUND | TOLERATED | {"revision": 2, "labels": {"app": "web"}}
+    return put(history, "bindings", f"{WHO}|{TARGET}", now, before=request, at=BEGAN + at)
+
+
+UNASKED = {"nobody_evicted_without_leave"}
+
+
+def test_labels_count_that_whoever_decided_must_have_known() -> None:
+    assert broken(relabelled(29.9)) == UNASKED
+    assert broken(relabelled(29.99, sources="bindings=1,taints=1")) == set(), "he had not read of them"
+    assert broken(relabelled(29.99, sources="bindings=2,taints=1")) == UNASKED, "he had"
+    assert broken(relabelled(20, sources="bindings=1,taints=1")) >= UNASKED, "he must have"
+
+
 def test_what_nobody_bound_cannot_go() -> None:
     history = evicted()
     sound = [entry for entry in history.entries if entry.topic != "bindings"]

@@ -315,8 +315,11 @@ class Eviction(Service[State]):
             return
         if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
             return  # it has only just come due, and its timer says so
-        if not (isinstance(found, EvictAt) and look.is_timed(workload, binding.generation, found.deadline)):
-            state.settle(place)  # else its timer may have fired since this was decided, and fires no more
+        timed = state.is_pending(place) and (
+            isinstance(found, EvictAt) and look.is_timed(workload, binding.generation, found.deadline)
+        )
+        if not timed:  # else its timer may have fired since this was decided, and fires no more
+            state.settle(place)
         self._not_due(state, look, workload, found)
 
     def _not_due(self, state: State, look: Look, workload: str, found: Verdict) -> None:

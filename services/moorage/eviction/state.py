@@ -187,6 +187,10 @@ class State:
             return False
         return asked.zone != target.zone or asked.labels != binding.traits.labels
 
+    def is_pending(self, place: tuple[str, str]) -> bool:
+        """Whether it has come due and is still to be decided on."""
+        return place in self.pending or place in self.waiting
+
     def put(self, place: tuple[str, str], pending: Pending) -> None:
         """Something has come due. What came due before keeps its cause, unless there is an answer now."""
         known = self.pending.get(place) or self.waiting.get(place)

@@ -50,7 +50,7 @@ class Ask:
 
     def concerned(self, lane: set[str]) -> set[str]:
         """What concerns it: what concerns its lane, and what its patience with has ended."""
-        return lane | {counter.name for counter in self.overrun}
+        return lane | {counter.name for counter in self.overrun} if self.overrun else lane
 
 
 LaneKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...], bool]

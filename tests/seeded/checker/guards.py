@@ -29,13 +29,17 @@ class Subject:
 
 def subject_of(run: Run, decision: Seen, workload: str, target: str, generation: int) -> Subject | None:
     """Whom an eviction is about, by its binding and its target's zone; None when it was never bound."""
+    place = f"{workload}|{target}"
     bound = [
         one
-        for one in run.records("bindings", f"{workload}|{target}")
+        for one in run.records("bindings", place)
         if not one.gone and one.data["generation"] == generation and run.precedes(one, decision)
     ]
     if not bound:
         return None
+    # Labels change. What became readable only while the decision was written need not have been known.
+    known = {one.order for one in run.states("bindings", place, decision) if one is not None}
+    bound = [one for one in bound if one.order in known] or bound
     tainted = [one for one in run.states("taints", target, decision) if one is not None]
     return Subject(
         workload,
