@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.seeded.checker import check
+from tests.seeded.checker.agreement import taints_are_what_is_asked_for
 from tests.seeded.history import History
 from tests.seeded.planting import changed, find, nothing, put, text, where
 
@@ -259,3 +261,17 @@ def test_zones_know_their_nodes() -> None:
         assert broken(history) == {"zones_know_their_nodes"}
     gone = put(zoned(ready=False), "resources", "Node//n", None, at=BEGAN + 3)
     assert "zones_know_their_nodes" in broken(gone)
+
+
+@pytest.mark.parametrize(("uid", "found"), [("u", {"taints_are_what_is_asked_for"}), ("earlier", set())])
+def test_leave_is_of_one_life(uid: str, found: set[str]) -> None:
+    """A node that was made again is not ready, and its incident has the number of one that was granted before."""
+    history = declared(nothing(), "Node", "n")
+    history, report = reported(history, 10, BEGAN + 10, "False")
+    history = put(history, "conditions", READY, condition(report, BEGAN + 10, 10, 1, "False"), source=INGEST)
+    grant = {"targetUid": uid, "zone": "/", "incident": 2, "generation": 1, "granted": True}
+    history = put(history, "zone-grants", NODE, grant, source="moorage/governor")
+    taint = {"key": "node.kubernetes.io/not-ready", "value": "", "effect": "NoSchedule", "origins": ["condition"]}
+    taints = {"targetUid": "u", "generation": 1, "incident": 2, "taints": [taint | {"timeAdded": text(BEGAN + 10)}]}
+    history = put(history, "taints", NODE, taints, source="moorage/taint-manager")
+    assert {one.invariant for one in check(history, only=[taints_are_what_is_asked_for])} == found

@@ -167,7 +167,9 @@ def _grant(run: Run, target: str, tainted: Seen | None) -> bool | None:
     if not records or records[-1].gone or tainted is None:
         return None
     data = records[-1].data
-    return bool(data["granted"]) if data["incident"] == tainted.data.get("incident") else None
+    # Whoever is made again counts its incidents from the beginning.
+    same = all(data.get(name) == tainted.data.get(name) for name in ("targetUid", "incident"))
+    return bool(data["granted"]) if same else None
 
 
 def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
