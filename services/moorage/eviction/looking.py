@@ -127,22 +127,21 @@ class Look:
         """Asks are the governor's to remember: a task knows by its `asked` whether it has one."""
         self.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, self.cause, step=step))
 
-    def is_timed(self, workload: str, generation: int, deadline: datetime | None) -> bool:
-        """Whether a task's timer is set for this deadline, or not at all (None)."""
-        known = self.state.timers.get(timer_id(workload, self.target, generation))
-        return (known[1] if known is not None else None) == deadline
+    def timer(self, workload: str, generation: int) -> tuple[int, datetime | None]:
+        """The generation and the deadline of a task's timer; 0 and None while it has none."""
+        return self.state.timers.get(timer_id(workload, self.target, generation), (0, None))
 
     def move_timer(self, workload: str, generation: int, deadline: datetime | None) -> None:
         """Set a task's timer, or cancel it (None): it is remembered until the task is over."""
-        if self.is_timed(workload, generation, deadline):
+        number, known = self.timer(workload, generation)
+        if known == deadline:
             return
         key = timer_id(workload, self.target, generation)
-        known = self.state.timers.get(key)
         event = SetTimer(
             id=key,
             target=target_ref(self.target),
             owner=OWNER,
-            generation=(known[0] if known is not None else 0) + 1,
+            generation=number + 1,
             deadline=deadline,
             subject=workload,
             correlation_id=self.cause.correlation,

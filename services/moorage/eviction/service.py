@@ -316,7 +316,7 @@ class Eviction(Service[State]):
         if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
             return  # it has only just come due, and its timer says so
         timed = state.is_pending(place) and (
-            isinstance(found, EvictAt) and look.is_timed(workload, binding.generation, found.deadline)
+            isinstance(found, EvictAt) and look.timer(workload, binding.generation)[1] == found.deadline
         )
         if not timed:  # else its timer may have fired since this was decided, and fires no more
             state.settle(place)

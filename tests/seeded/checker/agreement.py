@@ -17,6 +17,7 @@ from tests.seeded.checker.wanting import (
     UNSCHEDULABLE,
     Identity,
     explicit,
+    incident_of,
     kind_of,
     of_spec,
     resource_key,
@@ -166,10 +167,7 @@ def _grant(run: Run, target: str, tainted: Seen | None) -> bool | None:
     records = run.records("zone-grants", target)
     if not records or records[-1].gone or tainted is None:
         return None
-    data = records[-1].data
-    # Whoever is made again counts its incidents from the beginning.
-    same = all(data.get(name) == tainted.data.get(name) for name in ("targetUid", "incident"))
-    return bool(data["granted"]) if same else None
+    return bool(records[-1].data["granted"]) if incident_of(records[-1]) == incident_of(tainted) else None
 
 
 def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:

@@ -54,6 +54,14 @@ def row_of(kind: str, identity: Identity) -> Row | None:
     return next((row for row in ROWS.get(kind, ()) if row.key == identity[0] and identity[1] in row.effects), None)
 
 
+def incident_of(seen: Seen) -> tuple[object, object]:
+    """What a grant, or a set of taints, is about: which life of a node, and which of its incidents.
+
+    A node that is made again counts its incidents from the beginning.
+    """
+    return seen.data.get("targetUid", ""), seen.data.get("incident")
+
+
 def kind_of(target: str) -> str:
     """The kind of a target's key."""
     return target.partition("/")[0]

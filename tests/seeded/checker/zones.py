@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.seeded.checker.reading import EPSILON, Json, Run, Seen, when
 from tests.seeded.checker.violations import Violation
-from tests.seeded.checker.wanting import AVAILABLE, ROWS, kind_of
+from tests.seeded.checker.wanting import AVAILABLE, ROWS, incident_of, kind_of
 
 _DISRUPTED: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _CONFIRMED = 2.0
@@ -99,7 +99,7 @@ def _tainted(run: Run) -> Iterator[tuple[Seen, Seen]]:
             has, had = _evicts(seen), had and seen.data.get("targetUid", "") == uid
             if has and not had and seen.source == "moorage/taint-manager":
                 said = [one for one in run.records("zone-grants", target) if run.precedes(one, seen)]
-                asked = [one for one in said if one.data.get("granted") and _of(one) == _of(seen)]
+                asked = [one for one in said if one.data.get("granted") and incident_of(one) == incident_of(seen)]
                 if asked:
                     yield seen, asked[-1]
             had, uid = has, str(seen.data.get("targetUid", ""))
@@ -112,11 +112,6 @@ def _told(run: Run, seen: Seen) -> float:
     """
     said = (one for one in run.records("zone-members", seen.key) if one.decided == seen.decided)
     return min(one.entry.committed for one in (seen, *said))
-
-
-def _of(seen: Seen) -> tuple[object, object]:
-    """What a grant, or a set of taints, is about: which life of a node, which incident."""
-    return seen.data.get("targetUid", ""), seen.data.get("incident")
 
 
 def _evicts(seen: Seen) -> bool:
