@@ -17,8 +17,8 @@ import structlog
 
 from moorage.runtime.app import run_async
 from moorage.runtime.embedded import EmbeddedKafka
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 
 
 @asynccontextmanager

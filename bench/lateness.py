@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, fro
 from bench import harness
 
 from moorage import eviction, taint_manager, timer
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
-from moorage.runtime.worker import Worker
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -1,6 +1,6 @@
 """Matching of many pods against many nodes, beside upstream's scheduler plugin; the last line is JSON.
 
-Ours: `moorage.core.taint_matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
+Ours: `moorage.core.taints.matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
 TaintToleration, as the oracle's `bench-match` runs it, one thread. Both run in turns, several rounds, and the
 medians are compared. An evaluation is one pod against one node.
 
@@ -35,9 +35,9 @@ from typing import Any
 
 import numpy as np
 
-from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.matching import fits, prefer_count
-from moorage.core.taint_matrix import TaintMatrix
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.matching import fits, prefer_count
+from moorage.core.taints.matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
 KEYS = (

@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, fro
 from bench import harness
 
 from moorage.condition_ingest.service import ConditionIngest
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
-from moorage.runtime.worker import Worker
 
 TARGETS = 200
 TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")

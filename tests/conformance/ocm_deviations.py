@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from moorage.core.deviations import Deviation
-from moorage.core.evaluating import evaluate
+from moorage.conformance.deviations import Deviation
+from moorage.conformance.operations import evaluate
 
 Vector = dict[str, Any]
 

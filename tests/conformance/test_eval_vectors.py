@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.conformance import fresh, ocm_deviations
 
-from moorage.core.deviations import Deviation
-from moorage.core.evaluating import OPERATIONS, evaluate
+from moorage.conformance.deviations import Deviation
+from moorage.conformance.operations import OPERATIONS, evaluate
 
 VECTORS = Path(__file__).parent / "vectors"
 # The oracle's own folder, where it stands beside the project: new vectors there are noticed here.

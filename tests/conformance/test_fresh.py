@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.conformance import fresh
 
-from moorage.core.evaluating import OPERATIONS, evaluate
+from moorage.conformance.operations import OPERATIONS, evaluate
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "ops" / "conformance"
@@ -21,7 +21,7 @@ SCRIPT = ROOT / "ops" / "conformance"
 ORACLE = """#!{python}
 import json, sys
 sys.path[:0] = {path!r}
-from moorage.core.evaluating import evaluate
+from moorage.conformance.operations import evaluate
 if sys.argv[1:2] == ["gen-vectors"]:
     raise SystemExit
 for line in sys.stdin:

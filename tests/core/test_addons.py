@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.core.addons import (
+from moorage.core.taints.desired.addons import (
     ADD_ON,
     LEASE,
     AddOns,
@@ -17,8 +17,8 @@ from moorage.core.addons import (
     is_available,
     of_managed_cluster,
 )
-from moorage.core.leases import DEFAULT_GRACE, lease_grace
-from moorage.core.tainting import decide_taints
+from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
+from moorage.core.taints.desired.reconcile import decide_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key

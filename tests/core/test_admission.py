@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.core.admission import (
+from moorage.core.admission.defaults import (
     admit_cluster,
     admit_pod,
     admit_propagation,
@@ -17,8 +17,8 @@ from moorage.core.admission import (
     qos_class,
     role_taints,
 )
-from moorage.core.quantities import QuantityError
-from moorage.core.selectors import matches_node_selector
+from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.apimachinery.selectors import matches_node_selector
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint

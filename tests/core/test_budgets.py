@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.budgets import Disruptions, Share, Subject, budget_of, disruption_of, disruptions
-from moorage.core.guards import Guards
+from moorage.core.disruption.budgets import Disruptions, Share, Subject, budget_of, disruption_of, disruptions
+from moorage.core.disruption.guard_index import Guards
 from moorage_schemas.resource import resource_key
 
 WEB = Subject("Pod/shop/web-1", "Deployment/shop/web", "Node/n1", "eu/eu-1", {"app": "web", "tier": "front"})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.core.cluster_affinity import ClusterFacts, selects
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts, selects
 from moorage_schemas.resources.policies import ClusterAffinity
 
 ONE = ClusterFacts("c1", {"tier": "gold"}, provider="p1", region="r1", zones=("z1", "z2"))

@@ -13,9 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.cluster_affinity import ClusterFacts
-from moorage.core.placing.clusters.deciding import ClusterDecider, ClusterDecision
-from moorage.core.placing.clusters.dividing import (
+from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.groups import Group, best_groups
+from moorage.core.scheduling.karmada.plugin import (
+    ClusterRequest,
+    discovered_cluster_filters,
+    discovered_cluster_prioritizers,
+)
+from moorage.core.scheduling.karmada.replica_division import (
     Candidate,
     NotEnoughError,
     divide,
@@ -23,14 +28,9 @@ from moorage.core.placing.clusters.dividing import (
     static_weights,
     webster,
 )
-from moorage.core.placing.clusters.fleet import Change, ClusterFleet, ClusterInfo
-from moorage.core.placing.clusters.groups import Group, best_groups
-from moorage.core.placing.clusters.plugin import (
-    ClusterRequest,
-    discovered_cluster_filters,
-    discovered_cluster_prioritizers,
-)
-from moorage.core.placing.clusters.spreading import SpreadError, choose, preference
+from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision
+from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import Placement
 from moorage_schemas.taint import Taint
 

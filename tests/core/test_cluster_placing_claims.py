@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.core.placing.clusters.claiming import Claimable, Policy, claim, match_of, policy_of
+from moorage.core.scheduling.karmada.policy_match import Claimable, Policy, claim, match_of, policy_of
 
 WEB = Claimable("apps/v1", "Deployment", "shop", "web", {"app": "web"})
 ALL = {"apiVersion": "apps/v1", "kind": "Deployment"}

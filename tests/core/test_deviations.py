@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moorage.core.deviations import Deviation, as_table
-from moorage.core.evaluating import OPERATIONS
+from moorage.conformance.deviations import Deviation, as_table
+from moorage.conformance.operations import OPERATIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deviations.md"
 

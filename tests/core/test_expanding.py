@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.core.names import check_dns_label, check_dns_subdomain
-from moorage.core.placing.expanding import (
+from moorage.core.apimachinery.names import check_dns_label, check_dns_subdomain
+from moorage.core.scheduling.nodes.workloads import (
     WorkloadError,
     controller_of,
     daemon_index,

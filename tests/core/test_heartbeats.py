@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from moorage.condition_ingest.service import grace_periods
-from moorage.core.heartbeats import (
+from moorage.core.conditions.heartbeats import (
     GracePeriods,
     SourceRule,
     Voice,
@@ -26,7 +26,7 @@ from moorage.core.heartbeats import (
     voice,
     watched,
 )
-from moorage.core.reports import Held
+from moorage.core.conditions.reports import Held
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef

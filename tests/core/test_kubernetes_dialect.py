@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.core.dialects.kubernetes import CONDITION_TAINTS, KUBERNETES, SYSTEM_KEYS, condition_taints
-from moorage.core.validating import validate_taints
+from moorage.core.admission.validation.core import validate_taints
+from moorage.core.taints.dialects.kubernetes import CONDITION_TAINTS, KUBERNETES, SYSTEM_KEYS, condition_taints
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core import machines
-from moorage.core.machines import Machine
+from moorage.core.admission import machine_sets
+from moorage.core.admission.machine_sets import Machine
 
 Json = dict[str, Any]
 
@@ -33,9 +33,9 @@ def machine(name: str, created: str = "2026-01-01T00:00:00Z", ready: str = "True
 
 
 def test_what_is_missing_is_made_and_the_right_number_is_left_alone() -> None:
-    assert machines.plan(3, [machine("a")]) == machines.Plan(make=2)
-    assert machines.plan(1, [machine("a")]) == machines.Plan()
-    assert machines.plan(0, []) == machines.Plan()
+    assert machine_sets.plan(3, [machine("a")]) == machine_sets.Plan(make=2)
+    assert machine_sets.plan(1, [machine("a")]) == machine_sets.Plan()
+    assert machine_sets.plan(0, []) == machine_sets.Plan()
 
 
 def test_marked_ones_go_first_then_those_not_ready_then_the_newest() -> None:
@@ -47,9 +47,9 @@ def test_marked_ones_go_first_then_those_not_ready_then_the_newest() -> None:
         machine("silent", "2026-01-01T12:00:00Z", ""),
         machine("marked", "2024-01-01T00:00:00Z", marked=True),
     ]
-    order = [machine.name for machine in machines.plan(0, present).remove]
+    order = [machine.name for machine in machine_sets.plan(0, present).remove]
     assert order == ["marked", "lost", "new-too", "new", "silent", "old"]
-    assert [machine.name for machine in machines.plan(4, present).remove] == ["marked", "lost"]
+    assert [machine.name for machine in machine_sets.plan(4, present).remove] == ["marked", "lost"]
 
 
 @given(
@@ -68,32 +68,32 @@ def test_marked_ones_go_first_then_those_not_ready_then_the_newest() -> None:
     ),
 )
 def test_a_plan_leads_to_the_wanted_number_whatever_the_order(replicas: int, present: list[Machine]) -> None:
-    plan = machines.plan(replicas, present)
+    plan = machine_sets.plan(replicas, present)
     assert len(present) + plan.make - len(plan.remove) == replicas
     assert not (plan.make and plan.remove)
-    assert plan == machines.plan(replicas, present[::-1])
+    assert plan == machine_sets.plan(replicas, present[::-1])
     kept = [found for found in present if found not in plan.remove]
     assert not any(found.marked for found in kept) or all(found.marked for found in plan.remove)
 
 
 def test_names_follow_from_what_led_to_them() -> None:
-    names = machines.machine_names(machine_set(), 3, ["workers-aaaaa"], free, 3)
+    names = machine_sets.machine_names(machine_set(), 3, ["workers-aaaaa"], free, 3)
     assert len(set(names)) == 3
     assert all(re.fullmatch("workers-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
-    assert machines.machine_names(machine_set(), 3, ["workers-aaaaa"], free, 3) == names
-    assert machines.machine_names(machine_set(), 4, ["workers-aaaaa"], free, 3) != names
-    assert machines.machine_names(machine_set(), 3, [], free, 3) != names
+    assert machine_sets.machine_names(machine_set(), 3, ["workers-aaaaa"], free, 3) == names
+    assert machine_sets.machine_names(machine_set(), 4, ["workers-aaaaa"], free, 3) != names
+    assert machine_sets.machine_names(machine_set(), 3, [], free, 3) != names
 
 
 def test_a_name_that_is_taken_is_passed_over() -> None:
-    first, second, third = machines.machine_names(machine_set(), 1, [], free, 3)
-    assert machines.machine_names(machine_set(), 1, [], {first, second}.__contains__, 1) == [third]
+    first, second, third = machine_sets.machine_names(machine_set(), 1, [], free, 3)
+    assert machine_sets.machine_names(machine_set(), 1, [], {first, second}.__contains__, 1) == [third]
 
 
 def test_a_long_name_leaves_room() -> None:
     found = machine_set()
     found["metadata"]["name"] = "x" * 253
-    (name,) = machines.machine_names(found, 1, [], free, 1)
+    (name,) = machine_sets.machine_names(found, 1, [], free, 1)
     assert len(name) == 253
 
 
@@ -114,7 +114,7 @@ def test_a_new_node_is_like_the_template_says() -> None:
         "machine.openshift.io/memoryMb": "16384",
         "machine.openshift.io/GPU": "1",
     }
-    node = machines.new_node(found, "workers-x")
+    node = machine_sets.new_node(found, "workers-x")
     assert node == {
         "apiVersion": "v1",
         "kind": "Node",
@@ -135,15 +135,15 @@ def test_a_new_node_is_like_the_template_says() -> None:
         "spec": {"taints": [{"key": "key1", "value": "value1", "effect": "NoExecute"}]},
         "status": {"capacity": {"cpu": "4", "memory": "16384Mi", "nvidia.com/gpu": "1"}},
     }
-    assert machines.owner_uid(node) == "u1"
-    assert not machines.marked(node)
+    assert machine_sets.owner_uid(node) == "u1"
+    assert not machine_sets.marked(node)
 
 
 def test_a_bare_machine_set_makes_bare_nodes() -> None:
-    node = machines.new_node(machine_set(), "workers-x")
+    node = machine_sets.new_node(machine_set(), "workers-x")
     assert (node["spec"], "status" in node) == ({}, False)
-    assert machines.wanted_replicas(machine_set()) == 1
-    assert machines.wanted_replicas(machine_set(replicas=0)) == 0
+    assert machine_sets.wanted_replicas(machine_set()) == 1
+    assert machine_sets.wanted_replicas(machine_set(replicas=0)) == 0
 
 
 @pytest.mark.parametrize(
@@ -155,21 +155,21 @@ def test_a_bare_machine_set_makes_bare_nodes() -> None:
     ],
 )
 def test_only_a_controlling_machine_set_owns_a_node(owner: Json) -> None:
-    assert machines.owner_uid({"metadata": {"ownerReferences": [owner]}}) == ""
+    assert machine_sets.owner_uid({"metadata": {"ownerReferences": [owner]}}) == ""
 
 
-@pytest.mark.parametrize("mark", machines.DELETE_MARKS)
+@pytest.mark.parametrize("mark", machine_sets.DELETE_MARKS)
 @pytest.mark.parametrize("part", ["annotations", "labels"])
 def test_either_mark_counts(mark: str, part: str) -> None:
-    assert machines.marked({"metadata": {part: {mark: "true"}}})
+    assert machine_sets.marked({"metadata": {part: {mark: "true"}}})
 
 
 def test_a_change_without_template_keeps_the_one_that_is_there() -> None:
     before = machine_set(replicas=2, template={"spec": {"taints": []}}, selector={"matchLabels": {"a": "b"}})
-    after = machines.with_template(machine_set(replicas=0), before)
+    after = machine_sets.with_template(machine_set(replicas=0), before)
     assert after["spec"] == {**before["spec"], "replicas": 0}
     other = machine_set(replicas=0, template={"spec": {}}, selector={})
-    assert machines.with_template(other, before) == other
-    assert machines.with_template({"metadata": {}}, before)["spec"] == {
+    assert machine_sets.with_template(other, before) == other
+    assert machine_sets.with_template({"metadata": {}}, before)["spec"] == {
         key: before["spec"][key] for key in ("template", "selector")
     }

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance import generate_ocm
 
-from moorage.core.evaluating import evaluate
+from moorage.conformance.operations import evaluate
 
 NOW = "2026-01-01T00:00:00Z"
 PLACEMENT: dict[str, Any] = {"metadata": {"namespace": "ns", "name": "p"}, "spec": {}}

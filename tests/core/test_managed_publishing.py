@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.placing.managed.facts import ClusterFacts
-from moorage.core.placing.managed.grouping import Group, GroupTerms
-from moorage.core.placing.managed.publishing import (
+from moorage.core.scheduling.ocm.decision_groups import Group, GroupTerms
+from moorage.core.scheduling.ocm.decision_pages import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
     MOST_CLUSTERS,
@@ -20,6 +19,7 @@ from moorage.core.placing.managed.publishing import (
     laid_out,
     records_between,
 )
+from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage_schemas.placement import DecisionGroupStatus
 from moorage_schemas.resources.managed import DecisionStrategy
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.label_terms import LabelTerms, SelectorError
-from moorage.core.managed_sets import (
+from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.scheduling.ocm.cluster_sets import (
     DEFAULT_SET,
     GLOBAL_SET,
     SET_LABEL,
@@ -17,7 +17,7 @@ from moorage.core.managed_sets import (
     named_set,
     usable_sets,
 )
-from moorage.core.selectors import matches_labels
+from moorage.core.scheduling.ocm.selector import LabelTerms, SelectorError
 from moorage_schemas.resources.managed import ManagedClusterSetSpec
 from moorage_schemas.resources.meta import LabelSelector
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.managed_sets import UsableSets
-from moorage.core.placing.managed.plugin import Code, Status
-from moorage.core.placing.managed.statuses import MISCONFIGURED, SATISFIED, conditions_of, deciding
+from moorage.core.scheduling.ocm.cluster_sets import UsableSets
+from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.core.scheduling.ocm.statuses import MISCONFIGURED, SATISFIED, conditions_of, deciding
 from moorage_schemas.placement import PlacementCondition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.damping import Holds
-from moorage.core.evaluating import evaluate
-from moorage.core.managed_taints import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
-from moorage.core.tainting import TaintRules, decide_taints, next_taints, wanted_taints
+from moorage.conformance.operations import evaluate
+from moorage.core.taints.desired.hold import Holds
+from moorage.core.taints.desired.ocm import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
+from moorage.core.taints.desired.reconcile import TaintRules, decide_taints, next_taints, wanted_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.managed_taints import (
+from moorage.core.taints.desired.ocm import (
     BUILT_IN,
     UNAVAILABLE,
     UNREACHABLE,

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.taint_strategies import TAINT_LISTS, TAINTS, TOLERATION_LISTS, TOLERATIONS
 
-from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.matching import (
-    canonical_int64,
+from moorage.core.apimachinery.integers import canonical_int64
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.matching import (
     first_match,
     fits,
     normalize_reversed,

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.core import placing_reference as reference
 from tests.core.placing_reference import Bound
 
-from moorage.core.placing.deciding import Decider, Decision
-from moorage.core.placing.fleet import Fleet, NodeFacts
-from moorage.core.placing.plugin import (
+from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.core.scheduling.nodes.plugin import (
     Filter,
     Prioritizer,
     Request,
@@ -24,7 +23,8 @@ from moorage.core.placing.plugin import (
     discovered_prioritizers,
     plugins_in,
 )
-from moorage.core.placing.shape import PodShape, pod_requests, shape_of
+from moorage.core.scheduling.nodes.scheduler import Decider, Decision
+from moorage.core.scheduling.nodes.shape import PodShape, pod_requests, shape_of
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
 
@@ -362,8 +362,8 @@ def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
 
 def test_a_module_without_a_plugin_is_named() -> None:
     with pytest.raises(TypeError, match=r"prioritizers\.least_allocated must have a PLUGIN that is a Filter"):
-        plugins_in("moorage.core.placing.prioritizers", Filter)  # type: ignore[type-abstract]  # the kind, not made
-    assert len(plugins_in("moorage.core.placing.prioritizers", Prioritizer)) == 4  # type: ignore[type-abstract]  # as above
+        plugins_in("moorage.core.scheduling.nodes.prioritizers", Filter)  # type: ignore[type-abstract]  # the kind, not made
+    assert len(plugins_in("moorage.core.scheduling.nodes.prioritizers", Prioritizer)) == 4  # type: ignore[type-abstract]  # as above
 
 
 def test_huge_amounts_do_not_overflow() -> None:

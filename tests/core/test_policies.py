@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.cluster_affinity import ClusterFacts
-from moorage.core.damping import hold_end, parse_hold
-from moorage.core.policies import TaintPolicy, acts, in_order, matches
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage.core.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order, matches
+from moorage.core.taints.desired.hold import hold_end, parse_hold
 from moorage_schemas.resources.policies import MatchCondition
 from moorage_schemas.taint import Taint
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.core.quantities import QuantityError, is_extended, parse_quantity, whole, whole_amounts
+from moorage.core.apimachinery.quantities import QuantityError, is_extended, parse_quantity, whole, whole_amounts
 
 
 @pytest.mark.parametrize(

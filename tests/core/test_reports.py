@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.core.reports import (
+from moorage.core.conditions.reports import (
     Accepted,
     Duplicate,
     Held,

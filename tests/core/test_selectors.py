@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from moorage.core.selectors import check_requirement, matches_labels, matches_node_selector, matches_node_term
+from moorage.core.apimachinery.selectors import (
+    check_requirement,
+    matches_labels,
+    matches_node_selector,
+    matches_node_term,
+)
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.pod import NodeSelector, NodeSelectorTerm
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.taint_strategies import TAINT_LISTS, TOLERATION_LISTS
 
-from moorage.core import taint_matrix
-from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.matching import fits, prefer_count
-from moorage.core.taint_matrix import TaintMatrix
+from moorage.core.taints import matrix as matrix_module
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.matching import fits, prefer_count
+from moorage.core.taints.matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
 # A step: a node's name, and its taints, or None to take it out.
@@ -61,9 +61,9 @@ def test_the_matrix_answers_as_the_scalar_matcher_through_changes(
     comparison, strict, way = switches
     with pytest.MonkeyPatch.context() as patch:
         if way != "rows":
-            patch.setattr(taint_matrix, "_FEW", 0)
+            patch.setattr(matrix_module, "_FEW", 0)
         if way == "small tables":
-            patch.setattr(taint_matrix, "_TABLE_LIMIT", 0)
+            patch.setattr(matrix_module, "_TABLE_LIMIT", 0)
         matrix = TaintMatrix(comparison=comparison, strict=strict)
         nodes: dict[str, list[Taint]] = {}
         for steps in (first, second):

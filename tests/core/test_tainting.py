@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.damping import Holds
-from moorage.core.policies import TaintPolicy, in_order
-from moorage.core.tainting import Decided, TaintRules, decide_taints, newer_taints, next_taints
-from moorage.core.wanting import belongs_to_state
+from moorage.core.taints.desired.cluster_taint_policy import TaintPolicy, in_order
+from moorage.core.taints.desired.from_conditions import belongs_to_state
+from moorage.core.taints.desired.hold import Holds
+from moorage.core.taints.desired.reconcile import Decided, TaintRules, decide_taints, newer_taints, next_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.timing import TimerTable
+from moorage.core.timers.timer_table import TimerTable
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 

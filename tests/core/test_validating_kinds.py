@@ -6,15 +6,19 @@ from typing import Any
 
 import pytest
 
-from moorage.core.field_errors import FieldError
-from moorage.core.validating import validate_duration, validate_label_selector
-from moorage.core.validating_budgets import (
+from moorage.core.admission.validation.budgets import (
     validate_disruption_budget,
     validate_eviction_budget,
     validate_eviction_pause,
     validate_machine_set,
 )
-from moorage.core.validating_policies import validate_cluster, validate_cluster_taint_policy, validate_propagation
+from moorage.core.admission.validation.core import validate_duration, validate_label_selector
+from moorage.core.admission.validation.karmada import (
+    validate_cluster,
+    validate_cluster_taint_policy,
+    validate_propagation,
+)
+from moorage.core.apimachinery.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.machines import MachineSet

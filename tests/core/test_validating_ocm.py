@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moorage.core.admitting_ocm import admit_managed_cluster
-from moorage.core.validating_ocm import BUILT_IN_PRIORITIZERS, validate_ocm
-from moorage.core.validating_roles import validate_path_name, validate_roles
+from moorage.core.admission.ocm_defaults import admit_managed_cluster
+from moorage.core.admission.validation.ocm import BUILT_IN_PRIORITIZERS, validate_ocm
+from moorage.core.admission.validation.rbac import validate_path_name, validate_roles
 from moorage_schemas.resources.managed import ManagedCluster, Placement
 from moorage_schemas.resources.meta import Resource
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.zones_model import MICRO, ModelNode, Said, ZonesModel
 
-from moorage.core import zones as module
-from moorage.core.zones import Settled, ZoneRules, ZoneTable
+from moorage.core.disruption import zones as module
+from moorage.core.disruption.zones import Settled, ZoneRules, ZoneTable
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState
 

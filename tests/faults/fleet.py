@@ -19,8 +19,8 @@ from moorage.cli import services
 from moorage.cli.reading import Seen
 from moorage.cli.stack import free_ports
 from moorage.cli.supervisor import Child, ChildSpec, Supervisor
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.taint import TargetTainted

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tests.faults.cluster import SESSION, Cluster, Node
 from tests.faults.members import Member, Members
 
-from moorage.runtime import kafka
+from moorage.runtime.kafka import clients
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
 
@@ -225,7 +225,7 @@ async def storm(field: Field) -> None:
     """Members come to the victim's group, are given partitions that they do nothing with, and go."""
     turns = field.chance.randint(4, 8)
     for turn in range(turns):
-        member = kafka.group_consumer(
+        member = clients.group_consumer(
             field.settings, group=f"{field.settings.topic_prefix}.{field.victim}", client_id=f"tests-storm-{turn}"
         )
         await member.start()

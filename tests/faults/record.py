@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 from tests.seeded.history import Acknowledged, Entry, History
 
-from moorage.runtime import kafka
+from moorage.runtime.kafka import clients
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
 
@@ -90,7 +90,7 @@ class Recorder:
             await self._consumer.stop()
 
     async def _reader(self) -> AIOKafkaConsumer:
-        consumer = kafka.table_consumer(self._settings, client_id="tests-recorder")
+        consumer = clients.table_consumer(self._settings, client_id="tests-recorder")
         await consumer.start()
         consumer.assign(self._parts)
         await consumer.seek_to_beginning(*self._parts)

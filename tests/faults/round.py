@@ -20,8 +20,8 @@ from tests.seeded.saved import dumps
 
 from moorage.cli import services
 from moorage.cli.stack import free_ports
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup
 
 PARTITIONS = 3

@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from tests.faults.cluster import NODES, Cluster, administrator
 
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import TAINTS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]

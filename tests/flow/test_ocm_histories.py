@@ -10,15 +10,15 @@ from tests.flow.driver import Crash
 from tests.flow.ocm_world import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, ref, tolerates, weights
 from tests.flow.test_placement_workers import Apart
 
-from moorage.core.managed_sets import ManagedSets, usable_sets
-from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
-from moorage.core.placing.managed.fleet import ManagedFleet
-from moorage.core.placing.managed.grouping import GroupTerms
-from moorage.core.placing.managed.plugin import Code, Status
-from moorage.core.placing.managed.scheduling import Scheduler
-from moorage.core.placing.managed.statuses import SATISFIED, conditions_of
-from moorage.core.placing.managed.terms import PlacementTerms
-from moorage.core.placing.managed.usage import Usage
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
+from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.statuses import SATISFIED, conditions_of
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.usage import Usage
 from moorage.placement.managed.classes import RELATIVE
 from moorage.placement.managed.view import ManagedView
 from moorage.runtime.service import Service

@@ -6,7 +6,7 @@ import pytest
 from tests.flow.ocm_world import OcmWorld, labelled, ref, tolerates
 
 from moorage import condition_ingest, eviction, governor, taint_manager, timer
-from moorage.core.managed_taints import AVAILABLE
+from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key

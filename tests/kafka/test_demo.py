@@ -16,7 +16,7 @@ from moorage.cli.demo_acts import Hold, Outage
 from moorage.cli.demo_claims import Chain, Claim, spread, whole_story
 from moorage.cli.demo_show import Show
 from moorage.cli.reading import Seen
-from moorage.core.dialects.kubernetes import NOT_READY
+from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.envelope import Meta

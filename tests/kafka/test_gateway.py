@@ -23,10 +23,10 @@ from moorage.gateway.kafka_reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.server import first_of
 from moorage.gateway.store import Store
-from moorage.runtime import kafka
-from moorage.runtime.offsets import Offsets
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.envelope import from_headers
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, TAINTS, Topic, partition_of
@@ -74,7 +74,7 @@ async def ok(answer: httpx.Response) -> Json:
 
 async def committed(settings: Settings, topic: Topic, key: str) -> list[Any]:
     """The committed records of a key, by a reader that has nothing to do with the gateway."""
-    consumer = kafka.table_consumer(settings, client_id="test-reader")
+    consumer = clients.table_consumer(settings, client_id="test-reader")
     await consumer.start()
     try:
         tp = TopicPartition(topic.name(settings.topic_prefix), partition_of(key, PARTITIONS))
@@ -164,7 +164,7 @@ async def test_of_concurrent_updates_of_one_version_exactly_one_wins(broker: Bro
 
 
 async def committed_of_node(settings: Settings, name: str) -> list[Any]:
-    consumer = kafka.table_consumer(settings, client_id="test-reader")
+    consumer = clients.table_consumer(settings, client_id="test-reader")
     await consumer.start()
     try:
         tp = TopicPartition(RESOURCES.name(settings.topic_prefix), partition_of(f"Node/{name}", PARTITIONS))
@@ -305,7 +305,7 @@ async def test_a_writer_that_kafka_has_given_up_begins_anew(broker: Broker, topi
     async with running(settings) as client:
         await ok(await client.post(NODES, json=node()))
         # As after a pause that was longer than a transaction may last: the epoch has gone on, nobody has taken over.
-        other = kafka.transactional_producer(settings, transactional_id=f"{settings.topic_prefix}.gateway")
+        other = clients.transactional_producer(settings, transactional_id=f"{settings.topic_prefix}.gateway")
         await other.start()
         await other.stop()
         refused = await client.post(NODES, json=node("n2"))

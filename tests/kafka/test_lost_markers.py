@@ -32,9 +32,10 @@ from tests.kafka.toys import (
     write_raw,
 )
 
-from moorage.runtime import hanging, kafka, metrics
+from moorage.runtime import metrics
 from moorage.runtime.codec import Outgoing
-from moorage.runtime.producers import PartitionProducer
+from moorage.runtime.kafka import clients, dangling_transactions
+from moorage.runtime.kafka.producers import PartitionProducer
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
@@ -70,7 +71,7 @@ async def begun_behind_the_coordinators_back(
     settings: Settings, transactional_id: str, places: Sequence[TopicPartition]
 ) -> AIOKafkaProducer:
     """A producer in a transaction on partitions of which the coordinator is told nothing."""
-    producer = kafka.transactional_producer(settings, transactional_id=transactional_id)
+    producer = clients.transactional_producer(settings, transactional_id=transactional_id)
     await producer.start()
     await producer.begin_transaction()
     producer._txn_manager._txn_partitions.update(places)
@@ -122,7 +123,7 @@ async def open_at(settings: Settings, places: Sequence[TopicPartition]) -> list[
     """Those on which a transaction is open."""
     found: list[dict[TopicPartition, int]] = []
     for committed_only in (True, False):
-        consumer = kafka.table_consumer(settings, client_id="test", committed_only=committed_only)
+        consumer = clients.table_consumer(settings, client_id="test", committed_only=committed_only)
         async with consumer:
             found.append(await consumer.end_offsets(list(places)))
     stable, ends = found
@@ -210,7 +211,7 @@ async def test_an_owner_does_again_what_it_committed_without_markers(
             losing.extend(await commit_without_markers(producer, records, {}, ""))
 
         # What it takes for slow is all that tells it to look.
-        monkeypatch.setattr(hanging, "_SLOW", 0.0)
+        monkeypatch.setattr(dangling_transactions, "_SLOW", 0.0)
         monkeypatch.setattr(producer, "write", committed_without_markers)
         before = restarts("state"), swept()
         await write_numbers(settings, work[10:])
@@ -253,7 +254,7 @@ async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_befor
                 producer, records, {**offsets, tp: worker.owners[0]._engine.positions[NUMBERS]}, group
             )
 
-        monkeypatch.setattr(hanging, "_SLOW", math.inf)
+        monkeypatch.setattr(dangling_transactions, "_SLOW", math.inf)
         monkeypatch.setattr(producer, "write", without_markers)
         await write_numbers(settings, work[10:])
         end = begins + 20
@@ -288,7 +289,7 @@ async def test_an_owner_that_cannot_end_it_starts_afresh_until_it_is_over(broker
     tp = place(settings, TALLIES, 0)
     # The transaction of another producer, so the owner's markers do not end it.
     patient = settings.model_copy(update={"transaction_timeout_ms": 60_000})
-    stranger = kafka.transactional_producer(patient, transactional_id=f"{settings.topic_prefix}.stranger")
+    stranger = clients.transactional_producer(patient, transactional_id=f"{settings.topic_prefix}.stranger")
     await stranger.start()
     await stranger.begin_transaction()
     await stranger.send_and_wait(tp.topic, b"{}", key=_PLANTED.encode(), partition=tp.partition)

@@ -26,11 +26,11 @@ from tests.kafka.toys import (
 )
 
 from moorage import condition_ingest
-from moorage.runtime import kafka
-from moorage.runtime.age import tombstones_kept
-from moorage.runtime.offsets import Offsets
-from moorage.runtime.tables.reader import TableReader
-from moorage.runtime.topics_admin import ensure_topics
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.table_age import tombstones_kept
+from moorage.runtime.kafka.table_reader import TableReader
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -54,7 +54,7 @@ async def test_the_broker_says_for_how_long_tombstones_are_kept(broker: Broker, 
     await ensure_topics(settings)
     assert await tombstones_kept(settings) == 7 * 24 * 3600
     name = BINDINGS.name(settings.topic_prefix)
-    admin = kafka.admin_client(settings)
+    admin = clients.admin_client(settings)
     await admin.start()
     try:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"delete.retention.ms": "60000"})])

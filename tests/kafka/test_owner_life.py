@@ -28,9 +28,9 @@ from tests.kafka.toys import (
     write_raw,
 )
 
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Emit, GlobalView, Input
 from moorage.runtime.settings import Settings
-from moorage.runtime.worker import Worker
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import Topic

@@ -32,9 +32,9 @@ from tests.kafka.toys import (
 from moorage.runtime import app
 from moorage.runtime.app import Running, run_services
 from moorage.runtime.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
+from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
-from moorage.runtime.worker import Worker
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, JOURNAL, TOPICS, Topic
 
 pytestmark = pytest.mark.kafka

@@ -20,9 +20,9 @@ from tests.kafka.toys import (
     write_numbers,
 )
 
-from moorage.runtime.owner import Phase
+from moorage.runtime.kafka.partition_task import Phase
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
-from moorage.runtime.worker import Worker
 from moorage_schemas.topics import Topic
 
 pytestmark = pytest.mark.kafka

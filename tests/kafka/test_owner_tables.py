@@ -22,13 +22,13 @@ from tests.kafka.toys import (
     write_raw,
 )
 
-from moorage.runtime import kafka
 from moorage.runtime.errors import RuntimeFailure, StartAfresh
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.table_reader import TableReader
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings
-from moorage.runtime.tables.reader import TableReader
 from moorage.runtime.watchdog import Watchdog
-from moorage.runtime.worker import Worker
 from moorage_schemas.envelope import Meta, to_headers
 
 HEADERS = to_headers(Meta(id="k", source="t", type=KNOWN.event_type))
@@ -257,8 +257,8 @@ class Doubles:
             self.made.append(Double(upset))
             return self.made[-1]
 
-        monkeypatch.setattr(kafka, "table_consumer", make)
-        monkeypatch.setattr("moorage.runtime.tables.reader._BACKOFF", 0.0)
+        monkeypatch.setattr(clients, "table_consumer", make)
+        monkeypatch.setattr("moorage.runtime.kafka.table_reader._BACKOFF", 0.0)
 
 
 def raising(error: BaseException) -> Callable[[Double], None]:

@@ -18,7 +18,7 @@ from moorage.runtime import codec
 from moorage.runtime.engine.batch import Decision
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.encode import Encoder
-from moorage.runtime.hearing import Behind
+from moorage.runtime.kafka.consumer_lag import Behind
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
 from moorage.runtime.watchdog import OUTAGE_FACTOR, Watchdog
 from moorage_schemas.dead_letter import DeadLettered

@@ -15,7 +15,7 @@ from tests.conftest import RUN
 from tests.kafka.cli_stack import Live, running, until
 
 from moorage.cli.reading import BEGINNING, TopicReader
-from moorage.runtime import kafka
+from moorage.runtime.kafka import clients
 from moorage.runtime.settings import Settings
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.topics import EVICTIONS, TOPICS
@@ -83,7 +83,7 @@ async def placed(live: Live) -> bool:
 async def trace(live: Live) -> Trace:
     """Everything by which a reader could be noticed: ends of partitions, groups, their members and offsets."""
     settings = Settings(bootstrap_servers=live.bootstrap, topic_prefix=live.prefix)
-    consumer, admin = kafka.table_consumer(settings, client_id="trace"), kafka.admin_client(settings)
+    consumer, admin = clients.table_consumer(settings, client_id="trace"), clients.admin_client(settings)
     await consumer.start()
     try:
         await admin.start()

@@ -51,7 +51,7 @@ def test_the_history_that_it_reads_imports_nothing_either() -> None:
     [
         ("import json\nfrom tests.seeded.history import Entry", set()),
         ("def late():\n    from moorage_schemas.topics import TOPICS", {"moorage_schemas.topics"}),
-        ("import moorage.core.matching as m", {"moorage.core.matching"}),
+        ("import moorage.core.taints.matching as m", {"moorage.core.taints.matching"}),
         ("from tests.flow.driver import Flow", {"tests.flow.driver"}),
         ("from . import other", {"."}),
         ("import importlib\nimportlib.import_module('moorage')", {"what is named at run time"}),

@@ -9,7 +9,7 @@ from tests.kafka.toys import settings_for
 from tests.seeded.history import Entry
 from tests.seeded.real import in_order, read_history
 
-from moorage.runtime.topics_admin import ensure_topics
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage_schemas.topics import CONDITION_REPORTS, TAINTS
 
 

@@ -13,7 +13,7 @@ from tests.seeded.checker.matching import AT_ONCE, must_leave, selects
 from tests.seeded.history import History
 from tests.seeded.planting import changed, find, nothing, put, text, where
 
-from moorage.core.evicting import EvictAt, EvictNow, verdict
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage_schemas.taint import Taint, Toleration
 
 

@@ -13,8 +13,8 @@ from moorage.gateway.errors import StatusError
 from moorage.gateway.kafka_log import KafkaLog
 from moorage.gateway.kafka_reader import Reader
 from moorage.gateway.metrics import Metrics
-from moorage.runtime.age import Instant, TableAge
 from moorage.runtime.errors import TablesTooOld
+from moorage.runtime.kafka.table_age import Instant, TableAge
 from moorage.runtime.settings import Settings
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from moorage.cli.commands.evaluate import evaluate
 from moorage.cli.eventlines import words as told_of
 from moorage.cli.kinds import Kind, find, of_object
 from moorage.cli.managed_tables import MANAGED, selector_text
-from moorage.core.evaluating import OPERATIONS
+from moorage.conformance.operations import OPERATIONS
 from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TargetTainted

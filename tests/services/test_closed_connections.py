@@ -13,7 +13,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason, create_conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from moorage.runtime import kafka
+from moorage.runtime.kafka import clients
 
 _NO_VERSIONS = struct.pack(">hi", 0, 0)  # no error, and no API is told of
 
@@ -36,7 +36,7 @@ async def _lost(connection: AIOKafkaConnection) -> None:
 
 def connected(story: Callable[[AIOKafkaConnection, list[CloseReason | None]], Awaitable[None]]) -> None:
     """Run a story with a connection, and with a list of why it was closed."""
-    assert kafka.FETCH_MAX_WAIT_MS, "clients are made there"
+    assert clients.FETCH_MAX_WAIT_MS, "clients are made there"
 
     async def main() -> None:
         gone = asyncio.Event()

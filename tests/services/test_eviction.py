@@ -11,8 +11,8 @@ from tests.flow.fleet import node, pod, tolerate
 from tests.services.records import T0, at, decide, record, wake
 
 from moorage import eviction
-from moorage.core.deviations import Deviation
-from moorage.core.evicting import Verdict, verdict
+from moorage.conformance.deviations import Deviation
+from moorage.core.taints.eviction_verdict import Verdict, verdict
 from moorage.eviction.state import State
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from tests.services.gateway_double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
 
-from moorage.core.tainting import next_taints
+from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway import watching
 from moorage.gateway.kinds import SERVED
 from moorage.gateway.switches import Switches

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.services.budget_bench import Bench
 from tests.services.records import at
 
-from moorage.core.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
-from moorage.core.guards import Guards
+from moorage.core.disruption.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
+from moorage.core.disruption.guard_index import Guards
 from moorage_schemas.budget import EvictionAsked, EvictionSlot
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.topics import (

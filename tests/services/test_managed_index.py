@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.managed_sets import BUILT_IN_SETS, SET_LABEL, ManagedSet
+from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS, SET_LABEL, ManagedSet
 from moorage.gateway.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared

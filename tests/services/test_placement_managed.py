@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.flow.driver import START
 
-from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.placement import PlacementService, service
 from moorage.placement.controllers import PORTION
 from moorage.placement.managed.selections import Selections

@@ -9,7 +9,7 @@ import pytest
 from tests.services.records import T0, at, record
 
 from moorage import taint_manager
-from moorage.core import tainting
+from moorage.core.taints.desired import reconcile
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
 from moorage.taint_manager.state import State
@@ -98,9 +98,9 @@ def test_a_renewal_works_nothing_out_and_leaves_nothing_behind(monkeypatch: pyte
     SERVICE.wake(state, at(1))
     assert SERVICE.next_wake(state) == at(300)
     worked: list[str] = []
-    decide = tainting.decide_taints
+    decide = reconcile.decide_taints
 
-    def counted(*args: Any, **options: Any) -> tainting.Decided:
+    def counted(*args: Any, **options: Any) -> reconcile.Decided:
         worked.append("once")
         return decide(*args, **options)
 

@@ -16,8 +16,8 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from moorage.runtime import kafka, topics_admin
 from moorage.runtime.errors import TopicsError
+from moorage.runtime.kafka import clients, topics_admin
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TAINTS
 
@@ -54,7 +54,7 @@ class Admin:
 
 
 def ensure(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> dict[str, int]:
-    monkeypatch.setattr(kafka, "admin_client", lambda _settings: admin)
+    monkeypatch.setattr(clients, "admin_client", lambda _settings: admin)
     monkeypatch.setattr(topics_admin, "_TRY_AGAIN", 0.0)
     return asyncio.run(topics_admin.ensure_topics(Settings(partitions=1, replication_factor=1), (TAINTS,)))
 

@@ -14,13 +14,13 @@ from tests.flow.driver import Flow
 from tests.simulation.explained import chain, copy, of, said, topics
 
 from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
-from moorage.core.managed_sets import ManagedSets, usable_sets
-from moorage.core.placing.managed.facts import ClusterFacts
-from moorage.core.placing.managed.fleet import ManagedFleet
-from moorage.core.placing.managed.scheduling import Scheduler
-from moorage.core.placing.managed.terms import PlacementTerms
-from moorage.core.placing.managed.usage import Usage
-from moorage.core.placing.managed.verdicts import CLUSTER_SETS, Asking, ManagedVerdicts
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
+from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.usage import Usage
+from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, Asking, ManagedVerdicts
 from moorage.runtime.settings import Settings
 from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Wanted
 from moorage.simulation.explaining_managed import explain_placement

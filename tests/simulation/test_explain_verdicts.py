@@ -14,19 +14,19 @@ from tests.core import placing_reference as reference
 from tests.core.placing_reference import Bound
 from tests.core.test_placing import BOUND, NODES, ask, filled, shape, shapes
 
-from moorage.core.cluster_affinity import ClusterFacts, objections, selects
-from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.matching import fits
-from moorage.core.placing.clusters.deciding import ClusterDecider
-from moorage.core.placing.clusters.fleet import ClusterFleet, ClusterInfo
-from moorage.core.placing.clusters.plugin import ClusterRequest
-from moorage.core.placing.clusters.verdicts import ClusterVerdicts
-from moorage.core.placing.deciding import Decider
-from moorage.core.placing.fleet import Fleet, NodeFacts
-from moorage.core.placing.shape import PodShape
-from moorage.core.placing.verdicts import ONE_NODE, NodeVerdicts
-from moorage.core.quantities import amount_text
-from moorage.core.tolerating import judge_taints, toleration_text
+from moorage.core.apimachinery.quantities import amount_text
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
+from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
+from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts, objections, selects
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.matching import fits
+from moorage.core.taints.tolerations import judge_taints, toleration_text
 from moorage_schemas.resources.policies import ClusterAffinity, Placement
 from moorage_schemas.taint import Taint, Toleration
 

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from moorage.cli.demo_claims import Claim
 from moorage.cli.reading import Seen
-from moorage.core.dialects.kubernetes import NOT_READY
-from moorage.core.evicting import EvictNow, verdict
+from moorage.core.taints.dialects.kubernetes import NOT_READY
+from moorage.core.taints.eviction_verdict import EvictNow, verdict
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef

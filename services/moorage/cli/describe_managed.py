@@ -22,8 +22,8 @@ from moorage.cli.managed_tables import (
     set_text,
 )
 from moorage.cli.tables import at, condition_status
-from moorage.core.managed_sets import GLOBAL_SET, ManagedSets
-from moorage.core.managed_taints import AVAILABLE
+from moorage.core.scheduling.ocm.cluster_sets import GLOBAL_SET, ManagedSets
+from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage_schemas.resources.managed import ManagedClusterSet
 
 _CLUSTERS = kinds.find("managedclusters")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from moorage.cli.errors import UsageError
-from moorage.core.durations import seconds_of
+from moorage.core.apimachinery.durations import seconds_of
 from moorage_schemas.times import parse_time
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.cli.eventlines import words
-from moorage.core.tolerating import JudgedTaint, toleration_text
+from moorage.core.taints.tolerations import JudgedTaint, toleration_text
 from moorage.simulation.chain import Chain, Step
 from moorage.simulation.explaining import Explanation, Summary, Target, Until
 from moorage_schemas.base import Model

@@ -9,7 +9,7 @@ from datetime import datetime
 from moorage.cli.describing import NONE, pair, table
 from moorage.cli.durations import human
 from moorage.cli.eventlines import words
-from moorage.core.verdicts import TargetVerdict
+from moorage.core.scheduling.framework.verdicts import TargetVerdict
 from moorage.simulation.chain import Chain
 from moorage.simulation.explaining import BEST, CHOSEN, Explanation, Summary, Target, Until
 from moorage_schemas.placement import PlacementState, WorkloadPlaced

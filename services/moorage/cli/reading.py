@@ -14,8 +14,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from moorage.cli.errors import CliError
-from moorage.runtime import kafka
 from moorage.runtime.codec import decode
+from moorage.runtime.kafka import clients
 from moorage.runtime.service import Malformed
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
@@ -97,7 +97,7 @@ class TopicReader:
 
     async def __aenter__(self) -> Self:
         quiet()
-        consumer = kafka.table_consumer(self._settings, client_id="moorage-cli")
+        consumer = clients.table_consumer(self._settings, client_id="moorage-cli")
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await consumer.start()
@@ -141,7 +141,7 @@ class TopicReader:
         return found
 
     async def _partitions(self) -> list[TopicPartition]:
-        admin = kafka.admin_client(self._settings, client_id="moorage-cli")
+        admin = clients.admin_client(self._settings, client_id="moorage-cli")
         try:
             await admin.start()
             described = await admin.describe_topics(list(self._topics))

@@ -10,7 +10,7 @@ import moorage
 from moorage.cli.errors import UsageError
 
 GATEWAY = "gateway"
-_NO_SERVICES = frozenset({"core", "runtime", "cli", "simulation", "replay", GATEWAY})
+_NO_SERVICES = frozenset({"core", "runtime", "cli", "conformance", "simulation", "replay", GATEWAY})
 
 
 def names() -> list[str]:

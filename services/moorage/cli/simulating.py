@@ -16,8 +16,8 @@ from moorage.cli.commands.taint import decide
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.kinds import Kind
 from moorage.cli.manifests import Manifest
-from moorage.core.dialects.table import DIALECTS
-from moorage.core.tainting_spec import TaintSpecError, TaintSpecs, parse_taints
+from moorage.core.taints.dialects.table import DIALECTS
+from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
 from moorage.gateway.errors import field_errors
 from moorage.simulation import changes
 from moorage.simulation.changes import ChangeError, Outage

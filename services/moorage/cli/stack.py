@@ -17,8 +17,8 @@ from moorage.cli.errors import CliError
 from moorage.cli.supervisor import ChildSpec, Supervisor
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 
 _READY_SECONDS = 120.0
 _BROKER_BACKOFF_MAX = 30.0

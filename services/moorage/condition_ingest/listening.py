@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from moorage.condition_ingest.state import OWNER, Round, State
-from moorage.core.heartbeats import (
+from moorage.core.conditions.heartbeats import (
     HEARTBEAT_STOPPED,
     GracePeriods,
     Voice,
@@ -18,7 +18,7 @@ from moorage.core.heartbeats import (
     timer_id,
     voice,
 )
-from moorage.core.reports import Held
+from moorage.core.conditions.reports import Held
 from moorage.runtime.service import Emit, Input
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id

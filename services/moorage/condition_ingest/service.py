@@ -9,7 +9,7 @@ Keeps:
 Emits:
     `conditions`, `workload-conditions`: one record for each report that counts, tombstones for those of targets that
     are gone. Conditions whose source has fallen silent become Unknown.
-    `timers`: see `moorage.core.heartbeats`.
+    `timers`: see `moorage.core.conditions.heartbeats`.
     `dead-letters`: what is refused, with the reason and the original.
     `condition-reports`: a report that came to another partition than its target's, once, to the right one; and, when a
     source seems to be silent, a record that asks to look again.
@@ -39,8 +39,8 @@ from typing import ClassVar
 
 from moorage.condition_ingest.listening import Listener
 from moorage.condition_ingest.state import OWNER, Round, State
-from moorage.core.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
-from moorage.core.reports import (
+from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
+from moorage.core.conditions.reports import (
     Accepted,
     Refusal,
     check_key,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from moorage.core.documents import part
-from moorage.core.heartbeats import Watch, own_grace, watched
-from moorage.core.reports import Held, newer_condition
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.conditions.heartbeats import Watch, own_grace, watched
+from moorage.core.conditions.reports import Held, newer_condition
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage.core.budgets import GUARD_PREFIXES
-from moorage.core.guards import Guards
+from moorage.core.disruption.budgets import GUARD_PREFIXES
+from moorage.core.disruption.guard_index import Guards
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import Topic

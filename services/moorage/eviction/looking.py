@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.evicting import Keep, Verdict, verdict
+from moorage.core.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.eviction.state import OWNER, Asked, State, Target, Tolerations, timer_id
 from moorage.runtime.service import Emit
-from moorage.runtime.trusted import target_ref, trusted, workload_ref
+from moorage.runtime.trusted_events import target_ref, trusted, workload_ref
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.envelope import Meta

@@ -35,9 +35,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
-from moorage.core.budgets import LEAVE_LASTS, Subject
-from moorage.core.dialects.table import DIALECTS
-from moorage.core.evicting import EvictAt, EvictNow, Keep, Verdict
+from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
+from moorage.core.taints.dialects.table import DIALECTS
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
 from moorage.eviction.guards import GuardView
 from moorage.eviction.looking import Look
 from moorage.eviction.state import (

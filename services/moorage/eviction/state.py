@@ -9,8 +9,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from moorage.core.dialects.kubernetes import KUBERNETES, EffectRules
-from moorage.core.guards import Guards
+from moorage.core.disruption.guard_index import Guards
+from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
 from moorage.runtime.service import Freshness
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered

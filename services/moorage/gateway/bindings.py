@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from moorage.core.documents import part
+from moorage.core.apimachinery.unstructured import part
 from moorage.gateway.kinds import BINDING_KIND
 from moorage.gateway.tables import Tables
 from moorage_schemas.condition import HEALTHY, ConditionStatus

@@ -7,20 +7,29 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.field_errors import ErrorKind, FieldError, forbidden, invalid, required
-from moorage.core.quantities import QuantityError
-from moorage.core.selectors import matches_labels
-from moorage.core.validating import validate_metadata, validate_name, validate_taints, validate_tolerations
-from moorage.core.validating_budgets import (
+from moorage.core.admission.validation.budgets import (
     validate_disruption_budget,
     validate_eviction_budget,
     validate_eviction_pause,
     validate_machine_set,
 )
-from moorage.core.validating_ocm import validate_ocm
-from moorage.core.validating_policies import validate_cluster, validate_cluster_taint_policy, validate_propagation
-from moorage.core.validating_roles import NAMED_BY_PATH, validate_path_name, validate_roles
+from moorage.core.admission.validation.core import (
+    validate_metadata,
+    validate_name,
+    validate_taints,
+    validate_tolerations,
+)
+from moorage.core.admission.validation.karmada import (
+    validate_cluster,
+    validate_cluster_taint_policy,
+    validate_propagation,
+)
+from moorage.core.admission.validation.ocm import validate_ocm
+from moorage.core.admission.validation.rbac import NAMED_BY_PATH, validate_path_name, validate_roles
+from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, forbidden, invalid, required
+from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.gateway import errors
 from moorage.gateway.errors import Cause
 from moorage.gateway.kinds import VIEW_GROUP, ServedKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from moorage.core.budgets import disruption_of, disruptions
-from moorage.core.machines import Machine, marked
+from moorage.core.admission.machine_sets import Machine, marked
+from moorage.core.disruption.budgets import disruption_of, disruptions
 from moorage.gateway.tables import Tables
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.resource import ResourceDeclared

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moorage.core.documents import part
-from moorage.core.field_errors import invalid, required
+from moorage.core.apimachinery.field_errors import invalid, required
+from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.managed import PLACEMENT_LABEL

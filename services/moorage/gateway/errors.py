@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moorage.core.field_errors import ErrorKind, FieldError
+from moorage.core.apimachinery.field_errors import ErrorKind, FieldError
 
 _REASONS = {
     400: "BadRequest",

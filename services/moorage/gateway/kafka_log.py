@@ -22,9 +22,9 @@ from moorage.gateway.errors import StatusError, too_large, unavailable
 from moorage.gateway.kafka_reader import TAKEOVER, Reader
 from moorage.gateway.log import Place, Write
 from moorage.gateway.metrics import Metrics
-from moorage.runtime import kafka
-from moorage.runtime.age import TableAge
 from moorage.runtime.clock import Clock
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.table_age import TableAge
 from moorage.runtime.settings import Settings
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id, to_headers
@@ -170,7 +170,7 @@ class KafkaLog:
         async with self._reports_lock:
             if self._reports is None:
                 producer = AIOKafkaProducer(
-                    bootstrap_servers=kafka.servers(self._settings),
+                    bootstrap_servers=clients.servers(self._settings),
                     client_id=f"{self._settings.topic_prefix}.gateway-reports",
                     enable_idempotence=True,
                     acks="all",
@@ -191,7 +191,7 @@ class KafkaLog:
 
     async def _open(self) -> None:
         """Take the writing over, say so in the log, and wait until everything before has been read."""
-        producer = kafka.transactional_producer(
+        producer = clients.transactional_producer(
             self._settings, transactional_id=f"{self._settings.topic_prefix}.gateway"
         )
         try:

@@ -15,13 +15,13 @@ from moorage.gateway.log import Place
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import Store
 from moorage.gateway.tables import READ
-from moorage.runtime import kafka
 from moorage.runtime.codec import decode
 from moorage.runtime.errors import StartAfresh
-from moorage.runtime.offsets import Offsets
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.table_reader import has_ended
 from moorage.runtime.service import Input, Malformed
 from moorage.runtime.settings import Settings
-from moorage.runtime.tables.reader import has_ended
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.topics import AUDIT, RESOURCES, Topic, partition_of
 
@@ -91,7 +91,7 @@ class Reader:
         await self._connect([tp for tp in self._tps if tp.topic != own])
 
     async def _connect(self, tps: list[TopicPartition], takeover: TopicPartition | None = None) -> None:
-        consumer = kafka.table_consumer(self._settings, client_id=f"{self._settings.topic_prefix}.gateway-reader")
+        consumer = clients.table_consumer(self._settings, client_id=f"{self._settings.topic_prefix}.gateway-reader")
         self._consumers.update(dict.fromkeys(tps, consumer))
         await consumer.start()
         consumer.assign(tps if takeover is None else [*tps, takeover])

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Iterable
 
 import structlog
 
-from moorage.core import machines
+from moorage.core.admission import machine_sets
 from moorage.gateway.counts import machines_of
 from moorage.gateway.errors import StatusError
 from moorage.gateway.kinds import BY_PLURAL
@@ -86,7 +86,7 @@ class MachineKeeper:
         key = tables.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
         present = machines_of(uid, tables)
-        plan = machines.plan(machines.wanted_replicas(declared.object) if declared is not None else 0, present)
+        plan = machine_sets.plan(machine_sets.wanted_replicas(declared.object) if declared is not None else 0, present)
         work: list[Awaitable[object]] = [self._remove(machine, uid) for machine in plan.remove[:_AT_ONCE]]
         if declared is not None and plan.make:
             names = self._names(declared, present, min(plan.make, _AT_ONCE))
@@ -98,7 +98,7 @@ class MachineKeeper:
         tables.unsettled.add(uid)  # it is looked at again after this
         return _worst(await asyncio.gather(*work, return_exceptions=True))
 
-    def _names(self, declared: ResourceDeclared, present: Iterable[machines.Machine], count: int) -> list[str]:
+    def _names(self, declared: ResourceDeclared, present: Iterable[machine_sets.Machine], count: int) -> list[str]:
         seen = self._seen.setdefault(declared.uid, set())
         if len(seen) > _REMEMBERED:
             seen.clear()
@@ -109,14 +109,14 @@ class MachineKeeper:
         def taken(name: str) -> bool:
             return name in seen or resource_key("Node", "", name) in resources
 
-        names = machines.machine_names(declared.object, declared.version, own, taken, count)
+        names = machine_sets.machine_names(declared.object, declared.version, own, taken, count)
         seen.update(names)
         return names
 
     async def _make(self, declared: ResourceDeclared, name: str) -> None:
-        await self._writer.create(_NODE, machines.new_node(declared.object, name), _CALLER)
+        await self._writer.create(_NODE, machine_sets.new_node(declared.object, name), _CALLER)
 
-    async def _remove(self, machine: machines.Machine, uid: str) -> None:
+    async def _remove(self, machine: machine_sets.Machine, uid: str) -> None:
         self._seen.setdefault(uid, set()).add(machine.name)
         await self._writer.delete(_NODE, ObjectId("Node", "", machine.name), Preconditions(uid=machine.uid), _CALLER)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moorage.core.managed_sets import ManagedSets, named_set
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, named_set
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import ManagedClusterSet

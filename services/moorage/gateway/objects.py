@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from moorage.core.admission import admit_cluster, admit_pod, admit_propagation
-from moorage.core.admitting_ocm import admit_managed_cluster
+from moorage.core.admission.defaults import admit_cluster, admit_pod, admit_propagation
+from moorage.core.admission.ocm_defaults import admit_managed_cluster
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.times import format_time

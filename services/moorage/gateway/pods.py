@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from moorage.core.placing.expanding import WorkloadError, controller_of, make_pod
-from moorage.core.quantities import QuantityError
+from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of, make_pod
 from moorage_schemas.condition import WorkloadConditionChanged
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetRef

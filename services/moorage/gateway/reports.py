@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moorage.core.reports import Refusal, check_size, check_time, check_workload, unknown_target
+from moorage.core.conditions.reports import Refusal, check_size, check_time, check_workload, unknown_target
 from moorage.gateway import parsing, paths
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
 from moorage.gateway.log import Log, Write

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moorage.core.field_errors import FieldError, invalid
-from moorage.core.machines import wanted_replicas
+from moorage.core.admission.machine_sets import wanted_replicas
+from moorage.core.apimachinery.field_errors import FieldError, invalid
 from moorage.gateway import errors
 from moorage.gateway.errors import shorten
 

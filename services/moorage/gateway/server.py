@@ -18,11 +18,11 @@ from moorage.gateway.metrics import Metrics
 from moorage.gateway.reports import Limits
 from moorage.gateway.store import Store
 from moorage.gateway.switches import Switches
-from moorage.runtime.age import TableAge, tombstones_kept
 from moorage.runtime.clock import WallClock
 from moorage.runtime.errors import StartAfresh, TablesTooOld
+from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import RESOURCES
 
 _log = structlog.get_logger(__name__)

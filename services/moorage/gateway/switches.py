@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from moorage.core.addons import LABEL_PREFIX
-from moorage.core.documents import part
-from moorage.core.validating_ocm import misconfigured_expressions, misconfigured_tolerations
-from moorage.core.wanting import belongs_to_state
+from moorage.core.admission.validation.ocm import misconfigured_expressions, misconfigured_tolerations
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.taints.desired.addons import LABEL_PREFIX
+from moorage.core.taints.desired.from_conditions import belongs_to_state
 from moorage.gateway.unknown_fields import told_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.refs import TargetKind

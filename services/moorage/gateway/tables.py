@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from moorage.core import machines
+from moorage.core.admission import machine_sets
 from moorage.gateway.kinds import DECISION_KIND, PLACED_KIND
 from moorage.gateway.managed_index import CLUSTER, ManagedIndex
 from moorage_schemas.base import Model
@@ -178,7 +178,7 @@ class Tables:
 
     def _machine(self, key: str, before: ResourceDeclared | None, now: ResourceDeclared | None) -> set[ObjectId]:
         """Keep in mind which machine set made which node; the machine sets that look different now."""
-        if key.startswith(f"{machines.KIND}/"):
+        if key.startswith(f"{machine_sets.KIND}/"):
             for declared in (before, now):
                 if declared is not None:
                     self.machine_sets.pop(declared.uid, None)
@@ -189,7 +189,9 @@ class Tables:
         if not key.startswith("Node/"):
             return set()
         touched = set()
-        old, new = (machines.owner_uid(declared.object) if declared is not None else "" for declared in (before, now))
+        old, new = (
+            machine_sets.owner_uid(declared.object) if declared is not None else "" for declared in (before, now)
+        )
         if old and old != new:
             _drop(self.machines, old, key)
             _drop(self.ready_machines, old, key)
@@ -253,7 +255,7 @@ class Tables:
             del self.conditions[target]
         touched = {_target_id(target), self._named(condition_id(target, condition_type), key)}
         node = self.resources.get(_target_id(target).key) if condition_type == "Ready" else None
-        if node is not None and (uid := machines.owner_uid(node.object)) and self._count_ready(uid, node.key):
+        if node is not None and (uid := machine_sets.owner_uid(node.object)) and self._count_ready(uid, node.key):
             touched |= self.machine_set(uid)
         return touched
 

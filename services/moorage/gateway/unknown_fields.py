@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from moorage.core.field_errors import FieldError, forbidden
+from moorage.core.apimachinery.field_errors import FieldError, forbidden
 from moorage_schemas.resources.managed import ManagedClusterSet, ManagedClusterSetBinding, Placement
 from moorage_schemas.resources.meta import Resource
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moorage.core.managed_sets import EXCLUSIVE, LEGACY
+from moorage.core.scheduling.ocm.cluster_sets import EXCLUSIVE, LEGACY
 from moorage.gateway.kinds import ServedKind
 
 Document = Mapping[str, Any]

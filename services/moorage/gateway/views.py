@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from moorage.core.documents import part
-from moorage.core.managed_sets import BUILT_IN_SETS
-from moorage.core.tainting import next_taints
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS
+from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway import bindings, counts, managed, pods
 from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
 from moorage.gateway.managed_index import CLUSTER, SET

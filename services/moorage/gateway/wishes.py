@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from moorage.core.wanting import belongs_to_state
+from moorage.core.taints.desired.from_conditions import belongs_to_state
 from moorage_schemas.resource import TaintWish
 from moorage_schemas.taint import Taint, TargetTainted
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.core import machines
-from moorage.core.admission import SYSTEM_ACTOR, declare_external_cloud, role_taints
-from moorage.core.quantities import QuantityError
+from moorage.core.admission import machine_sets
+from moorage.core.admission.defaults import SYSTEM_ACTOR, declare_external_cloud, role_taints
+from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import checking, errors, objects, versions, wishes
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
@@ -156,8 +156,8 @@ class Writer:
             shown = self._shown(kind, object_id)
             _check_not_built_in(kind, object_id, "changed")
             wanted = change(dict(shown.document))
-            if kind.kind == machines.KIND:
-                wanted = machines.with_template(wanted, shown.document)
+            if kind.kind == machine_sets.KIND:
+                wanted = machine_sets.with_template(wanted, shown.document)
             resource = checking.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from moorage.core.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
-from moorage.core.rates import Bucket
+from moorage.core.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
+from moorage.core.disruption.token_bucket import Bucket
 from moorage.governor.view import GovernorView
 from moorage_schemas.refs import TargetKind
 

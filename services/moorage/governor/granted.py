@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from moorage.core.budgets import LEAVE_LASTS, POD_PREFIX, Subject
+from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
 from moorage.governor.counting import BudgetCounter, Counters, DisruptionCounter
 from moorage.governor.lanes import Ask
 from moorage_schemas.budget import EvictionSlot

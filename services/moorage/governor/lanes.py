@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.budgets import Pause, Subject
+from moorage.core.disruption.budgets import Pause, Subject
 from moorage.governor.counting import Counter
 from moorage_schemas.budget import EvictionAsked
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from moorage.core.budgets import (
+from moorage.core.disruption.budgets import (
     BUDGET,
     DISRUPTION,
     GUARD_PREFIXES,
@@ -22,9 +22,9 @@ from moorage.core.budgets import (
     Budget,
     Subject,
 )
-from moorage.core.guards import Guards
-from moorage.core.placing.expanding import CONTROLLERS, WorkloadError, controller_of
-from moorage.core.zoning import zone_of_target
+from moorage.core.disruption.guard_index import Guards
+from moorage.core.scheduling.nodes.workloads import CONTROLLERS, WorkloadError, controller_of
+from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.governor.seen import Bound, Marks, Owner, Selected
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from moorage.core.zones import ZoneRules, ZoneTable
+from moorage.core.disruption.zones import ZoneRules, ZoneTable
 from moorage.governor.writing import SOURCE, Write
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.placing.expanding import POD, Controller, daemon_index, pod_name, pod_uid
+from moorage.core.scheduling.nodes.workloads import POD, Controller, daemon_index, pod_name, pod_uid
 from moorage.placement.pods import CONFLICT, TAINT_EVICTION, Desk, Leaving, Slot
 from moorage.placement.state import Held, Owner, Work
 from moorage_schemas.refs import WorkloadRef

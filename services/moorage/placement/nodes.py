@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from moorage.core.placing.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
-from moorage.core.quantities import QuantityError, whole
-from moorage.core.tainting import newer_taints, wanted_taints
-from moorage.core.wanting import belongs_to_state
+from moorage.core.apimachinery.quantities import QuantityError, whole
+from moorage.core.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
+from moorage.core.taints.desired.from_conditions import belongs_to_state
+from moorage.core.taints.desired.reconcile import newer_taints, wanted_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint, TargetTainted
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.placing.deciding import Decision
-from moorage.core.placing.plugin import Request
-from moorage.core.placing.shape import PodShape
+from moorage.core.scheduling.nodes.plugin import Request
+from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.placement.booking import Booking
 from moorage.placement.state import Held, Owner, State, Work
 from moorage.runtime.service import Emit, Service

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
-from moorage.core.placing.expanding import CONTROLLERS, POD
+from moorage.core.scheduling.nodes.workloads import CONTROLLERS, POD
 from moorage.placement.clusters.desk import ClusterDesk
 from moorage.placement.clusters.settling import settle
 from moorage.placement.clusters.state import CLAIMABLE, PLACED, ClusterWork

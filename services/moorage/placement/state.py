@@ -11,8 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moorage.core.placing.deciding import Decision
-from moorage.core.placing.expanding import (
+from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.core.scheduling.nodes.shape import PodShape, shape_of
+from moorage.core.scheduling.nodes.workloads import (
     CONTROLLERS,
     POD,
     Controller,
@@ -22,8 +24,6 @@ from moorage.core.placing.expanding import (
     pod_labels,
     text_labels,
 )
-from moorage.core.placing.shape import PodShape, shape_of
-from moorage.core.quantities import QuantityError
 from moorage.placement.clusters.state import ClusterState
 from moorage.placement.managed.state import ManagedState
 from moorage.placement.view import FleetView

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from moorage.core.placing.deciding import Decider
-from moorage.core.placing.fleet import Fleet, Rows
-from moorage.core.quantities import PODS
+from moorage.core.apimachinery.quantities import PODS
+from moorage.core.scheduling.nodes.fleet import Fleet, Rows
+from moorage.core.scheduling.nodes.scheduler import Decider
 from moorage.placement.booking import Booking, booking_of
 from moorage.placement.clusters.view import ClusterView
 from moorage.placement.managed.view import ManagedView

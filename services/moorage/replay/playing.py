@@ -17,7 +17,7 @@ from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.journal import time_of
 from moorage.runtime.engine.requests import Request, Steps
-from moorage.runtime.globals import fold_into_view
+from moorage.runtime.kafka.global_tables import fold_into_view
 from moorage.runtime.service import GlobalView, Service
 from moorage.simulation.running import services
 from moorage_schemas.topics import TOPICS, Topic

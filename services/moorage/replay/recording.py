@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 from aiokafka import TopicPartition
 
-from moorage.runtime import kafka
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.read_to_end import CONNECT_SECONDS, Progress, read_to
 from moorage.runtime.settings import Settings
-from moorage.runtime.to_end import CONNECT_SECONDS, Progress, read_to
 from moorage_schemas.topics import TOPICS
 
 
@@ -129,7 +129,7 @@ class Recording:
         ]
         if not tps:
             raise RecordingError(f"there are no topics {settings.topic_prefix}.*")
-        consumer = kafka.table_consumer(settings, client_id="moorage-replay")
+        consumer = clients.table_consumer(settings, client_id="moorage-replay")
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await consumer.start()
@@ -144,7 +144,7 @@ class Recording:
 
 
 async def _partitions(settings: Settings, names: list[str]) -> dict[str, int]:
-    admin = kafka.admin_client(settings, client_id="moorage-replay")
+    admin = clients.admin_client(settings, client_id="moorage-replay")
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await admin.start()

@@ -20,15 +20,15 @@ from aiokafka.errors import KafkaError
 from faststream import FastStream
 from faststream.kafka import KafkaBroker
 
-from moorage.runtime import kafka
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.health import HttpServer, health_app
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage.runtime.watchdog import Watchdog
-from moorage.runtime.worker import Worker
 
 log = structlog.get_logger(__name__)
 
@@ -119,7 +119,7 @@ class _Process:
             if http
             else None
         )
-        self._broker = KafkaBroker(kafka.servers(settings), logger=None, client_id="moorage-edge")
+        self._broker = KafkaBroker(clients.servers(settings), logger=None, client_id="moorage-edge")
         self._watchdog: Watchdog | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: BaseException | None = None

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.worker import Worker
+from moorage.runtime.kafka.worker import Worker
 
 
 def health_app(workers: Callable[[], Sequence[Worker[Any]]]) -> Starlette:

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from moorage.core.durations import seconds_of
-from moorage.core.heartbeats import parse_source_grace_periods
+from moorage.core.apimachinery.durations import seconds_of
+from moorage.core.conditions.heartbeats import parse_source_grace_periods
 
 
 def state_folder() -> Path:

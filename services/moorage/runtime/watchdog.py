@@ -21,7 +21,7 @@ import structlog
 from aiokafka import TopicPartition
 
 from moorage.runtime.errors import EXIT_STUCK
-from moorage.runtime.worker import Worker
+from moorage.runtime.kafka.worker import Worker
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from moorage.condition_ingest.state import OWNER as HEARTBEATS
-from moorage.core.addons import AVAILABLE, LEASE, Lease
+from moorage.core.taints.desired.addons import AVAILABLE, LEASE, Lease
 from moorage.simulation.snapshot import Kept, Snapshot
 from moorage.timer.service import State, TimerService
 from moorage_schemas.base import Model

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from moorage.core.cluster_affinity import ClusterFacts
-from moorage.core.heartbeats import BY_HAND
-from moorage.core.managed_taints import AVAILABLE
-from moorage.core.zoning import READY, zone_of_target
+from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage.core.taints.desired.incidents import READY, zone_of_target
+from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.gateway.errors import StatusError
 from moorage.gateway.selecting import selector
 from moorage.simulation.stack import Stack

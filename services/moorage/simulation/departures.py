@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.core.evicting import taint_text
+from moorage.core.taints.eviction_verdict import taint_text
 from moorage.simulation.running import Course, Simulated
 from moorage.simulation.tainted import zone_waits
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from moorage.core.tolerating import JudgedTaint
-from moorage.core.verdicts import TargetVerdict
+from moorage.core.scheduling.framework.verdicts import TargetVerdict
+from moorage.core.taints.tolerations import JudgedTaint
 from moorage.simulation.chain import Chain, Trail
 from moorage.simulation.snapshot import Kept, Snapshot
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from moorage.core.dialects.karmada import KARMADA
-from moorage.core.evicting import EvictAt, EvictNow, verdict
-from moorage.core.placing.clusters.claiming import Policy
-from moorage.core.placing.clusters.deciding import is_steady
-from moorage.core.placing.clusters.plugin import ClusterRequest
-from moorage.core.placing.clusters.verdicts import ClusterVerdicts
-from moorage.core.tolerating import judge_taints
-from moorage.core.verdicts import TargetVerdict
+from moorage.core.scheduling.framework.verdicts import TargetVerdict
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.policy_match import Policy
+from moorage.core.scheduling.karmada.scheduler import is_steady
+from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
+from moorage.core.taints.dialects.karmada import KARMADA
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
+from moorage.core.taints.tolerations import judge_taints
 from moorage.placement.clusters.desk import ClusterDesk, cluster_ref
 from moorage.placement.clusters.leaving import decide
 from moorage.placement.clusters.settling import draft_of, request_of

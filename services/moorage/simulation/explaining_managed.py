@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from moorage.core.dialects.ocm import BALANCE
-from moorage.core.placing.managed.terms import PlacementTerms
-from moorage.core.placing.managed.verdicts import Asking, ManagedVerdicts
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
+from moorage.core.taints.dialects.ocm import BALANCE
 from moorage.placement.managed.state import DECISION_PREFIX, PLACEMENT, Asked
 from moorage.runtime.settings import Settings
 from moorage.simulation.chain import Trail

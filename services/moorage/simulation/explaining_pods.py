@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from moorage.core.dialects.kubernetes import KUBERNETES
-from moorage.core.evicting import EvictAt, EvictNow, verdict
-from moorage.core.placing.expanding import POD, daemon_index
-from moorage.core.placing.shape import PodShape
-from moorage.core.placing.verdicts import NodeVerdicts
-from moorage.core.tolerating import judge_taints
-from moorage.core.verdicts import TargetVerdict
+from moorage.core.scheduling.framework.verdicts import TargetVerdict
+from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.verdicts import NodeVerdicts
+from moorage.core.scheduling.nodes.workloads import POD, daemon_index
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
+from moorage.core.taints.tolerations import judge_taints
 from moorage.placement.pods import NODE_NAME_SET, Desk, node_ref
 from moorage.placement.service import PlacementService
 from moorage.placement.state import Owner, State, Work

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from moorage.runtime import codec, kafka
+from moorage.runtime import codec
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.read_to_end import CONNECT_SECONDS, read_to
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.runtime.to_end import CONNECT_SECONDS, read_to
 from moorage.simulation.chain import Chain, target_of
 from moorage.simulation.snapshot import Kept
 from moorage_schemas.topics import (
@@ -74,7 +75,7 @@ async def load_history(settings: Settings, partitions: int, chains: Iterable[Cha
     if not known:
         return []
     topics = {topic.name(settings.topic_prefix): topic for topic in (*WHOLE, *OF_FLEET, *OF_TARGETS)}
-    consumer = kafka.table_consumer(settings, client_id="moorage-explain")
+    consumer = clients.table_consumer(settings, client_id="moorage-explain")
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await consumer.start()

@@ -19,10 +19,11 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from moorage.runtime import codec, kafka
+from moorage.runtime import codec
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.read_to_end import CONNECT_SECONDS, Progress, read_to
 from moorage.runtime.service import Input, Malformed, RawRecord, Service, source_name
 from moorage.runtime.settings import Settings
-from moorage.runtime.to_end import CONNECT_SECONDS, Progress, read_to
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup, Topic
@@ -235,7 +236,7 @@ class _Loading:
         }
 
     async def run(self) -> Snapshot:
-        consumer = kafka.table_consumer(self._settings, client_id="moorage-snapshot")
+        consumer = clients.table_consumer(self._settings, client_id="moorage-snapshot")
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await consumer.start()
@@ -258,7 +259,7 @@ class _Loading:
 
     async def _ask(self) -> tuple[int, dict[tuple[str, TopicPartition], int]]:
         """How many partitions there are, and what the services' groups have committed."""
-        admin = kafka.admin_client(self._settings, client_id="moorage-snapshot")
+        admin = clients.admin_client(self._settings, client_id="moorage-snapshot")
         try:
             await admin.start()
             described = await admin.describe_topics(list(self._topics))

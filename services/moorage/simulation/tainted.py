@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from moorage.core.evicting import taint_text
+from moorage.core.taints.eviction_verdict import taint_text
 from moorage.simulation.running import Course, Simulated
 from moorage_schemas.taint import HeldTaint, Taint, TaintRecord, TargetTainted
 from moorage_schemas.times import format_time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from moorage.core.cluster_affinity import ClusterFacts, selects
-from moorage.core.policies import KIND, TaintPolicy, in_order
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts, selects
+from moorage.core.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared

@@ -33,12 +33,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from moorage.core.addons import AddOns, Named
-from moorage.core.cluster_affinity import ClusterFacts
-from moorage.core.damping import Holds
-from moorage.core.reports import newer_condition
-from moorage.core.tainting import Decided, TaintRules, decide_taints, newer_taints
-from moorage.core.zoning import member_of, zone_sees_change
+from moorage.core.conditions.reports import newer_condition
+from moorage.core.taints.desired.addons import AddOns, Named
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage.core.taints.desired.hold import Holds
+from moorage.core.taints.desired.incidents import member_of, zone_sees_change
+from moorage.core.taints.desired.reconcile import Decided, TaintRules, decide_taints, newer_taints
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.taint_manager.policies import PolicyView

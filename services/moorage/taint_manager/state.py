@@ -6,8 +6,8 @@ import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.addons import AddOns
-from moorage.core.tainting import Decided
+from moorage.core.taints.desired.addons import AddOns
+from moorage.core.taints.desired.reconcile import Decided
 from moorage.taint_manager.policies import Cursor, PolicyView
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.resource import ResourceDeclared

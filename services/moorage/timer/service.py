@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from moorage.core.timing import DueTimer, TimerTable
+from moorage.core.timers.timer_table import DueTimer, TimerTable
 from moorage.runtime.service import Emit, Input, Service
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.managed.reference import World, decide
 
-from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
-from moorage.core.placing.managed.fleet import ManagedFleet
-from moorage.core.placing.managed.plugin import Code
-from moorage.core.placing.managed.scheduling import Scheduler
-from moorage.core.placing.managed.terms import PlacementTerms
-from moorage.core.placing.managed.usage import Usage
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.plugin import Code
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
 from moorage_schemas.taint import Taint
 

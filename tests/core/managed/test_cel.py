@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.core.placing.managed.cel import CelColumn, ExpressionError, compiled
-from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
-from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.cel import CelColumn, ExpressionError, compiled
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 DOCUMENT = {
     "metadata": {"name": "c2", "labels": {"v": "1.2.0", "r": "eu"}},

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.label_terms import LabelTerms
-from moorage.core.managed_sets import ManagedSet
-from moorage.core.placing.managed.columns import Aspect
-from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
-from moorage.core.placing.managed.fleet import ManagedFleet
-from moorage.core.placing.managed.label_columns import ClaimColumn, LabelColumn
-from moorage.core.placing.managed.membership import SetColumn, members
-from moorage.core.placing.managed.prioritizers.addon import ScoreColumn
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.core.scheduling.ocm.columns import Aspect
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.label_columns import ClaimColumn, LabelColumn
+from moorage.core.scheduling.ocm.membership import SetColumn, members
+from moorage.core.scheduling.ocm.prioritizers.addon import ScoreColumn
+from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.taint import Taint
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

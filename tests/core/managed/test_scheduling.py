@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moorage.core.managed_sets import ManagedSet
-from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
-from moorage.core.placing.managed.fleet import ManagedFleet
-from moorage.core.placing.managed.plugin import Code, Status, discovered
-from moorage.core.placing.managed.prioritizers.resource_allocatable import approximate
-from moorage.core.placing.managed.scheduling import Scheduled, Scheduler
-from moorage.core.placing.managed.terms import PlacementTerms
-from moorage.core.placing.managed.usage import Usage
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.plugin import Code, Status, discovered
+from moorage.core.scheduling.ocm.prioritizers.resource_allocatable import approximate
+from moorage.core.scheduling.ocm.scheduler import Scheduled, Scheduler
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
 from moorage_schemas.taint import Taint
 

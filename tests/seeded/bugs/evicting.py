@@ -9,9 +9,9 @@ from typing import Any
 from tests.seeded.bugs.engine import acts_on_half
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.core.evicting import EvictAt, EvictNow, Keep, Verdict, verdict
-from moorage.core.guards import Guards
-from moorage.core.timing import TimerTable
+from moorage.core.disruption.guard_index import Guards
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
+from moorage.core.timers.timer_table import TimerTable
 from moorage.eviction.guards import GuardView
 from moorage.eviction.looking import Look
 from moorage.eviction.service import Eviction

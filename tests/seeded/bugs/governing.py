@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.core.rates import Bucket
-from moorage.core.zones import OPEN_GRANTS, ZoneRules, ZoneTable
+from moorage.core.disruption.token_bucket import Bucket
+from moorage.core.disruption.zones import OPEN_GRANTS, ZoneRules, ZoneTable
 from moorage.governor.answering import Answers
 from moorage.governor.budgets import BudgetBook
 from moorage.governor.counting import BudgetCounter, DisruptionCounter, RateCounter

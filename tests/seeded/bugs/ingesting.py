@@ -10,7 +10,7 @@ from tests.seeded.bugs.planting import Change, bug
 
 from moorage.condition_ingest.listening import Listener
 from moorage.condition_ingest.service import ConditionIngest
-from moorage.core.reports import Accepted
+from moorage.core.conditions.reports import Accepted
 
 listening: Any = import_module("moorage.condition_ingest.listening")
 module: Any = import_module("moorage.condition_ingest.service")  # the package gives the function of that name

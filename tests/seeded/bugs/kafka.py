@@ -7,14 +7,14 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.runtime import hanging, kafka, owner
-from moorage.runtime.context import WorkerContext
 from moorage.runtime.engine.engine import PartitionEngine
-from moorage.runtime.globals import GlobalReader
-from moorage.runtime.offsets import Offsets
-from moorage.runtime.owner import PartitionOwner
-from moorage.runtime.producers import PartitionProducer
-from moorage.runtime.tables.reader import TableReader
+from moorage.runtime.kafka import clients, dangling_transactions, partition_task
+from moorage.runtime.kafka.context import WorkerContext
+from moorage.runtime.kafka.global_tables import GlobalReader
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.partition_task import PartitionOwner
+from moorage.runtime.kafka.producers import PartitionProducer
+from moorage.runtime.kafka.table_reader import TableReader
 
 _WRITE = PartitionProducer.write
 _SINK = GlobalReader._sink
@@ -71,7 +71,7 @@ def _() -> list[Change]:
 
 @bug("uncommitted-read", "Tables and sources are read without waiting for the commit.")
 def _() -> list[Change]:
-    table, group = kafka.table_consumer, kafka.group_consumer
+    table, group = clients.table_consumer, clients.group_consumer
 
     def loose(settings: Any, *, client_id: str, committed_only: bool = True) -> Any:
         return table(settings, client_id=client_id, committed_only=committed_only and client_id.endswith("-stable"))
@@ -81,7 +81,7 @@ def _() -> list[Change]:
         consumer._committed_only = False
         return consumer
 
-    return [(kafka, "table_consumer", loose), (kafka, "group_consumer", open_group)]
+    return [(clients, "table_consumer", loose), (clients, "group_consumer", open_group)]
 
 
 @bug(
@@ -92,13 +92,13 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     # What is done is committed before the rebalance, and a consumer begins there by itself: both have to be missing.
     def let_in(self: Any) -> None:
-        if self.phase is not owner.Phase.PARKED:
+        if self.phase is not partition_task.Phase.PARKED:
             _LET_IN(self)
             return
         self._engine.clear()
         self._throttled, self._letting_in = False, ()
         self._resume()
-        self.phase = owner.Phase.RUNNING
+        self.phase = partition_task.Phase.RUNNING
         self._event.set()
 
     return [(PartitionOwner, "_let_in", let_in), (PartitionEngine, "rest", lambda _self, _now: None)]
@@ -126,9 +126,9 @@ def _() -> list[Change]:
 @bug("lost-markers", "An owner begins though a transaction of the one before is still open.", "markers")
 def _() -> list[Change]:
     async def end(_context: Any, _partition: int, _producer: Any, committed: Any) -> Any:
-        return hanging.Sound(committed)
+        return dangling_transactions.Sound(committed)
 
-    return [(owner, "end_lost_transactions", end)]
+    return [(partition_task, "end_lost_transactions", end)]
 
 
 @bug(
@@ -137,13 +137,13 @@ def _() -> list[Change]:
     "markers",
 )
 def _() -> list[Change]:
-    found = hanging.end_lost_transactions
+    found = dangling_transactions.end_lost_transactions
 
     async def end(context: Any, partition: int, producer: Any, committed: Any) -> Any:
         await found(context, partition, producer, committed)
-        return hanging.Sound(committed)
+        return dangling_transactions.Sound(committed)
 
-    return [(owner, "end_lost_transactions", end)]
+    return [(partition_task, "end_lost_transactions", end)]
 
 
 @bug("slow-commit", "Nobody looks whether a commit that took long has its markers.", "markers")
@@ -151,7 +151,7 @@ def _() -> list[Change]:
     async def mind(*_given: Any) -> None:
         return None
 
-    return [(owner, "mind_a_slow_commit", mind)]
+    return [(partition_task, "mind_a_slow_commit", mind)]
 
 
 @bug("old-news", "A process that stood still writes the evictions that it had decided on before.", "deadlines")
@@ -159,7 +159,7 @@ def _() -> list[Change]:
     async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:  # noqa: ARG001 - it has no limit
         await _WRITE(self, records, offsets)
 
-    return [(owner, "_STALE", 1e9), (owner, "_FRESH", 1e9), (PartitionProducer, "write", write)]
+    return [(partition_task, "_STALE", 1e9), (partition_task, "_FRESH", 1e9), (PartitionProducer, "write", write)]
 
 
 @bug("4 dead-reader", "A reader of the global view has died, and nobody notices.")

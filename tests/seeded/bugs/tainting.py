@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.core import drafting, tainting
-from moorage.core.damping import Holds
-from moorage.core.tainting import Decided
-from moorage.core.wanting import Want
+from moorage.core.taints.desired import reconcile, taint_list
+from moorage.core.taints.desired.from_conditions import Want
+from moorage.core.taints.desired.hold import Holds
+from moorage.core.taints.desired.reconcile import Decided
 from moorage.taint_manager.service import TaintManager
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintEffect
@@ -19,7 +19,7 @@ from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, ZONE_MEMBERS
 
 module: Any = import_module("moorage.taint_manager.service")  # the package gives the function of that name
 
-_DECIDE = tainting.decide_taints
+_DECIDE = reconcile.decide_taints
 _DECIDED = TaintManager._decide
 
 
@@ -38,7 +38,7 @@ def _() -> list[Change]:
 
 @bug("9 by-hand", "A built-in taint that came in by hand stays.")
 def _() -> list[Change]:
-    return [(drafting, "belongs_to_state", lambda *_given: False)]
+    return [(taint_list, "belongs_to_state", lambda *_given: False)]
 
 
 @bug("no-hold", "Conditions need not hold before they add a taint.")
@@ -92,12 +92,12 @@ def _() -> list[Change]:
 
 @bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.", "again")
 def _() -> list[Change]:
-    work = tainting._work_out
+    work = reconcile._work_out
 
     def first(want: Any, resource: Any, pending: Any, *given: Any, **named: Any) -> Any:
         return work(want, resource, pending[:1], *given, **named)
 
-    return [(tainting, "_work_out", first)]
+    return [(reconcile, "_work_out", first)]
 
 
 @bug("member-untold", "A zone is not told that its node is ready again.", "zones")

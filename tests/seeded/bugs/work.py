@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.core.placing.filters.taint_toleration import TaintToleration
+from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
 from moorage.placement.pods import Desk
 from moorage.placement.service import PlacementService
 from moorage.placement.view import FleetView

@@ -19,7 +19,7 @@ from tests.seeded.kafka.loop import Process, current_process
 from tests.seeded.kafka.producer import SimProducer
 
 from moorage.runtime import app  # noqa: F401 - so that every module of the runtime is there to be patched
-from moorage.runtime.tables.reader import TableReader, Tail
+from moorage.runtime.kafka.table_reader import TableReader, Tail
 
 _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaConsumer": SimConsumer,
@@ -27,10 +27,10 @@ _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaAdminClient": SimAdmin,
 }
 _CLIENT_PLACES = (
-    "moorage.runtime.kafka",
-    "moorage.runtime.offsets",
-    "moorage.runtime.topics_admin",
-    "moorage.runtime.worker",
+    "moorage.runtime.kafka.clients",
+    "moorage.runtime.kafka.offsets",
+    "moorage.runtime.kafka.topics_admin",
+    "moorage.runtime.kafka.worker",
 )
 
 _GC_THRESHOLDS = (50_000, 20, 100)  # as the services run

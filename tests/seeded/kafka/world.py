@@ -17,11 +17,11 @@ from tests.seeded.kafka.install import installed
 from tests.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, VirtualLoop
 
 from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
-from moorage.runtime.owner import Phase
+from moorage.runtime.kafka.partition_task import Phase
+from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
 from moorage.runtime.watchdog import Watchdog
-from moorage.runtime.worker import Worker
 from moorage_schemas.topics import PLACEMENTS, TOPICS
 
 SERVICES: Final[Mapping[str, ModuleType]] = {

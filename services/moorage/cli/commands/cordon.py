@@ -12,7 +12,7 @@ from moorage.cli.client import JsonObject
 from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.kinds import Kind
 from moorage.cli.where import connect
-from moorage.core.dialects.karmada import UNSCHEDULABLE
+from moorage.core.taints.dialects.karmada import UNSCHEDULABLE
 from moorage_schemas.taint import TaintEffect
 
 _Names = Annotated[list[str] | None, typer.Argument(metavar="NODE… | cluster/NAME…", show_default=False)]

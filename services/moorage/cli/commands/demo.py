@@ -28,10 +28,10 @@ from moorage.cli.describe_targets import zone_name
 from moorage.cli.errors import CliError
 from moorage.cli.reading import BEGINNING, Seen, TopicReader
 from moorage.cli.stack import Stack
-from moorage.core.dialects.kubernetes import NOT_READY
-from moorage.core.evicting import EvictAt, verdict
-from moorage.core.heartbeats import BY_HAND
-from moorage.core.tainting_spec import parse_taints
+from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.taints.dialects.kubernetes import NOT_READY
+from moorage.core.taints.eviction_verdict import EvictAt, verdict
+from moorage.core.taints.kubectl_syntax import parse_taints
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from moorage.core.evaluating import evaluate as answer_request
+from moorage.conformance.operations import evaluate as answer_request
 
 
 class Reading(StrEnum):

@@ -1,7 +1,7 @@
 """`moorage report`: what a probe or a deployer does, by hand.
 
 Unless a source is named, what is reported is a person's word (`cli/<user>`): it stays until somebody says otherwise,
-for such sources have no heartbeats (`moorage.core.heartbeats`).
+for such sources have no heartbeats (`moorage.core.conditions.heartbeats`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from moorage.cli.client import refused
 from moorage.cli.durations import parse_instant
 from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.where import connect
-from moorage.core.heartbeats import BY_HAND
-from moorage.core.reports import check_workload
+from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.conditions.reports import check_workload
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef

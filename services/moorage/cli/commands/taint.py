@@ -11,8 +11,8 @@ from moorage.cli.client import JsonObject
 from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.kinds import Kind
 from moorage.cli.where import connect
-from moorage.core.dialects.table import DIALECTS
-from moorage.core.tainting_spec import TaintSpecError, TaintSpecs, apply_specs, parse_taints
+from moorage.core.taints.dialects.table import DIALECTS
+from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
 from moorage_schemas.taint import Taint
 
 

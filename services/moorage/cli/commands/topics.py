@@ -11,10 +11,10 @@ from aiokafka.errors import KafkaError
 from moorage.cli import output, reading, where
 from moorage.cli.errors import CliError
 from moorage.cli.output import Format
-from moorage.runtime import kafka
 from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
-from moorage.runtime.topics_admin import ensure_topics
 from moorage_schemas.topics import TOPICS
 
 app = typer.Typer(no_args_is_help=True, help="Make or list Moorage's topics.")
@@ -52,7 +52,7 @@ def _run(settings: Settings, work: Any) -> dict[str, int]:
 
 
 async def _counts(settings: Settings) -> dict[str, int]:
-    admin = kafka.admin_client(settings, client_id="moorage-cli")
+    admin = clients.admin_client(settings, client_id="moorage-cli")
     names = {topic.name(settings.topic_prefix): topic.short for topic in TOPICS}
     try:
         await admin.start()

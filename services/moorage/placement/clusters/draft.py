@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.core.placing.clusters.claiming import Policy
-from moorage.core.placing.clusters.deciding import ClusterDecision
+from moorage.core.scheduling.karmada.policy_match import Policy
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision
 from moorage.placement.clusters.state import SCHEDULED, Placed, Resource
 from moorage.placement.clusters.terms import Demand, binding_uid
 from moorage_schemas.placement import LeavingTarget, PlacedTarget

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from moorage.core.placing.clusters.deciding import ClusterDecider, ClusterDecision
-from moorage.core.placing.clusters.dividing import Division, division_of
-from moorage.core.placing.clusters.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.replica_division import Division, division_of
+from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision
 from moorage.placement.clusters.view import Requested
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from moorage.core.dialects.karmada import KARMADA
-from moorage.core.evicting import EvictAt, EvictNow, verdict
-from moorage.core.placing.clusters.claiming import Policy
-from moorage.core.placing.clusters.deciding import ClusterDecision, is_steady
-from moorage.core.placing.clusters.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.policy_match import Policy
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision, is_steady
+from moorage.core.taints.dialects.karmada import KARMADA
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.placement.clusters.desk import ClusterDesk, cluster_ref
 from moorage.placement.clusters.draft import Draft
 from moorage.placement.clusters.leaving import Departure, decide, depart

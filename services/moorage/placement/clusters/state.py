@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from moorage.core.placing.clusters.claiming import Claimable, Policy, claim
-from moorage.core.placing.expanding import CONTROLLERS, POD, text_labels
+from moorage.core.scheduling.karmada.policy_match import Claimable, Policy, claim
+from moorage.core.scheduling.nodes.workloads import CONTROLLERS, POD, text_labels
 from moorage.placement.clusters.view import Bound, ClusterView
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from moorage.core.placing.clusters.claiming import Policy
+from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.placement.clusters.state import RESOURCE_BINDING, Resource
 from moorage.placement.clusters.view import Terms
 from moorage.placement.state import State

@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from moorage.core.placing.clusters.claiming import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
-from moorage.core.placing.clusters.deciding import ClusterDecider
-from moorage.core.placing.clusters.fleet import Change, ClusterFleet, ClusterInfo
-from moorage.core.tainting import newer_taints
+from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
+from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.taints.desired.reconcile import newer_taints
 from moorage.placement.nodes import present_taints
 from moorage.runtime.service import Input
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged

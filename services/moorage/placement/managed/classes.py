@@ -20,15 +20,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from moorage.core.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE
-from moorage.core.managed_sets import ManagedSet
-from moorage.core.placing.managed.columns import Column, Mask, Rows
-from moorage.core.placing.managed.fleet import ManagedFleet
-from moorage.core.placing.managed.instants import instant, microseconds
-from moorage.core.placing.managed.membership import SetColumn, members
-from moorage.core.placing.managed.plugin import MisconfiguredError, Plugins, Request, discovered
-from moorage.core.placing.managed.terms import PlacementTerms
-from moorage.core.placing.managed.usage import Usage
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.core.scheduling.ocm.columns import Column, Mask, Rows
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.instants import instant, microseconds
+from moorage.core.scheduling.ocm.membership import SetColumn, members
+from moorage.core.scheduling.ocm.plugin import MisconfiguredError, Plugins, Request, discovered
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.usage import Usage
+from moorage.core.taints.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE
 from moorage_schemas.envelope import Meta
 
 PLUGINS: Final[Plugins] = discovered()

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from moorage.core.placing.managed.publishing import DecisionPart, records_between
-from moorage.core.placing.managed.statuses import deciding
+from moorage.core.scheduling.ocm.decision_pages import DecisionPart, records_between
+from moorage.core.scheduling.ocm.statuses import deciding
 from moorage.placement.managed.state import PLACEMENT_DECISION, Asked, ManagedWork, Standing
 from moorage.placement.managed.view import Decided
 from moorage.placement.state import State

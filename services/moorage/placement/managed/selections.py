@@ -7,8 +7,8 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from moorage.core.placing.managed.columns import Mask
-from moorage.core.placing.managed.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns import Mask
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 _FIRST: Final = 64
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.dialects.ocm import BALANCE, STEADY
-from moorage.core.placing.managed.plugin import MAX_SCORE, Code, Status
-from moorage.core.placing.managed.publishing import Layout, laid_out
-from moorage.core.placing.managed.scheduled import Scheduled
-from moorage.core.placing.managed.statuses import conditions_of
+from moorage.core.scheduling.ocm.decision_pages import Layout, laid_out
+from moorage.core.scheduling.ocm.plugin import MAX_SCORE, Code, Status
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.statuses import conditions_of
+from moorage.core.taints.dialects.ocm import BALANCE, STEADY
 from moorage.placement.managed.classes import Member
 from moorage.placement.managed.desk import ManagedDesk
 from moorage.placement.managed.state import Asked, ManagedWork, Standing

@@ -11,9 +11,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from moorage.core.placing.managed.grouping import GroupTerms
-from moorage.core.placing.managed.publishing import DecisionPart
-from moorage.core.placing.managed.terms import PlacementTerms
+from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.decision_pages import DecisionPart
+from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.placement.managed.classes import Member
 from moorage.placement.managed.view import ManagedView
 from moorage_schemas.envelope import Meta, event_id

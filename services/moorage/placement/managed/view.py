@@ -14,13 +14,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from moorage.core.managed_sets import ManagedSet, UsableSets
-from moorage.core.placing.managed.columns import Aspect
-from moorage.core.placing.managed.facts import ClusterFacts, ScoreFacts
-from moorage.core.placing.managed.fleet import ManagedFleet, Touched
-from moorage.core.placing.managed.scheduling import Scheduler
-from moorage.core.placing.managed.usage import Usage
-from moorage.core.tainting import newer_taints
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
+from moorage.core.scheduling.ocm.columns import Aspect
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.usage import Usage
+from moorage.core.taints.desired.reconcile import newer_taints
 from moorage.placement.managed.classes import ClassIndex, Member, PlacementClass
 from moorage.placement.managed.selections import Selections
 from moorage.placement.managed.sets import Membership

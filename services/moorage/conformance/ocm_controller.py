@@ -1,0 +1,257 @@
+"""`ocm_schedule` at level controller: from sets and bindings to PlacementDecisions and conditions (DOMAIN §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from moorage.conformance.answers import Answer
+from moorage.conformance.request_fields import Fields, RequestError
+from moorage.core.apimachinery.field_errors import invalid, not_supported, required
+from moorage.core.scheduling.ocm.cluster_sets import SELECTOR_TYPES, ManagedSet, ManagedSets, UsableSets, usable_sets
+from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, laid_out
+from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.core.scheduling.ocm.statuses import conditions_of
+from moorage_schemas.placement import PlacementCondition
+from moorage_schemas.resources.managed import ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
+from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
+
+DISABLE: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
+"""The annotation that, set to `true`, keeps a placement's decisions as they are."""
+
+_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA: Final = ("name", "namespace", "labels", "annotations", "deletionTimestamp")
+_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+_SELECTOR: Final = ("matchLabels", "matchExpressions")
+_REQUIREMENT: Final = ("key", "operator", "values")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Outcome(Protocol):
+    """What the answer needs of a schedule; `scheduling.Scheduled` is one."""
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The clusters that are selected, in rank order."""
+
+    @property
+    def unscheduled(self) -> int:
+        """How many clusters are missing to the number that is asked for."""
+
+
+_OutcomeT = TypeVar("_OutcomeT", bound=Outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[_OutcomeT]):
+    """The placement of a request, and the scheduler for it.
+
+    Attributes:
+        namespace: the placement's.
+        name: the placement's.
+        spec: what it asks for.
+        clusters: all clusters of the request by name.
+        schedule: schedules it among the clusters of these names.
+        show: the parts of the answer that tell of a schedule.
+    """
+
+    namespace: str
+    name: str
+    spec: PlacementSpec
+    clusters: Mapping[str, ClusterFacts]
+    schedule: Callable[[frozenset[str]], _OutcomeT]
+    show: Callable[[_OutcomeT], Answer]
+
+
+def controlled(fields: Fields, asked: Asked[_OutcomeT]) -> Answer:
+    """The parts of the answer that are told at level controller, those of the schedule among them."""
+    placement = fields.inner("placement", _OBJECT, closed=False)
+    metadata = placement.inner("metadata", _METADATA, closed=False)
+    sets, names = _sets(fields), _bindings(fields, asked.namespace)
+    before = _conditions(placement)
+    there = _decisions(fields, asked.namespace)
+    if metadata.time("deletionTimestamp") is not None or metadata.mapping("annotations").get(DISABLE) == "true":
+        return {"scheduled": False}
+    usable = usable_sets(names, sets, asked.spec.cluster_sets or ())
+    if wrong := _wrong_set(usable, sets):
+        return {"scheduled": False, "syncError": wrong}
+    eligible = frozenset(usable.eligible)
+    available = frozenset(
+        name for name, facts in asked.clusters.items() if not facts.deleting and sets.of(facts.labels) & eligible
+    )
+    outcome = asked.schedule(available)
+    groups = GroupTerms.of(asked.spec.decision_strategy, as_upstream=fields.upstream)
+    layout = laid_out(asked.name, groups.cut(outcome.decisions, asked.clusters.__getitem__))
+    status = outcome.status
+    if groups.problem and (fields.upstream or not status.is_error):
+        status = Status(Code.MISCONFIGURED, "", groups.problem)
+    conditions = conditions_of(
+        status,
+        usable,
+        available=len(available),
+        decisions=len(outcome.decisions),
+        unscheduled=outcome.unscheduled,
+        now=_EPOCH,
+    )
+    answer: Answer = {
+        "scheduled": True,
+        "available": sorted(available),
+        **asked.show(outcome),
+        "placementDecisions": _shown(asked.name, layout, there, as_upstream=fields.upstream),
+        "placementStatus": {
+            "numberOfSelectedClusters": len(outcome.decisions),
+            "decisionGroups": [
+                {
+                    "decisionGroupIndex": group.index,
+                    "decisionGroupName": group.name,
+                    "decisions": list(group.decisions),
+                    "clusterCount": group.clusters,
+                }
+                for group in layout.groups
+            ],
+            "conditions": _conditions_shown({one["type"]: one for one in before}, conditions),
+        },
+    }
+    if status.code != Code.SUCCESS:
+        answer["syncError"] = status.message
+    return answer
+
+
+def _sets(fields: Fields) -> ManagedSets:
+    sets = ManagedSets(as_upstream=fields.upstream)
+
+    def read(value: Any, path: str) -> None:
+        made = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        name = made.inner("metadata", _METADATA, closed=False).text("name")
+        selector = made.inner("spec", ("clusterSelector",), closed=False).inner(
+            "clusterSelector", ("selectorType", "labelSelector")
+        )
+        kind = selector.text("selectorType")
+        if not fields.upstream and kind and kind not in SELECTOR_TYPES:
+            raise RequestError(not_supported(selector.at("selectorType"), kind, SELECTOR_TYPES))
+        labels = _selector(selector.inner("labelSelector", _SELECTOR)) if selector.has("labelSelector") else None
+        spec = ManagedClusterSetSpec(cluster_selector=ClusterSetSelector(selector_type=kind, label_selector=labels))
+        problem = ManagedSet.of(name, spec).problem
+        if problem and not fields.upstream:
+            raise RequestError(invalid(selector.at("labelSelector"), selector.values.get("labelSelector"), problem))
+        sets.put(name, spec)
+
+    fields.items("clusterSets", read)
+    return sets
+
+
+def _selector(fields: Fields) -> LabelSelector:
+    def read(value: Any, path: str) -> SelectorRequirement:
+        requirement = Fields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
+        return SelectorRequirement(
+            key=requirement.text("key"), operator=requirement.text("operator"), values=requirement.texts("values")
+        )
+
+    return LabelSelector(
+        match_labels=fields.mapping("matchLabels"), match_expressions=fields.items("matchExpressions", read)
+    )
+
+
+def _bindings(fields: Fields, namespace: str) -> list[str]:
+    """The names of the bindings of a namespace, which are those of the sets that they bind."""
+    names = []
+
+    def read(value: Any, path: str) -> None:
+        binding = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        metadata = binding.inner("metadata", _METADATA, closed=False)
+        spec = binding.inner("spec", ("clusterSet",), closed=False)
+        name, bound = metadata.text("name"), spec.text("clusterSet")
+        if not fields.upstream and not bound:
+            raise RequestError(required(spec.at("clusterSet")))
+        if not fields.upstream and bound != name:
+            rule = f"must be the binding's own name, {name}"
+            raise RequestError(invalid(spec.at("clusterSet"), bound, rule))
+        if metadata.text("namespace") == namespace:
+            names.append(name)
+
+    fields.items("bindings", read)
+    return names
+
+
+def _conditions(placement: Fields) -> list[dict[str, str]]:
+    def read(value: Any, path: str) -> dict[str, str]:
+        condition = Fields.of(value, path, _CONDITION, upstream=placement.upstream)
+        condition.time("lastTransitionTime")
+        return {name: condition.text(name) for name in ("type", "status", "reason", "message")}
+
+    return placement.inner("status", ("conditions",), closed=False).items("conditions", read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A PlacementDecision of the request; `reasons` tells whether a cluster in it has one, which no new one has."""
+
+    part: DecisionPart
+    reasons: bool
+
+
+def _decisions(fields: Fields, namespace: str) -> dict[str, _Stored]:
+    """The PlacementDecisions of a namespace by name."""
+    found: dict[str, _Stored] = {}
+
+    def named(value: Any, path: str) -> tuple[str, str]:
+        decision = Fields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream)
+        return decision.text("clusterName"), decision.text("reason")
+
+    def read(value: Any, path: str) -> None:
+        stored = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        metadata = stored.inner("metadata", _METADATA, closed=False)
+        clusters = stored.inner("status", ("decisions",), closed=False).items("decisions", named)
+        if metadata.text("namespace") == namespace:
+            part = DecisionPart(tuple(name for name, _ in clusters), metadata.mapping("labels"))
+            found[metadata.text("name")] = _Stored(part, any(reason for _, reason in clusters))
+
+    fields.items("decisions", read)
+    return found
+
+
+def _wrong_set(usable: UsableSets, sets: ManagedSets) -> str:
+    """Why the clusters of a set cannot be found, in upstream's words; empty when they can.
+
+    As documented such sets are refused before.
+    """
+    found = ((name, sets.get(name)) for name in usable.eligible)
+    return next(
+        (
+            f"failed to get clusterset: {name}, clusters, Error: {made.problem}"
+            for name, made in found
+            if made is not None and made.problem
+        ),
+        "",
+    )
+
+
+def _shown(placement: str, layout: Layout, there: Mapping[str, _Stored], *, as_upstream: bool) -> list[Answer]:
+    shown = []
+    for name, part in layout.parts.items():
+        labels = part.labels
+        stored = there.get(name) if as_upstream else None
+        if stored is not None and (stored.part.clusters != part.clusters or stored.reasons):
+            # Upstream leaves the labels for the next time when the clusters change.
+            labels = stored.part.labels
+        if labels.get(PLACEMENT_LABEL) == placement:
+            shown.append({"name": name, "labels": dict(labels), "clusters": list(part.clusters)})
+    return sorted(shown, key=lambda one: str(one["name"]))
+
+
+def _conditions_shown(
+    before: Mapping[str, dict[str, str]], conditions: tuple[PlacementCondition, ...]
+) -> list[dict[str, str]]:
+    made = {
+        one.type: {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message}
+        for one in conditions
+    }
+    return sorted({**before, **made}.values(), key=lambda one: one["type"])

@@ -1,0 +1,235 @@
+"""The operation `ocm_schedule` of `moorage eval`: which managed clusters a placement gets, and why (DOMAIN §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from moorage.conformance.answers import Answer
+from moorage.conformance.ocm_controller import Asked, controlled
+from moorage.conformance.request_fields import Fields, RequestError
+from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduled, Scheduler
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.usage import Usage
+from moorage_schemas.resources.managed import Placement
+
+SCHEDULER: Final = "scheduler"
+CONTROLLER: Final = "controller"
+
+_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA: Final = ("name", "namespace", "labels")
+_ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_T = TypeVar("_T", bound=BaseModel)
+
+
+@dataclass(slots=True)
+class _Fleet:
+    """The clusters and decisions of a request."""
+
+    fleet: ManagedFleet
+    clusters: dict[str, ClusterFacts]
+    decided: list[str]
+    """Clusters that the placement has."""
+
+    usage: Usage
+    """Decisions of the other placements."""
+
+
+def ocm_schedule(fields: Fields) -> Answer:
+    """Schedule a placement: among exactly the clusters given, or as the whole controller does."""
+    fields.need("placement")
+    if not fields.has("placement"):
+        return {"error": "placement is missing"}
+    level = _level(fields)
+    placement = _placement(fields)
+    terms = PlacementTerms.of(placement.spec, as_upstream=fields.upstream)
+    given = _fleet(fields, placement)
+    now = fields.time("now", cut=False)
+    if now is None:
+        fields.need("now")
+        now = _ANY_TIME
+    scheduler = Scheduler(given.fleet)
+
+    def schedule(candidates: Candidates) -> Scheduled:
+        try:
+            return scheduler.schedule(
+                terms,
+                candidates=candidates,
+                decided=given.decided,
+                usage=given.usage,
+                usage_has_decided=False,
+                now=now,
+            )
+        except ValueError:
+            # A negative number, as upstream: it crashes where it would choose.
+            rule = "must be greater than or equal to 0"
+            raise RequestError(invalid("placement.spec.numberOfClusters", terms.number, rule)) from None
+
+    answer: Answer = {"level": level}
+    if fields.upstream:
+        # Upstream's answer tells of the taints alone, and of what was decided before, whatever becomes of it now.
+        again = scheduler.requeue(terms, given.decided, now)
+        if again is not None:
+            answer["requeueTime"] = _seconds(again)
+    if level == SCHEDULER:
+        return answer | _shown(schedule(given.fleet.present), given.fleet, upstream=fields.upstream)
+    asked = Asked(
+        namespace=placement.metadata.namespace,
+        name=placement.metadata.name,
+        spec=placement.spec,
+        clusters=given.clusters,
+        schedule=lambda names: schedule(given.fleet.mask(names)),
+        show=lambda outcome: _shown(outcome, given.fleet, upstream=fields.upstream),
+    )
+    return answer | controlled(fields, asked)
+
+
+def _level(fields: Fields) -> str:
+    level = fields.text("level")
+    if not level:
+        return CONTROLLER if fields.values.get("clusterSets") or fields.values.get("bindings") else SCHEDULER
+    if level not in {SCHEDULER, CONTROLLER}:
+        if fields.upstream:
+            return CONTROLLER
+        raise RequestError(not_supported("level", level, (SCHEDULER, CONTROLLER)))
+    return level
+
+
+def _placement(fields: Fields) -> Placement:
+    document = _document(fields.values["placement"], "placement")
+    if fields.upstream:
+        document = _weighted(document)
+    return _read(Placement, document, "placement")
+
+
+def _weighted(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The placement with a weight of 0 where none is given, as upstream's program reads it; the API's default is 1."""
+    spec = part(document, "spec")
+    policy = part(spec, "prioritizerPolicy")
+    given = policy.get("configurations")
+    if not isinstance(given, list):
+        return document
+    weighted = [{"weight": 0, **one} if isinstance(one, Mapping) else one for one in given]
+    return {**document, "spec": {**spec, "prioritizerPolicy": {**policy, "configurations": weighted}}}
+
+
+def _fleet(fields: Fields, placement: Placement) -> _Fleet:
+    fleet = ManagedFleet()
+    clusters = {}
+    for document, path in fields.items("clusters", lambda item, path: (_document(item, path), path)):
+        facts = _facts(document, path)
+        fleet.put(facts)
+        clusters[facts.name] = facts
+    for document, path in fields.items("scores", lambda item, path: (_document(item, path), path)):
+        fleet.put_score(_score(document, path))
+    usage = Usage(fleet)
+    decided: list[str] = []
+
+    def read(value: Any, path: str) -> None:
+        decision = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        metadata = decision.inner("metadata", _METADATA, closed=False)
+        names = decision.inner("status", ("decisions",), closed=False).items("decisions", _cluster_name(fields))
+        whose = (metadata.text("namespace"), metadata.mapping("labels").get(PLACEMENT_LABEL))
+        if whose == (placement.metadata.namespace, placement.metadata.name):
+            decided.extend(names)
+        else:
+            usage.add(names)
+
+    fields.items("decisions", read)
+    return _Fleet(fleet, clusters, decided, usage)
+
+
+def _cluster_name(fields: Fields) -> Any:
+    def read(value: Any, path: str) -> str:
+        return Fields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream).text("clusterName")
+
+    return read
+
+
+def _facts(document: Mapping[str, Any], path: str) -> ClusterFacts:
+    try:
+        return ClusterFacts.of(document)
+    except ValidationError as error:
+        raise _refused(error, path) from None
+
+
+def _score(document: Mapping[str, Any], path: str) -> ScoreFacts:
+    try:
+        return ScoreFacts.of(document)
+    except ValidationError as error:
+        raise _refused(error, path) from None
+
+
+def _document(value: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RequestError(FieldError(path, ErrorKind.TYPE_INVALID, value, "must be an object"))
+    return {str(name): _without_nulls(item) for name, item in value.items() if item is not None}
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value without fields that are null: they are as good as missing."""
+    if isinstance(value, Mapping):
+        return {str(name): _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _read(kind: type[_T], document: Mapping[str, Any], path: str) -> _T:
+    try:
+        return kind.model_validate({"apiVersion": "", "kind": "", **document})
+    except ValidationError as error:
+        raise _refused(error, path) from None
+
+
+def _refused(error: ValidationError, path: str) -> RequestError:
+    """What is wrong first, by its field."""
+    first = error.errors(include_url=False)[0]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    return RequestError(FieldError(f"{path}{where}", ErrorKind.TYPE_INVALID, first["input"], first["msg"]))
+
+
+def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer:
+    """The schedule as upstream's program writes it: filters by what is left after each, in the order of names."""
+    names = [fleet.name(row) for row in outcome.rows.tolist()]
+    chain: list[str] = []
+    filters = []
+    for one in outcome.filters:
+        chain.append(one.name)
+        filters.append({"name": ",".join(chain), "filteredClusters": fleet.names_of(one.passed)})
+    prioritizers = []
+    for scored in outcome.prioritizers:
+        given = [True] * len(names) if scored.given is None else scored.given.tolist()
+        scores = dict(zip(names, scored.values.tolist(), strict=True))
+        listed = {name: scores[name] for name, there in zip(names, given, strict=True) if there}
+        prioritizers.append({"name": scored.name, "weight": scored.weight, "scores": listed})
+    answer: Answer = {
+        "status": {
+            "code": outcome.status.code.value,
+            "plugin": outcome.status.plugin,
+            "message": outcome.status.message,
+        },
+        "filters": filters,
+        "prioritizers": sorted(prioritizers, key=lambda one: (one["name"], one["weight"])),
+        "scores": dict(zip(names, outcome.totals.tolist(), strict=True)),
+        "decisions": list(outcome.decisions),
+        "numOfUnscheduled": outcome.unscheduled,
+        "hasRequeueAfter": outcome.decide_again is not None,
+    }
+    if not upstream and outcome.decide_again is not None:
+        answer["requeueTime"] = _seconds(outcome.decide_again)
+    return answer
+
+
+def _seconds(instant: datetime) -> str:
+    """An instant as RFC 3339 to the second."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

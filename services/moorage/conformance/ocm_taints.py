@@ -1,0 +1,88 @@
+"""The operations of `moorage eval` on a managed cluster's taints: `ocm_taint_controller`, `ocm_taint_webhook`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from moorage.conformance.answers import Answer, taint_json
+from moorage.conformance.request_fields import Fields
+from moorage.core.admission.validation.core import validate_taints
+from moorage.core.taints.desired.ocm import AVAILABLE, submitted, with_built_in
+from moorage.core.taints.dialects.ocm import OCM
+from moorage_schemas.taint import Taint
+
+_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA: Final = ("name", "deletionTimestamp")
+_CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+
+_NO_CLUSTER: Final[Answer] = {"error": "cluster is missing"}
+_NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
+"""What Go takes for no time at all."""
+
+
+def taint_controller(fields: Fields) -> Answer:
+    """What the built-in taints make of a cluster's taints; an added one has the time at which it is added."""
+    fields.need("cluster")
+    if not fields.has("cluster"):
+        return dict(_NO_CLUSTER)
+    cluster = fields.inner("cluster", _OBJECT, closed=False)
+    taints = _taints(cluster)
+    metadata = cluster.inner("metadata", _METADATA, closed=False)
+    available = _available(cluster)
+    if metadata.time("deletionTimestamp") is not None:
+        return _answer(taints)
+    update = with_built_in(taints, available, by_identity=not fields.upstream)
+    # Upstream leaves the time to its webhook, which this operation does not ask.
+    return _answer(update.taints, [taint is update.added and not fields.upstream for taint in update.taints])
+
+
+def taint_webhook(fields: Fields) -> Answer:
+    """What becomes of the taints that a person submits with a cluster."""
+    fields.need("cluster")
+    if not fields.has("cluster"):
+        return dict(_NO_CLUSTER)
+    # Upstream stores whole seconds, but compares what is submitted as it is.
+    taints = _taints(fields.inner("cluster", _OBJECT, closed=False), cut=False)
+    old = _taints(fields.inner("old", _OBJECT, closed=False)) if fields.has("old") else None
+    if not fields.upstream and (errors := validate_taints(taints, "cluster.spec.taints", OCM)):
+        return {"allowed": False, "message": "; ".join(map(str, errors))}
+    made = submitted(taints, old, as_upstream=fields.upstream)
+    if made.refused:
+        return {"allowed": False, "message": made.message}
+    if fields.upstream:
+        return {"allowed": True} | _answer(map(_whole, made.taints), made.fresh)
+    return {"allowed": True} | _answer(made.taints, made.fresh)
+
+
+def _taints(cluster: Fields, *, cut: bool = True) -> list[Taint]:
+    spec = cluster.inner("spec", ("taints",), closed=False)
+    taints = spec.taints("taints", cut=cut)
+    return [t.model_copy(update={"time_added": None}) if t.time_added == _NO_TIME else t for t in taints]
+
+
+def _available(cluster: Fields) -> str | None:
+    """The status of the first condition of the type; None when there is none."""
+
+    def read(value: object, path: str) -> tuple[str, str]:
+        condition = Fields.of(value, path, _CONDITION, upstream=cluster.upstream)
+        condition.need("type")
+        condition.need("status")
+        condition.time("lastTransitionTime")
+        return condition.text("type"), condition.text("status")
+
+    conditions = cluster.inner("status", ("conditions",), closed=False).items("conditions", read)
+    return next((status for kind, status in conditions if kind == AVAILABLE), None)
+
+
+def _whole(taint: Taint) -> Taint:
+    if taint.time_added is None:
+        return taint
+    return taint.model_copy(update={"time_added": taint.time_added.replace(microsecond=0)})
+
+
+def _answer(taints: Iterable[Taint], fresh: Iterable[bool] = ()) -> Answer:
+    every = list(taints)
+    marks = list(fresh) or [False] * len(every)
+    return {"taints": [taint_json(taint, fresh=mark) for taint, mark in zip(every, marks, strict=True)]}

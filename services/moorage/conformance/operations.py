@@ -1,0 +1,225 @@
+"""What `moorage eval` answers: one request, one answer, from the pure core alone.
+
+A request is an object with `op`, optionally `id`, and the operation's fields; an answer repeats the `id`. As
+upstream, the answers are those of the systems' own code; as documented, those of Moorage, which differ by
+`deviations.Deviation` only. A wrong request is answered `{"error": …}`; nothing is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from moorage.conformance.answers import Answer, taint_json, toleration_json
+from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
+from moorage.conformance.ocm_schedule import ocm_schedule
+from moorage.conformance.ocm_taints import taint_controller, taint_webhook
+from moorage.conformance.request_fields import Fields, RequestError, read_taint, read_toleration
+from moorage.core.admission.validation.core import validate_tolerations
+from moorage.core.apimachinery.field_errors import not_supported
+from moorage.core.apimachinery.integers import INT64_MAX, NANOSECONDS, wrapped
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.eviction_verdict import Tolerated, deadline_of
+from moorage.core.taints.kubectl_syntax import TaintSpecError, parse_taints, set_taints
+from moorage.core.taints.matching import first_match, normalize_reversed, prefer_count, tolerates, untolerated
+from moorage_schemas.times import format_time
+
+
+def _comparison(fields: Fields) -> bool:
+    return fields.flag("comparisonOperators", default=not fields.upstream)
+
+
+def _tolerates(fields: Fields) -> Answer:
+    fields.need("toleration")
+    fields.need("taint")
+    toleration = read_toleration(fields.values.get("toleration"), "toleration", upstream=fields.upstream)
+    taint = read_taint(fields.values.get("taint"), "taint", upstream=fields.upstream)
+    return {"tolerates": tolerates(toleration, taint, comparison=_comparison(fields), strict=not fields.upstream)}
+
+
+def _filter(fields: Fields) -> Answer:
+    taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
+    comparison, strict = _comparison(fields), not fields.upstream
+    left = untolerated(taints, tolerations, KUBERNETES.filtering, comparison=comparison, strict=strict)
+    answer: Answer = {
+        "fits": not left,
+        "untolerated": [taint_json(taint) for taint in left],
+        "preferNoScheduleCount": prefer_count(
+            taints, tolerations, KUBERNETES.scoring, comparison=comparison, strict=strict
+        ),
+    }
+    if left:
+        answer["first"] = taint_json(left[0])
+        answer["code"] = "UnschedulableAndUnresolvable"
+        answer["reason"] = "node(s) had untolerated taint(s)"
+    return answer
+
+
+def _normalize(fields: Fields) -> Answer:
+    counts = fields.integers("scores")
+    if not fields.upstream:
+        return {"scores": normalize_reversed(counts)}
+    highest = max(counts, default=0)
+    if highest <= 0:
+        return {"scores": normalize_reversed(counts)}
+    # Upstream's product wraps around 64 bits; Go divides towards zero.
+    products = [wrapped(100 * count) for count in counts]
+    return {"scores": [wrapped(100 - (1 if p >= 0 else -1) * (abs(p) // highest)) for p in products]}
+
+
+def _evict(fields: Fields) -> Answer:
+    taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
+    # Upstream's eviction controller asks its own feature gate, which is off, whatever the scheduler is told.
+    comparison = _comparison(fields) and not fields.upstream
+    now = fields.time("now")
+    pairs: list[Tolerated] = []
+    for taint in taints:
+        if taint.effect not in KUBERNETES.evicting:
+            continue
+        toleration = first_match(taint, tolerations, comparison=comparison, strict=not fields.upstream)
+        if toleration is None:
+            return {"evict": "now", "seconds": 0, "allTolerated": False, "used": []}
+        pairs.append(Tolerated(taint, toleration))
+    answer: Answer = {
+        "evict": "never",
+        "seconds": -1,
+        "allTolerated": True,
+        "used": [toleration_json(pair.toleration) for pair in pairs],
+    }
+    limited = [pair for pair in pairs if pair.toleration.toleration_seconds is not None]
+    if not limited:
+        return answer
+    if fields.upstream:
+        return answer | _after_as_upstream(limited)
+    return answer | _after(limited, now)
+
+
+def _seconds(pair: Tolerated) -> int:
+    return max(pair.toleration.toleration_seconds or 0, 0)
+
+
+def _after(limited: list[Tolerated], now: datetime | None) -> Answer:
+    """When a tolerated time ends.
+
+    With `timeAdded` on every taint whose toleration has seconds (or `now`, which stands in for a missing
+    one), by the earliest deadline, and the deadline is told; else by the shortest time.
+    """
+    shortest = min(map(_seconds, limited))
+    answer: Answer = {"evict": "after", "seconds": shortest, "duration_ns": shortest * NANOSECONDS}
+    if shortest == 0 or any(pair.taint.time_added is None and now is None for pair in limited):
+        return answer
+    deadlines = [(deadline, i) for i, p in enumerate(limited) if (deadline := deadline_of(p, seen_at=now))]
+    if not deadlines:
+        return {}
+    if any(pair.taint.time_added is not None for pair in limited):
+        deadline, first = min(deadlines)
+        left = timedelta(seconds=_seconds(limited[first])) if now is None else max(deadline - now, timedelta())
+        microseconds = left // timedelta(microseconds=1)
+        whole, rest = divmod(microseconds, 1_000_000)
+        answer = {
+            "evict": "after" if left or now is None else "now",
+            "seconds": whole if rest == 0 else microseconds / 1_000_000,
+            "duration_ns": microseconds * 1000,
+            "deadline": format_time(deadline),
+        }
+    return answer
+
+
+def _after_as_upstream(limited: list[Tolerated]) -> Answer:
+    shortest = min(map(_seconds, limited))
+    if shortest == INT64_MAX:
+        return {}
+    duration = wrapped(shortest * NANOSECONDS)
+    if duration < 0:
+        return {}
+    return {"evict": "after", "seconds": duration // NANOSECONDS, "duration_ns": duration}
+
+
+def _validate(fields: Fields) -> Answer:
+    errors = validate_tolerations(
+        fields.tolerations("tolerations"),
+        "tolerations",
+        comparison=_comparison(fields),
+        strict=not fields.upstream,
+    )
+    return {"valid": not errors, "errors": [str(error) for error in errors]}
+
+
+def _parse_taints(fields: Fields) -> Answer:
+    specs = parse_taints(fields.texts("spec"), strict=not fields.upstream)
+    return {
+        "add": [taint_json(taint) for taint in specs.add],
+        "remove": [taint_json(taint) for taint in specs.remove],
+    }
+
+
+def _set_taints(fields: Fields) -> Answer:
+    update = set_taints(
+        fields.taints("taints"),
+        fields.taints("add", nullable=False),
+        fields.taints("remove", nullable=False, effect=False),
+        overwrite=not fields.upstream and fields.flag("overwrite", default=False),
+        strict=not fields.upstream,
+    )
+    return {
+        "taints": [taint_json(taint, fresh=fresh) for taint, fresh in zip(update.taints, update.fresh, strict=True)]
+    }
+
+
+_OPERATIONS: Final[Mapping[str, tuple[Callable[[Fields], Answer], tuple[str, ...]]]] = {
+    "tolerates": (_tolerates, ("toleration", "taint", "comparisonOperators")),
+    "filter": (_filter, ("taints", "tolerations", "comparisonOperators")),
+    "normalize": (_normalize, ("scores",)),
+    "evict": (_evict, ("taints", "tolerations", "comparisonOperators", "now")),
+    "validate": (_validate, ("tolerations", "comparisonOperators")),
+    "parse_taints": (_parse_taints, ("spec",)),
+    "set_taints": (_set_taints, ("taints", "add", "remove", "overwrite")),
+    "ctp": (ctp, ("cluster", "conditions", "taints", "labels", "policies")),
+    "karmada_evict": (karmada_evict, ("taints", "tolerations", "comparisonOperators", "now")),
+    "karmada_filter": (karmada_filter, ("taints", "tolerations", "comparisonOperators", "now", "alreadyScheduled")),
+    "ocm_schedule": (
+        ocm_schedule,
+        ("kind", "now", "level", "placement", "clusters", "decisions", "scores", "clusterSets", "bindings"),
+    ),
+    "ocm_taint_controller": (taint_controller, ("cluster",)),
+    "ocm_taint_webhook": (taint_webhook, ("cluster", "old")),
+}
+
+OPERATIONS: Final = tuple(_OPERATIONS)
+"""The operations that there are, by name."""
+
+# Every request may have these: `unstable` marks oracle vectors whose upstream answer varies.
+_COMMON: Final = ("id", "op", "unstable")
+
+
+def _answer(request: Any, *, as_upstream: bool) -> Answer:
+    head = Fields.of(request, "", ("id", "op"), upstream=True)
+    name = head.text("op")
+    operation = _OPERATIONS.get(name)
+    if operation is None:
+        if as_upstream:
+            return {"error": f"unknown op {name}"}
+        raise RequestError(not_supported("op", name, OPERATIONS))
+    run, known = operation
+    return run(Fields.of(request, "", (*_COMMON, *known), upstream=as_upstream))
+
+
+def evaluate(request: Any, *, as_upstream: bool) -> Answer:
+    """Answer one request.
+
+    Args:
+        request: the decoded JSON line; anything but an object is answered with an error.
+        as_upstream: answer as the systems' own code does, else as documented.
+
+    Returns:
+        The answer, with the request's `id` when it has one; `{"error": …}` naming field, value and rule when
+        the request is wrong or asks for an operation that is not there.
+    """
+    try:
+        answer = _answer(request, as_upstream=as_upstream)
+    except (RequestError, TaintSpecError) as error:
+        answer = {"error": str(error)}
+    if isinstance(request, Mapping) and request.get("id") is not None:
+        answer["id"] = request["id"]
+    return answer

@@ -1,0 +1,258 @@
+"""Reading the fields of an `eval` request: each wrong one is named with its value and the rule.
+
+Two ways. As documented, unknown fields and missing required ones are refused. As upstream, fields match in
+any case, unknown ones are passed over, and null or missing means empty, as Go's JSON decoder has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn, TypeVar
+
+from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, required
+from moorage_schemas.taint import Taint, Toleration
+
+_T = TypeVar("_T")
+_INT64: Final = 2**63
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_TIME_RULE: Final = "must be an RFC 3339 time such as 2026-01-01T00:00:00Z"
+
+TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
+TOLERATION_FIELDS: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
+
+
+class RequestError(ValueError):
+    """A field of a request is wrong."""
+
+    def __init__(self, error: FieldError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _refuse(path: str, value: Any, rule: str) -> NoReturn:
+    raise RequestError(FieldError(path, ErrorKind.TYPE_INVALID, value, rule))
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of one JSON object of a request.
+
+    Attributes:
+        values: the fields by name.
+        path: the object's place, empty for the request itself.
+        upstream: whether to read as upstream does.
+    """
+
+    values: Mapping[str, Any]
+    path: str
+    upstream: bool
+
+    @classmethod
+    def of(cls, value: Any, path: str, known: Collection[str], *, upstream: bool, closed: bool = True) -> Fields:
+        """Read an object; one that is not `closed` may have fields that are not `known`, which are passed over.
+
+        Raises:
+            RequestError: it is no object, or, as documented, has a field that is not `known`.
+        """
+        if value is None and upstream:
+            return cls({}, path, upstream)
+        if not isinstance(value, Mapping):
+            _refuse(path or "request", value, "must be an object")
+        if upstream:
+            folded = {name.casefold(): name for name in known}
+            named = {folded.get(str(name).casefold(), str(name)): item for name, item in value.items()}
+            return cls(named, path, upstream)
+        for name in value:
+            if closed and name not in known:
+                at = f"{path}.{name}" if path else str(name)
+                rule = f"unknown field; known fields: {', '.join(known)}"
+                raise RequestError(FieldError(at, ErrorKind.FORBIDDEN, None, rule))
+        return cls(value, path, upstream)
+
+    def at(self, name: str) -> str:
+        """The path of a field."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def need(self, name: str) -> None:
+        """Refuse, as documented, when the field is missing or null.
+
+        Raises:
+            RequestError: it is.
+        """
+        if not self.upstream and self.values.get(name) is None:
+            raise RequestError(required(self.at(name)))
+
+    def text(self, name: str) -> str:
+        """A text; missing or null is empty.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            _refuse(self.at(name), value, "must be a string")
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """A boolean; missing or null is the default.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            _refuse(self.at(name), value, "must be true or false")
+        return value
+
+    def integer(self, name: str) -> int | None:
+        """A 64-bit integer; missing or null is None.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self.values.get(name)
+        return None if value is None else _int64(value, self.at(name))
+
+    def time(self, name: str, *, cut: bool = True) -> datetime | None:
+        """An RFC 3339 time; missing or null is None. As upstream, it is cut to the whole second if `cut`.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
+            _refuse(self.at(name), value, _TIME_RULE)
+        try:
+            instant = datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            _refuse(self.at(name), value, _TIME_RULE)
+        return instant.replace(microsecond=0) if self.upstream and cut else instant
+
+    def items(self, name: str, read: Callable[[Any, str], _T]) -> list[_T]:
+        """A list, each item read by `read(item, path)`; missing or null is empty.
+
+        Raises:
+            RequestError: it is something else, or an item is wrong.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple):
+            _refuse(self.at(name), value, "must be a list")
+        return [read(item, f"{self.at(name)}[{i}]") for i, item in enumerate(value)]
+
+    def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> Fields:
+        """An object; missing or null is one without fields.
+
+        Raises:
+            RequestError: it is something else, or, as documented, has a field that is not `known` and is `closed`.
+        """
+        value = self.values.get(name)
+        return Fields.of({} if value is None else value, self.at(name), known, upstream=self.upstream, closed=closed)
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.values.get(name) is not None
+
+    def mapping(self, name: str) -> dict[str, str]:
+        """Texts by name; missing or null is empty.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            _refuse(self.at(name), value, "must be an object")
+        # Not `Fields.of`, for these names are data: they keep their case.
+        entries = Fields(value, self.at(name), self.upstream)
+        return {str(key): entries.text(key) for key in value}
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts."""
+
+        def read(item: Any, path: str) -> str:
+            if item is None and self.upstream:
+                return ""
+            if not isinstance(item, str):
+                _refuse(path, item, "must be a string")
+            return item
+
+        return self.items(name, read)
+
+    def integers(self, name: str) -> list[int]:
+        """A list of 64-bit integers."""
+
+        def read(item: Any, path: str) -> int:
+            return 0 if item is None and self.upstream else _int64(item, path)
+
+        return self.items(name, read)
+
+    def taints(self, name: str, *, nullable: bool = True, effect: bool = True, cut: bool = True) -> list[Taint]:
+        """A list of taints; `effect` says whether each must have the field (a removal need not), `cut` as in `time`."""
+
+        def read(item: Any, path: str) -> Taint:
+            # Upstream reads a null item of a plain list as an empty taint, and crashes on one behind a pointer.
+            if item is None and not (self.upstream and nullable):
+                _refuse(path, item, "must be an object")
+            return read_taint(item, path, upstream=self.upstream, effect=effect, cut=cut)
+
+        return self.items(name, read)
+
+    def tolerations(self, name: str) -> list[Toleration]:
+        """A list of tolerations."""
+        return self.items(name, lambda item, path: read_toleration(item, path, upstream=self.upstream))
+
+
+def _int64(value: Any, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(path, value, "must be an integer")
+    if not -_INT64 <= value < _INT64:
+        _refuse(path, value, "must be within 64 bits")
+    return value
+
+
+def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cut: bool = True) -> Taint:
+    """A taint of a request; see `Fields.taints`.
+
+    Raises:
+        RequestError: a field is wrong.
+    """
+    fields = Fields.of(value, path, TAINT_FIELDS, upstream=upstream)
+    fields.need("key")
+    if effect:
+        fields.need("effect")
+    return Taint(
+        key=fields.text("key"),
+        value=fields.text("value"),
+        effect=fields.text("effect"),
+        time_added=fields.time("timeAdded", cut=cut),
+    )
+
+
+def read_toleration(value: Any, path: str, *, upstream: bool) -> Toleration:
+    """A toleration of a request.
+
+    Raises:
+        RequestError: a field is wrong.
+    """
+    fields = Fields.of(value, path, TOLERATION_FIELDS, upstream=upstream)
+    return Toleration(
+        key=fields.text("key"),
+        operator=fields.text("operator"),
+        value=fields.text("value"),
+        effect=fields.text("effect"),
+        toleration_seconds=fields.integer("tolerationSeconds"),
+    )

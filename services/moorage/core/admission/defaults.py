@@ -1,0 +1,291 @@
+"""What objects get when they are admitted (DOMAIN §3 and §4): defaults, and what rules say of them.
+
+Pods get default tolerations and what rules for dedicated nodes ask for, new nodes the taints of their role, Karmada's
+policies the defaults of upstream's webhooks and schema. Everything here is a pure function on plain objects; what
+comes in is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from moorage.core.apimachinery.quantities import CPU, MEMORY, is_extended, whole_amounts
+from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.taints.dialects.kubernetes import (
+    CONTROL_PLANE,
+    CONTROL_PLANE_OLD,
+    CONTROL_PLANE_TAINTS,
+    DISK_PRESSURE,
+    EXTERNAL_CLOUD,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+)
+from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.taint import Taint, TaintEffect, TolerationOperator
+
+DEFAULT_TOLERATION_SECONDS: Final = 300
+"""How long a pod that says nothing of it stays on a node that is not ready or unreachable."""
+
+BEST_EFFORT: Final = "BestEffort"
+BURSTABLE: Final = "Burstable"
+GUARANTEED: Final = "Guaranteed"
+
+_NO_SCHEDULE: Final = TaintEffect.NO_SCHEDULE.value
+_NO_EXECUTE: Final = TaintEffect.NO_EXECUTE.value
+_EXISTS: Final = TolerationOperator.EXISTS.value
+_EQUAL: Final = TolerationOperator.EQUAL.value
+
+SYSTEM_ACTOR: Final = "system:admission"
+"""Who wishes for what admission adds."""
+
+_Object = dict[str, Any]
+
+
+def role_taints(labels: Mapping[str, Any] | None, present: Iterable[Taint]) -> list[Taint]:
+    """The taints that a new node gets for being of the control plane, but for those that it names itself.
+
+    A node is of the control plane when it carries one of the two role labels, whatever their values are. Only creation
+    asks: whoever takes such a taint off later has it off.
+    """
+    if not {CONTROL_PLANE, CONTROL_PLANE_OLD} & set(labels or ()):
+        return []
+    there = {taint.identity for taint in present}
+    return [taint for taint in CONTROL_PLANE_TAINTS if taint.identity not in there]
+
+
+def declare_external_cloud(node: _Object) -> _Object:
+    """A new node declared with an external cloud provider, unless it is initialised or says something of it itself."""
+    name, external = EXTERNAL_CLOUD
+    metadata = node.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if (node.get("spec") or {}).get("providerID") or name in annotations:
+        return node
+    return {**node, "metadata": {**metadata, "annotations": {**annotations, name: external}}}
+
+
+def admit_cluster(cluster: _Object) -> _Object:
+    """A cluster with its sync mode: Push when it does not say, for Moorage reaches no cluster itself."""
+    spec = cluster.get("spec") or {}
+    return {**cluster, "spec": {**spec, "syncMode": spec.get("syncMode") or "Push"}}
+
+
+def admit_propagation(policy: _Object) -> _Object:
+    """A propagation policy with the defaults that upstream's API and webhooks fill in.
+
+    Selectors of a namespaced policy are for its namespace; a spread constraint without field and label spreads by
+    cluster, over at least one group; replicas that are divided are divided by weight; a failing cluster is left
+    gracefully.
+    """
+    spec: _Object = dict(policy.get("spec") or {})
+    for field, value in (("priority", 0), ("preemption", "Never"), ("conflictResolution", "Abort")):
+        if spec.get(field) in (None, ""):
+            spec[field] = value
+    namespace = (policy.get("metadata") or {}).get("namespace")
+    if namespace and spec.get("resourceSelectors"):
+        spec["resourceSelectors"] = [
+            {**selector, "namespace": selector.get("namespace") or namespace} for selector in spec["resourceSelectors"]
+        ]
+    if spec.get("placement") is not None:
+        spec["placement"] = _admit_placement(spec["placement"])
+    if (spec.get("failover") or {}).get("cluster") is not None:
+        cluster = spec["failover"]["cluster"]
+        purge = {"purgeMode": cluster.get("purgeMode") or "Gracefully"}
+        spec["failover"] = {**spec["failover"], "cluster": {**cluster, **purge}}
+    return {**policy, "spec": spec}
+
+
+def _admit_placement(placement: Mapping[str, Any]) -> _Object:
+    found = dict(placement)
+    if found.get("spreadConstraints"):
+        found["spreadConstraints"] = [_admit_spread(constraint) for constraint in found["spreadConstraints"]]
+    if found.get("replicaScheduling") is not None:
+        strategy = {**found["replicaScheduling"]}
+        strategy["replicaSchedulingType"] = strategy.get("replicaSchedulingType") or "Divided"
+        if strategy["replicaSchedulingType"] == "Divided":
+            strategy["replicaDivisionPreference"] = strategy.get("replicaDivisionPreference") or "Weighted"
+        found["replicaScheduling"] = strategy
+    return found
+
+
+def _admit_spread(constraint: Mapping[str, Any]) -> _Object:
+    found = {**constraint, "minGroups": constraint.get("minGroups") or 1}
+    if not found.get("spreadByField") and not found.get("spreadByLabel"):
+        found["spreadByField"] = "cluster"
+    return found
+
+
+def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: bool = False) -> _Object:
+    """The pod with everything that admission adds. Admitting twice is admitting once.
+
+    Args:
+        pod: a pod, or what is made from a pod template; `metadata` and `spec` matter.
+        rules: the `DedicatedNodes` of the fleet; applied in the order of their names.
+        daemon: whether a DaemonSet makes it.
+
+    Raises:
+        QuantityError: a request or limit is no quantity.
+    """
+    spec: _Object = {**(pod.get("spec") or {})}
+    tolerations = [dict(toleration) for toleration in spec.get("tolerations") or ()]
+    for rule in sorted(rules, key=lambda rule: rule.metadata.name):
+        if rule_applies(rule, pod):
+            _add(tolerations, _dedicated_toleration(rule))
+            _require_label(spec, rule.spec.key, rule.spec.value)
+    if daemon:
+        for toleration in daemon_tolerations(host_network=spec.get("hostNetwork") is True):
+            _add(tolerations, toleration)
+    for resource in _extended_resources(spec):
+        _add(tolerations, {"key": resource, "operator": _EXISTS, "effect": _NO_SCHEDULE})
+    if qos_class(spec) != BEST_EFFORT:
+        _add(tolerations, {"key": MEMORY_PRESSURE, "operator": _EXISTS, "effect": _NO_SCHEDULE})
+    for key in (NOT_READY, UNREACHABLE):
+        if not any(_speaks_of(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": _EXISTS,
+                    "effect": _NO_EXECUTE,
+                    "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
+                }
+            )
+    spec["tolerations"] = tolerations
+    return {**pod, "spec": spec}
+
+
+def daemon_tolerations(*, host_network: bool) -> list[_Object]:
+    """What a DaemonSet's pods tolerate, without any time limit."""
+    marks = [(NOT_READY, _NO_EXECUTE), (UNREACHABLE, _NO_EXECUTE)]
+    marks += [(key, _NO_SCHEDULE) for key in (DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, UNSCHEDULABLE)]
+    if host_network:
+        marks.append((NETWORK_UNAVAILABLE, _NO_SCHEDULE))
+    return [{"key": key, "operator": _EXISTS, "effect": effect} for key, effect in marks]
+
+
+def rule_applies(rule: DedicatedNodes, pod: Mapping[str, Any]) -> bool:
+    """Whether a rule for dedicated nodes is about this pod: its namespace is named and its labels selected."""
+    metadata = pod.get("metadata") or {}
+    namespaces = rule.spec.namespaces
+    if namespaces is not None and (metadata.get("namespace") or "default") not in namespaces:
+        return False
+    return matches_labels(rule.spec.pod_selector, metadata.get("labels"))
+
+
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """The quality of service class of a pod's spec: Guaranteed, Burstable or BestEffort.
+
+    By cpu and memory alone, over containers and init containers (sidecars too), or by the pod's own `resources` when
+    these name either. A limit without a request counts as the request too.
+
+    Raises:
+        QuantityError: a request or limit is no quantity.
+    """
+    own = _resource_class(spec.get("resources"), "spec.resources")
+    if own is not None:
+        return own
+    classes = {
+        _resource_class(container.get("resources"), f"spec.{field}[{index}].resources") or BEST_EFFORT
+        for field in ("initContainers", "containers")
+        for index, container in enumerate(spec.get(field) or ())
+    }
+    if not classes:
+        return BEST_EFFORT
+    return classes.pop() if len(classes) == 1 else BURSTABLE
+
+
+def effective_requests(resources: Mapping[str, Any] | None, path: str) -> dict[str, int]:
+    """What is requested, in whole units; a limit stands in for a request that is not there.
+
+    Raises:
+        QuantityError: a request or limit is no quantity.
+    """
+    found = resources or {}
+    return {
+        **whole_amounts(found.get("limits"), f"{path}.limits"),
+        **whole_amounts(found.get("requests"), f"{path}.requests"),
+    }
+
+
+def _resource_class(resources: Mapping[str, Any] | None, path: str) -> str | None:
+    """The class that one set of requests and limits would have alone; None when it names neither cpu nor memory."""
+    limits = whole_amounts((resources or {}).get("limits"), f"{path}.limits")
+    requests = effective_requests(resources, path)
+    if not {CPU, MEMORY} & (limits.keys() | requests.keys()):
+        return None
+    pairs = [(requests.get(name, 0), limits.get(name, 0)) for name in (CPU, MEMORY)]
+    if all(request == limit == 0 for request, limit in pairs):
+        return BEST_EFFORT
+    return GUARANTEED if all(request == limit > 0 for request, limit in pairs) else BURSTABLE
+
+
+def _extended_resources(spec: Mapping[str, Any]) -> list[str]:
+    """The extended resources that containers ask for, by name."""
+    containers = [container for field in ("containers", "initContainers") for container in spec.get(field) or ()]
+    return sorted(
+        {
+            name
+            for number, container in enumerate(containers)
+            for name in effective_requests(container.get("resources"), f"spec.containers[{number}].resources")
+            if is_extended(name)
+        }
+    )
+
+
+def _speaks_of(toleration: Mapping[str, Any], key: str) -> bool:
+    """Whether a toleration is about this key's `NoExecute`, so that the pod gets no default for it."""
+    return (toleration.get("key") or key) == key and (toleration.get("effect") or _NO_EXECUTE) == _NO_EXECUTE
+
+
+def _add(tolerations: list[_Object], wanted: _Object) -> None:
+    """Add a toleration, or take its place when one with the same key, operator, value and effect is there."""
+    identity = _identity(wanted)
+    for index, toleration in enumerate(tolerations):
+        if _identity(toleration) == identity:
+            tolerations[index] = wanted
+            return
+    tolerations.append(wanted)
+
+
+def _identity(toleration: Mapping[str, Any]) -> tuple[str, ...]:
+    operator = toleration.get("operator") or _EQUAL
+    return (toleration.get("key") or "", operator, toleration.get("value") or "", toleration.get("effect") or "")
+
+
+def _dedicated_toleration(rule: DedicatedNodes) -> _Object:
+    return {"key": rule.spec.key, "operator": _EQUAL, "value": rule.spec.value, "effect": rule.spec.effect}
+
+
+def _require_label(spec: _Object, key: str, value: str) -> None:
+    """AND `key=value` into every term of the required node affinity.
+
+    Terms are ORed, so it has to stand in each. A term without requirements selects nothing and stays
+    so: adding one to it would make it select something.
+    """
+    wanted = {"key": key, "operator": "In", "values": [value]}
+    affinity: _Object = {**(spec.get("affinity") or {})}
+    node: _Object = {**(affinity.get("nodeAffinity") or {})}
+    name = "requiredDuringSchedulingIgnoredDuringExecution"
+    required = node.get(name)
+    terms = [{"matchExpressions": []}] if required is None else (required.get("nodeSelectorTerms") or [])
+    node[name] = {
+        **(required or {}),
+        "nodeSelectorTerms": [
+            _with(term, wanted) if required is None or _says_something(term) else term for term in terms
+        ],
+    }
+    affinity["nodeAffinity"] = node
+    spec["affinity"] = affinity
+
+
+def _says_something(term: Mapping[str, Any]) -> bool:
+    return bool(term.get("matchExpressions") or term.get("matchFields"))
+
+
+def _with(term: Mapping[str, Any], wanted: _Object) -> _Object:
+    expressions: Iterable[Any] = term.get("matchExpressions") or ()
+    kept = list(expressions)
+    return {**term, "matchExpressions": kept if wanted in kept else [*kept, wanted]}

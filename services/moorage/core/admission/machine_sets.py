@@ -1,0 +1,188 @@
+"""Machine sets: which nodes one lacks or has too many, and what a new one is like (DOMAIN §3).
+
+The template counts only for nodes that are made from then on; what is there already is never changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moorage.core.apimachinery.unstructured import part
+
+KIND: Final = "MachineSet"
+GROUP: Final = "machine.openshift.io"
+
+MACHINE: Final = "machine.openshift.io/machine"
+"""Annotation of a node: `namespace/name` of the machine that it is; here both have one name."""
+
+DELETE_MARKS: Final = ("machine.openshift.io/delete-machine", "cluster.k8s.io/delete-machine")
+"""Annotations (or labels) of nodes that go first when there are too many."""
+
+VCPU: Final = "machine.openshift.io/vCPU"
+MEMORY_MB: Final = "machine.openshift.io/memoryMb"
+GPU: Final = "machine.openshift.io/GPU"
+CAPACITY: Final = (VCPU, MEMORY_MB, GPU)
+"""Annotations of a machine set that say what its machines offer, as OpenShift's autoscaler reads them."""
+
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+_SUFFIX: Final = 5
+_LONGEST_NAME: Final = 253
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node of a machine set, as far as it matters to who has to go."""
+
+    name: str
+    uid: str
+    created: str
+    """When it was made, RFC 3339 in UTC."""
+
+    ready: str = ""
+    """The status of its condition `Ready`; empty when nobody has reported it."""
+
+    marked: bool = False
+    """Whether somebody has marked it to be the first to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done for a machine set."""
+
+    make: int = 0
+    remove: tuple[Machine, ...] = ()
+    """The first to go first."""
+
+
+def wanted_replicas(machine_set: Mapping[str, Any]) -> int:
+    """How many nodes a machine set wants; one when it does not say."""
+    replicas = part(machine_set, "spec").get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def plan(replicas: int, machines: Iterable[Machine]) -> Plan:
+    """What takes the machines that are there to the number that is wanted.
+
+    Too many: those that are marked go first, then those whose `Ready` is reported as anything but True, then the
+    newest; of equals the one with the last name.
+    """
+    present = list(machines)
+    surplus = len(present) - replicas
+    if surplus <= 0:
+        return Plan(make=-surplus)
+    present.sort(key=lambda machine: (machine.created, machine.name), reverse=True)
+    present.sort(key=lambda machine: (not machine.marked, machine.ready in {"", "True"}))
+    return Plan(remove=tuple(present[:surplus]))
+
+
+def machine_names(
+    machine_set: Mapping[str, Any], version: int, present: Iterable[str], taken: Callable[[str], bool], count: int
+) -> list[str]:
+    """Names for new nodes: `<machine set>-<5 characters>`, a hash of what led to them, never random.
+
+    Args:
+        machine_set: whose nodes they are.
+        version: of the machine set's record.
+        present: the names of the nodes that it has.
+        taken: whether a name is not to be had, whosever it is.
+        count: how many names are needed.
+    """
+    metadata = part(machine_set, "metadata")
+    prefix = str(metadata.get("name", ""))[: _LONGEST_NAME - _SUFFIX - 1].rstrip("-.")
+    salt = " ".join((str(metadata.get("uid", "")), str(version), *sorted(present)))
+    found: list[str] = []
+    number = 0
+    while len(found) < count:
+        name = f"{prefix}-{_letters(f'{salt} {number}')}"
+        if not taken(name) and name not in found:
+            found.append(name)
+        number += 1
+    return found
+
+
+def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
+    """The node that a machine set makes, as it is handed in: labels, annotations, taints, owner, capacity."""
+    metadata = part(machine_set, "metadata")
+    template = part(part(part(machine_set, "spec"), "template"), "spec")
+    made_with = part(template, "metadata")
+    namespace = str(metadata.get("namespace", ""))
+    node: Document = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": dict(part(made_with, "labels")),
+            "annotations": {**part(made_with, "annotations"), MACHINE: f"{namespace}/{name}"},
+            "ownerReferences": [
+                {
+                    "apiVersion": str(machine_set.get("apiVersion", "")),
+                    "kind": KIND,
+                    "name": str(metadata.get("name", "")),
+                    "uid": str(metadata.get("uid", "")),
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {},
+    }
+    if taints := template.get("taints"):
+        node["spec"]["taints"] = [{key: taint[key] for key in taint if key != "timeAdded"} for taint in taints]
+    if capacity := capacity_of(part(metadata, "annotations")):
+        node["status"] = {"capacity": capacity}
+    return node
+
+
+def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
+    """What the machines of a set offer, by its annotations; empty when they do not say."""
+    shown = {}
+    if VCPU in annotations:
+        shown["cpu"] = str(annotations[VCPU])
+    if MEMORY_MB in annotations:
+        shown["memory"] = f"{annotations[MEMORY_MB]}Mi"
+    if GPU in annotations:
+        shown[GPU_RESOURCE] = str(annotations[GPU])
+    return shown
+
+
+def owner_uid(node: Mapping[str, Any]) -> str:
+    """The uid of the machine set that made a node; empty when none did."""
+    for owner in part(node, "metadata").get("ownerReferences") or ():
+        if isinstance(owner, Mapping) and owner.get("kind") == KIND and owner.get("controller") is True:
+            group = str(owner.get("apiVersion", "")).partition("/")[0]
+            if group == GROUP:
+                return str(owner.get("uid") or "")
+    return ""
+
+
+def marked(node: Mapping[str, Any]) -> bool:
+    """Whether a node is marked to be the first to go."""
+    metadata = part(node, "metadata")
+    return any(mark in part(metadata, where) for where in ("annotations", "labels") for mark in DELETE_MARKS)
+
+
+def with_template(machine_set: Document, before: Mapping[str, Any]) -> Document:
+    """A changed machine set with the template and the selector of before, where the change leaves them out.
+
+    A machine set is nothing without its template; who sends only `spec.replicas` means the number alone.
+    """
+    spec, known = machine_set.get("spec"), part(before, "spec")
+    if spec is not None and not isinstance(spec, Mapping):
+        return machine_set
+    kept = {name: known[name] for name in ("template", "selector") if name in known and (spec or {}).get(name) is None}
+    return {**machine_set, "spec": {**(spec or {}), **kept}} if kept else machine_set
+
+
+def _letters(text: str) -> str:
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest())
+    letters = []
+    for _ in range(_SUFFIX):
+        number, rest = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[rest])
+    return "".join(letters)

@@ -1,0 +1,21 @@
+"""What admission makes of Open Cluster Management's objects before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.scheduling.ocm.cluster_sets import DEFAULT_SET, SET_LABEL
+from moorage.core.taints.desired.addons import LABEL_PREFIX
+
+
+def admit_managed_cluster(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """A managed cluster in a set, as OCM's webhook does it: in `default` unless its label names one.
+
+    The labels that tell the states of add-ons are the system's, who keeps them elsewhere; they are not stored.
+    """
+    metadata = part(cluster, "metadata")
+    labels = {name: value for name, value in part(metadata, "labels").items() if not name.startswith(LABEL_PREFIX)}
+    labels[SET_LABEL] = labels.get(SET_LABEL) or DEFAULT_SET
+    return {**cluster, "metadata": {**metadata, "labels": labels}}

@@ -1,0 +1,238 @@
+"""Validation of taints, tolerations, names and labels, with Kubernetes' field paths and messages.
+
+Every function returns all errors that it finds, in the order of the fields; none raises. `path` is the
+field's place in the document, such as `spec.taints`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from moorage.core.apimachinery import names
+from moorage.core.apimachinery.field_errors import (
+    ErrorKind,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    quote,
+    required,
+)
+from moorage.core.apimachinery.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
+from moorage.core.taints.desired.hold import parse_hold
+from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage_schemas.resources.meta import LabelSelector
+from moorage_schemas.taint import Taint, Toleration, TolerationOperator
+
+__all__ = [
+    "ErrorKind",
+    "FieldError",
+    "validate_duration",
+    "validate_label_selector",
+    "validate_labels",
+    "validate_metadata",
+    "validate_name",
+    "validate_taints",
+    "validate_tolerations",
+]
+
+_EXISTS: Final = TolerationOperator.EXISTS.value
+_EQUAL: Final = TolerationOperator.EQUAL.value
+_COMPARISONS: Final = (TolerationOperator.LT.value, TolerationOperator.GT.value)
+
+_CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*")
+_DECIMAL: Final = re.compile(r"[+-]?[0-9]+")
+
+
+def validate_name(name: str, path: str = "metadata.name", *, dns_label: bool = False) -> list[FieldError]:
+    """An object's name: a DNS subdomain, or a DNS label (namespaces, the prefix of a pod's host name)."""
+    if not name:
+        return [required(path, "name or generateName is required")]
+    check = names.check_dns_label if dns_label else names.check_dns_subdomain
+    return [invalid(path, name, message) for message in check(name)]
+
+
+def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldError]:
+    """Labels: qualified names and label values. By key, so that the same labels give the same messages."""
+    errors: list[FieldError] = []
+    for key, value in sorted(labels.items()):
+        errors.extend(invalid(path, key, message) for message in names.check_qualified_name(key))
+        errors.extend(invalid(path, value, message) for message in names.check_label_value(value))
+    return errors
+
+
+def validate_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
+    """A label selector: keys, values, operators; one that is absent is not wrong."""
+    if selector is None:
+        return []
+    errors = validate_labels(selector.match_labels or {}, f"{path}.matchLabels")
+    for i, requirement in enumerate(selector.match_expressions or ()):
+        at = f"{path}.matchExpressions[{i}]"
+        values = requirement.values or []
+        if requirement.operator in {IN, NOT_IN}:
+            if not values:
+                errors.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        elif requirement.operator in {EXISTS, DOES_NOT_EXIST}:
+            if values:
+                rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(forbidden(f"{at}.values", rule))
+        else:
+            errors.append(invalid(f"{at}.operator", requirement.operator, "not a valid selector operator"))
+        errors.extend(
+            invalid(f"{at}.key", requirement.key, message) for message in names.check_qualified_name(requirement.key)
+        )
+        for number, value in enumerate(values):
+            found = names.check_label_value(value)
+            errors.extend(invalid(f"{at}.values[{number}]", value, message) for message in found)
+    return errors
+
+
+def validate_duration(value: str, path: str) -> list[FieldError]:
+    """A duration as annotations and flags write it: numbers with units, such as `30s` or `1m30s`; never negative."""
+    if parse_hold(value) is not None:
+        return []
+    return [invalid(path, value, "must be a duration such as 30s, 5m or 1m30s (units ms, s, m, h, d)")]
+
+
+def validate_metadata(
+    name: str, namespace: str, labels: Mapping[str, str], *, namespaced: bool, path: str = "metadata"
+) -> list[FieldError]:
+    """Name, namespace and labels of an object; `namespaced` says whether its kind lives in namespaces."""
+    errors = validate_name(name, f"{path}.name")
+    if namespaced and not namespace:
+        errors.append(required(f"{path}.namespace"))
+    elif namespaced:
+        errors.extend(validate_name(namespace, f"{path}.namespace", dns_label=True))
+    elif namespace:
+        errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
+    errors.extend(validate_labels(labels, f"{path}.labels"))
+    return errors
+
+
+def _key_errors(key: str, path: str, *, strict: bool) -> Iterable[FieldError]:
+    messages = names.check_qualified_name(key)
+    if strict and not messages:
+        messages = names.check_key_length(key)
+    return (invalid(path, key, message) for message in messages)
+
+
+def _effect_errors(effect: str, path: str, dialect: EffectRules) -> list[FieldError]:
+    return [] if effect in dialect.effects else [not_supported(path, effect, dialect.effects)]
+
+
+def validate_taints(
+    taints: Sequence[Taint],
+    path: str = "spec.taints",
+    dialect: EffectRules = KUBERNETES,
+    *,
+    strict: bool = True,
+) -> list[FieldError]:
+    """A target's taints: keys, values, effects of the dialect, and no (key, effect) twice.
+
+    Args:
+        taints: in their order.
+        path: the list's place in the document.
+        dialect: whose effects are allowed.
+        strict: a key is at most 253 bytes in all, as documented; upstream's code allows more.
+    """
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(taints):
+        at = f"{path}[{i}]"
+        errors.extend(_key_errors(taint.key, f"{at}.key", strict=strict))
+        value_errors = names.check_label_value(taint.value)
+        if value_errors:
+            errors.append(invalid(f"{at}.value", taint.value, ";".join(value_errors)))
+        if taint.effect:
+            errors.extend(_effect_errors(taint.effect, f"{at}.effect", dialect))
+        else:
+            errors.append(required(f"{at}.effect"))
+        if taint.identity in seen:
+            # The API server shows its internal form here: capital field names, all of them.
+            shown = {
+                "Key": taint.key,
+                "Value": taint.value,
+                "Effect": taint.effect,
+                "TimeAdded": taint.model_dump(mode="json")["timeAdded"],
+            }
+            errors.append(duplicate(at, shown, "taints must be unique by key and effect pair"))
+        seen.add(taint.identity)
+    return errors
+
+
+def _integer_errors(value: str, path: str) -> list[FieldError]:
+    """The value of `Gt` and `Lt`: a canonical decimal integer of 64 bits."""
+    errors = []
+    if not value:
+        errors.append(invalid(path, value, "must be non-empty"))
+    elif not _CANONICAL.fullmatch(value):
+        errors.append(invalid(path, value, "must be a valid decimal integer in canonical form"))
+    # Two checks, two messages, as the API server gives them: the second one also knows the range.
+    if not _DECIMAL.fullmatch(value):
+        errors.append(invalid(path, value, f"strconv.ParseInt: parsing {quote(value)}: invalid syntax"))
+    elif not _in_int64(value):
+        errors.append(invalid(path, value, f"strconv.ParseInt: parsing {quote(value)}: value out of range"))
+    return errors
+
+
+def _in_int64(value: str) -> bool:
+    sign = "-" if value.startswith("-") else ""
+    digits = value.lstrip("+-").lstrip("0") or "0"
+    # By length first: Python refuses to read very long integers, and none of them fits.
+    return len(digits) <= len(str(2**63)) and -(2**63) <= int(sign + digits) < 2**63
+
+
+def _operator_errors(toleration: Toleration, at: str, *, comparison: bool) -> list[FieldError]:
+    operator, value = toleration.operator, toleration.value
+    if operator in {"", _EQUAL}:
+        messages = names.check_label_value(value)
+        # The path is `operator` in upstream too, though the value is at fault.
+        return [invalid(f"{at}.operator", value, ";".join(messages))] if messages else []
+    if operator == _EXISTS:
+        rule = "value must be empty when `operator` is 'Exists'"
+        return [invalid(f"{at}.operator", value, rule)] if value else []
+    if operator in _COMPARISONS and comparison:
+        return _integer_errors(value, f"{at}.value")
+    # Upstream names the comparisons only to who asked for one; an unknown operator hears of the first two.
+    supported = (_EQUAL, _EXISTS, *(_COMPARISONS if operator in _COMPARISONS else ()))
+    return [not_supported(f"{at}.operator", operator, supported)]
+
+
+def validate_tolerations(
+    tolerations: Sequence[Toleration],
+    path: str = "spec.tolerations",
+    dialect: EffectRules = KUBERNETES,
+    *,
+    comparison: bool = True,
+    strict: bool = True,
+) -> list[FieldError]:
+    """A workload's tolerations.
+
+    Args:
+        tolerations: in their order.
+        path: the list's place in the document.
+        dialect: whose effects are allowed.
+        comparison: whether `Gt` and `Lt` are allowed.
+        strict: as documented: a key is at most 253 bytes in all, and `tolerationSeconds` may stand with any
+            effect, for it counts only where the taint evicts. False validates as upstream's code does.
+    """
+    errors: list[FieldError] = []
+    for i, toleration in enumerate(tolerations):
+        at = f"{path}[{i}]"
+        if toleration.key:
+            errors.extend(_key_errors(toleration.key, f"{at}.key", strict=strict))
+        elif toleration.operator != _EXISTS:
+            rule = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(invalid(f"{at}.operator", toleration.operator, rule))
+        timed = toleration.toleration_seconds is not None
+        if timed and not strict and toleration.effect not in dialect.evicting:
+            allowed = " or ".join(f"'{effect}'" for effect in sorted(dialect.evicting))
+            rule = f"effect must be {allowed} when `tolerationSeconds` is set"
+            errors.append(invalid(f"{at}.effect", toleration.effect, rule))
+        errors.extend(_operator_errors(toleration, at, comparison=comparison))
+        if toleration.effect:
+            errors.extend(_effect_errors(toleration.effect, f"{at}.effect", dialect))
+    return errors

@@ -1,0 +1,314 @@
+"""Validation of Open Cluster Management's kinds, of leases, and of roles and their bindings.
+
+The rules are those of upstream's API schema and webhooks; what upstream would take and then call misconfigured
+(selectors of labels and claims, prioritizers) is refused with the field at fault, before it is written. The two kinds
+of toleration by which DOMAIN §5 says that a placement is misconfigured, and CEL expressions that do not compile, are
+taken, and the writer is warned. A set that is to find its clusters by labels and says none has no clusters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from moorage.core.admission.validation.core import (
+    validate_label_selector,
+    validate_name,
+    validate_taints,
+    validate_tolerations,
+)
+from moorage.core.apimachinery import names
+from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
+from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
+from moorage.core.scheduling.ocm.cel import ExpressionError, compiled
+from moorage.core.scheduling.ocm.cluster_sets import EXCLUSIVE, LABEL_SELECTOR, LEGACY
+from moorage.core.taints.desired.addons import LABEL_PREFIX
+from moorage.core.taints.dialects.ocm import (
+    ALLOCATABLE_CPU,
+    ALLOCATABLE_MEMORY,
+    BALANCE,
+    OCM,
+    PREFER_NO_SELECT_SCORE,
+    STEADY,
+)
+from moorage_schemas.resources.managed import (
+    AddOnPlacementScore,
+    GroupClusterSelector,
+    GroupStrategy,
+    Lease,
+    ManagedCluster,
+    ManagedClusterAddOn,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    Placement,
+    PrioritizerConfig,
+    PrioritizerPolicy,
+    RequiredClusterSelector,
+)
+from moorage_schemas.resources.meta import LabelSelector, Resource
+from moorage_schemas.taint import Toleration, TolerationOperator
+
+BUILT_IN_PRIORITIZERS: Final = (BALANCE, STEADY, ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE)
+_BUILT_IN: Final = "BuiltIn"
+_ADD_ON: Final = "AddOn"
+_MODES: Final = ("Additive", "Exact")
+_HEAVIEST: Final = 10  # a weight, either way
+_BEST: Final = 100  # a score, either way
+_LONGEST_CLAIM: Final = 1024
+_INT32: Final = 2**31 - 1
+_GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]")
+_GROUP_LENGTH: Final = re.compile(r"(100|[1-9][0-9]?)%|[1-9][0-9]*")
+_LONGEST_ADD_ON: Final = names.MAX_LABEL - len(LABEL_PREFIX.partition("/")[2])
+_HTTPS: Final = re.compile(r"https://[^\s/?#]+([/?#]\S*)?")
+_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+
+
+def validate_ocm(resource: Resource) -> list[FieldError]:
+    """What is wrong with an object of Open Cluster Management; nothing for other kinds."""
+    for model, check in _CHECKS:
+        if isinstance(resource, model):
+            return check(resource)
+    return []
+
+
+def validate_managed_cluster(cluster: ManagedCluster) -> list[FieldError]:
+    """A cluster: its name (its namespace has the same one), taints, lease, addresses, and what it says of itself."""
+    errors = _short_name(cluster, "the cluster's namespace has the same name")
+    errors += validate_taints(cluster.spec.taints or [], "spec.taints", OCM)
+    lease = cluster.spec.lease_duration_seconds
+    if lease is not None and lease < 0:
+        errors.append(invalid("spec.leaseDurationSeconds", lease, _NOT_NEGATIVE))
+    configs = (cluster.spec.model_extra or {}).get("managedClusterClientConfigs")
+    for i, config in enumerate(configs if isinstance(configs, list) else ()):
+        url = config.get("url") if isinstance(config, Mapping) else None
+        if not isinstance(url, str) or not _HTTPS.fullmatch(url):
+            errors.append(invalid(f"spec.managedClusterClientConfigs[{i}].url", url, "must be a valid HTTPS address"))
+    for field, amounts in (("capacity", cluster.status.capacity), ("allocatable", cluster.status.allocatable)):
+        for name, amount in (amounts or {}).items():
+            try:
+                parse_quantity(amount)
+            except QuantityError as error:
+                errors.append(invalid(f"status.{field}[{name}]", amount, error.rule))
+    for i, claim in enumerate(cluster.status.cluster_claims or ()):
+        at = f"status.clusterClaims[{i}]"
+        if not claim.name:
+            errors.append(required(f"{at}.name"))
+        if not 0 < len(claim.value) <= _LONGEST_CLAIM:
+            errors.append(invalid(f"{at}.value", claim.value, f"must have 1 to {_LONGEST_CLAIM} characters"))
+    return errors
+
+
+def validate_cluster_set(group: ManagedClusterSet) -> list[FieldError]:
+    """A set: how it finds its clusters, in the words of its API version."""
+    selector = group.spec.cluster_selector
+    older = () if group.api_version.endswith("/v1beta2") else (LEGACY,)
+    known = (EXCLUSIVE, LABEL_SELECTOR, *older)
+    path, kind = "spec.clusterSelector", selector.selector_type
+    if kind and kind not in known:
+        return [not_supported(f"{path}.selectorType", kind, known)]
+    errors = validate_label_selector(selector.label_selector, f"{path}.labelSelector")
+    if kind != LABEL_SELECTOR:
+        errors += _label_name(group, "clusters name the set in a label")
+    return errors
+
+
+def validate_set_binding(binding: ManagedClusterSetBinding) -> list[FieldError]:
+    """A binding of a set to a namespace: it has the set's name."""
+    name = binding.spec.cluster_set
+    if not name:
+        return [required("spec.clusterSet", "must name the ManagedClusterSet")]
+    if name != binding.metadata.name:
+        rule = f"must be the name of the ManagedClusterSetBinding, {binding.metadata.name}"
+        return [invalid("spec.clusterSet", name, rule)]
+    return []
+
+
+def validate_placement(placement: Placement) -> list[FieldError]:
+    """A placement: sets, number, predicates, prioritizers, tolerations, groups."""
+    spec = placement.spec
+    errors = _label_name(placement, "its PlacementDecisions carry it in a label")
+    for i, name in enumerate(spec.cluster_sets or ()):
+        errors += validate_name(name, f"spec.clusterSets[{i}]")
+    number = spec.number_of_clusters
+    if number is not None and not 0 <= number <= _INT32:
+        errors.append(invalid("spec.numberOfClusters", number, f"must be from 0 to {_INT32}"))
+    for i, predicate in enumerate(spec.predicates or ()):
+        selector = predicate.required_cluster_selector
+        errors += _selector(selector, f"spec.predicates[{i}].requiredClusterSelector")
+    errors += _policy(spec.prioritizer_policy, "spec.prioritizerPolicy")
+    errors += validate_tolerations(
+        [_as_it_could_be(one) for one in spec.tolerations or ()], "spec.tolerations", OCM, comparison=False
+    )
+    return errors + _groups(spec.decision_strategy.group_strategy, "spec.decisionStrategy.groupStrategy")
+
+
+def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldError]:
+    """What makes a placement `Misconfigured`: an empty key without `Exists`, or `Exists` with a value (DOMAIN §5).
+
+    Such a placement is taken, as upstream's API takes it, and selects nothing.
+    """
+    at = "spec.tolerations"
+    found = validate_tolerations(tolerations, at, OCM, comparison=False)
+    formal = validate_tolerations([_as_it_could_be(one) for one in tolerations], at, OCM, comparison=False)
+    return [error for error in found if error not in formal]
+
+
+def misconfigured_expressions(spec: Mapping[str, Any]) -> list[FieldError]:
+    """The CEL expressions of a placement's `spec` that do not compile; it is `Misconfigured` by them, too."""
+    errors: list[FieldError] = []
+    for path, selector in _selectors(spec):
+        said = (selector.get("celSelector") or {}).get("celExpressions")
+        for i, text in enumerate(said or ()):
+            try:
+                compiled(text)
+            except ExpressionError as error:
+                rule = f"must be a CEL expression: {error}"
+                errors.append(invalid(f"{path}.celSelector.celExpressions[{i}]", text, rule))
+    return errors
+
+
+def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Everything in a placement's `spec` that selects clusters, with its path."""
+    for i, predicate in enumerate(spec.get("predicates") or ()):
+        yield f"spec.predicates[{i}].requiredClusterSelector", predicate.get("requiredClusterSelector") or {}
+    strategy = (spec.get("decisionStrategy") or {}).get("groupStrategy") or {}
+    for i, group in enumerate(strategy.get("decisionGroups") or ()):
+        path = f"spec.decisionStrategy.groupStrategy.decisionGroups[{i}].groupClusterSelector"
+        yield path, group.get("groupClusterSelector") or {}
+
+
+def _as_it_could_be(toleration: Toleration) -> Toleration:
+    """The toleration without what makes a placement misconfigured, so that everything else of it is checked."""
+    exists = TolerationOperator.EXISTS.value
+    if (toleration.key or toleration.operator == exists) and not (toleration.operator == exists and toleration.value):
+        return toleration
+    return toleration.model_copy(update={"operator": exists, "value": ""})
+
+
+def _selector(selector: RequiredClusterSelector | GroupClusterSelector, path: str) -> list[FieldError]:
+    errors = validate_label_selector(selector.label_selector, f"{path}.labelSelector")
+    if selector.claim_selector is not None:
+        # Upstream reads claims with the rules of labels: keys, operators and values alike.
+        claims = LabelSelector(match_expressions=selector.claim_selector.match_expressions)
+        errors += validate_label_selector(claims, f"{path}.claimSelector")
+    return errors
+
+
+def _policy(policy: PrioritizerPolicy, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if policy.mode and policy.mode not in _MODES:
+        errors.append(not_supported(f"{path}.mode", policy.mode, _MODES))
+    for i, config in enumerate(policy.configurations or ()):
+        errors += _prioritizer(config, f"{path}.configurations[{i}]")
+    return errors
+
+
+def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not -_HEAVIEST <= config.weight <= _HEAVIEST:
+        errors.append(invalid(f"{at}.weight", config.weight, f"must be from -{_HEAVIEST} to {_HEAVIEST}"))
+    coordinate = config.score_coordinate
+    if coordinate is None:
+        if not config.name:
+            return [*errors, required(f"{at}.scoreCoordinate")]
+        return errors + _built_in(config.name, f"{at}.name")
+    path = f"{at}.scoreCoordinate"
+    if coordinate.type not in {"", _BUILT_IN, _ADD_ON}:
+        return [*errors, not_supported(f"{path}.type", coordinate.type, (_BUILT_IN, _ADD_ON))]
+    if coordinate.type != _ADD_ON:
+        return errors + _built_in(coordinate.built_in, f"{path}.builtIn")
+    add_on = coordinate.add_on
+    if add_on is None:
+        return [*errors, required(f"{path}.addOn", f"must be set when type is {_ADD_ON}")]
+    if not add_on.resource_name:
+        errors.append(required(f"{path}.addOn.resourceName"))
+    if not add_on.score_name:
+        errors.append(required(f"{path}.addOn.scoreName"))
+    return errors
+
+
+def _built_in(name: str, path: str) -> list[FieldError]:
+    if not name:
+        return [required(path, f"must be set when type is {_BUILT_IN}")]
+    return [] if name in BUILT_IN_PRIORITIZERS else [not_supported(path, name, BUILT_IN_PRIORITIZERS)]
+
+
+def _groups(strategy: GroupStrategy, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for i, group in enumerate(strategy.decision_groups or ()):
+        at = f"{path}.decisionGroups[{i}]"
+        if not group.group_name:
+            errors.append(required(f"{at}.groupName"))
+        elif not _GROUP_NAME.fullmatch(group.group_name):
+            rule = "must have 2 to 63 characters: letters, digits, '-', '_', '.', a letter or digit first and last"
+            errors.append(invalid(f"{at}.groupName", group.group_name, rule))
+        errors += _selector(group.group_cluster_selector, f"{at}.groupClusterSelector")
+    length = strategy.clusters_per_decision_group
+    if length is not None and not _GROUP_LENGTH.fullmatch(str(length)):
+        rule = "must be a number from 1, or a percentage from 1% to 100%"
+        errors.append(invalid(f"{path}.clustersPerDecisionGroup", length, rule))
+    return errors
+
+
+def validate_add_on_score(score: AddOnPlacementScore) -> list[FieldError]:
+    """Scores of a cluster: each name once, each value in bounds."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for i, item in enumerate(score.status.scores or ()):
+        at = f"status.scores[{i}]"
+        if not item.name:
+            errors.append(required(f"{at}.name"))
+        elif item.name in seen:
+            errors.append(duplicate(f"{at}.name", item.name))
+        seen.add(item.name)
+        if not -_BEST <= item.value <= _BEST:
+            errors.append(invalid(f"{at}.value", item.value, f"must be from -{_BEST} to {_BEST}"))
+    return errors
+
+
+def validate_add_on(add_on: ManagedClusterAddOn) -> list[FieldError]:
+    """An add-on: its name, and the namespace in which its agent is, if it says one."""
+    errors = _short_name(add_on, "a label of its cluster carries it")
+    name = add_on.metadata.name
+    if not errors and len(name) > _LONGEST_ADD_ON:
+        rule = f"must be no more than {_LONGEST_ADD_ON} characters, for a label of its cluster carries it"
+        errors.append(invalid("metadata.name", name, rule))
+    spec = (add_on.model_extra or {}).get("spec")
+    namespace = spec.get("installNamespace") if isinstance(spec, Mapping) else None
+    if namespace:
+        errors += validate_name(str(namespace), "spec.installNamespace", dns_label=True)
+    return errors
+
+
+def validate_lease(lease: Lease) -> list[FieldError]:
+    """A lease: for how long it holds."""
+    seconds = lease.spec.lease_duration_seconds
+    if seconds is None or seconds > 0:
+        return []
+    return [invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")]
+
+
+def _short_name(resource: Resource, why: str) -> list[FieldError]:
+    """A name that is a DNS label."""
+    name = resource.metadata.name
+    return [invalid("metadata.name", name, f"{rule} ({why})") for rule in names.check_dns_label(name)] if name else []
+
+
+def _label_name(resource: Resource, why: str) -> list[FieldError]:
+    """A name that can be the value of a label."""
+    name = resource.metadata.name
+    if len(name) <= names.MAX_LABEL:
+        return []
+    return [invalid("metadata.name", name, f"must be no more than {names.MAX_LABEL} characters, for {why}")]
+
+
+_CHECKS: Sequence[tuple[type[Resource], Callable[[Any], list[FieldError]]]] = (
+    (ManagedCluster, validate_managed_cluster),
+    (ManagedClusterSet, validate_cluster_set),
+    (ManagedClusterSetBinding, validate_set_binding),
+    (Placement, validate_placement),
+    (AddOnPlacementScore, validate_add_on_score),
+    (ManagedClusterAddOn, validate_add_on),
+    (Lease, validate_lease),
+)

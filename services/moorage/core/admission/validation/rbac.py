@@ -1,0 +1,112 @@
+"""Validation of roles and their bindings, with Kubernetes' rules and messages; they are kept, and not enforced yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
+from moorage_schemas.resources.meta import Resource
+
+ROLES: Final = frozenset({"ClusterRole", "Role"})
+ROLE_BINDINGS: Final = frozenset({"ClusterRoleBinding", "RoleBinding"})
+NAMED_BY_PATH: Final = ROLES | ROLE_BINDINGS
+"""Kinds whose names may hold what a part of a path may, such as `system:masters`."""
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_SUBJECTS: Final = ("User", "Group", "ServiceAccount")
+
+
+def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldError]:
+    """The name of a role or a binding: a part of a path."""
+    if not name:
+        return [required(path, "name or generateName is required")]
+    if name in {".", ".."}:
+        return [invalid(path, name, f"may not be '{name}'")]
+    return [invalid(path, name, f"may not contain '{char}'") for char in "/%" if char in name]
+
+
+def validate_roles(resource: Resource) -> list[FieldError]:
+    """What is wrong with a role or a binding; nothing for other kinds."""
+    said: Mapping[str, Any] = resource.model_extra or {}
+    if resource.kind in ROLES:
+        return _rules(said.get("rules"), "rules", whole=resource.kind == "ClusterRole")
+    return _binding(resource, said) if resource.kind in ROLE_BINDINGS else []
+
+
+def _rules(rules: Any, path: str, *, whole: bool) -> list[FieldError]:
+    if rules is None:
+        return []
+    if not isinstance(rules, list):
+        return [invalid(path, rules, "must be a list")]
+    errors: list[FieldError] = []
+    for i, rule in enumerate(rules):
+        at = f"{path}[{i}]"
+        if not isinstance(rule, Mapping):
+            errors.append(invalid(at, rule, "must be an object"))
+            continue
+        wrong = [
+            name
+            for name in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
+            if not _texts(rule.get(name))
+        ]
+        if wrong:
+            errors += [invalid(f"{at}.{name}", rule[name], "must be a list of texts") for name in wrong]
+            continue
+        errors += _rule(rule, at, whole=whole)
+    return errors
+
+
+def _texts(found: Any) -> bool:
+    return found is None or (isinstance(found, list) and all(isinstance(one, str) for one in found))
+
+
+def _rule(rule: Mapping[str, Any], at: str, *, whole: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not rule.get("verbs"):
+        errors.append(required(f"{at}.verbs", "verbs must contain at least one value"))
+    if rule.get("nonResourceURLs"):
+        if not whole:
+            text = "namespaced rules cannot apply to non-resource URLs"
+            errors.append(invalid(f"{at}.nonResourceURLs", rule["nonResourceURLs"], text))
+        if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
+            text = "rules cannot apply to both regular resources and non-resource URLs"
+            errors.append(invalid(f"{at}.nonResourceURLs", rule["nonResourceURLs"], text))
+        return errors
+    if not rule.get("apiGroups"):
+        errors.append(required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
+    if not rule.get("resources"):
+        errors.append(required(f"{at}.resources", "resource rules must supply at least one resource"))
+    return errors
+
+
+def _binding(resource: Resource, said: Mapping[str, Any]) -> list[FieldError]:
+    ref = said.get("roleRef")
+    if not isinstance(ref, Mapping):
+        return [required("roleRef")]
+    errors: list[FieldError] = []
+    if ref.get("apiGroup") not in {None, "", _GROUP}:
+        errors.append(not_supported("roleRef.apiGroup", ref["apiGroup"], (_GROUP,)))
+    kinds = ("Role", "ClusterRole") if resource.kind == "RoleBinding" else ("ClusterRole",)
+    if ref.get("kind") not in kinds:
+        errors.append(not_supported("roleRef.kind", ref.get("kind"), kinds))
+    name = ref.get("name")
+    errors += validate_path_name(str(name), "roleRef.name") if name else [required("roleRef.name")]
+    subjects = said.get("subjects") or []
+    for i, subject in enumerate(subjects if isinstance(subjects, list) else ()):
+        errors += _subject(subject, f"subjects[{i}]")
+    return errors
+
+
+def _subject(subject: Any, at: str) -> list[FieldError]:
+    if not isinstance(subject, Mapping):
+        return [invalid(at, subject, "must be an object")]
+    errors = [] if subject.get("name") else [required(f"{at}.name")]
+    kind = subject.get("kind")
+    if kind not in _SUBJECTS:
+        errors.append(not_supported(f"{at}.kind", kind, _SUBJECTS))
+    elif kind == "ServiceAccount" and not subject.get("namespace"):
+        errors.append(required(f"{at}.namespace"))
+    elif kind != "ServiceAccount" and subject.get("namespace"):
+        errors.append(forbidden(f"{at}.namespace", f"a {kind} has no namespace"))
+    return errors

@@ -1,1 +1,0 @@
-"""The rule sets of the systems whose behaviour Moorage brings together; one module each."""

@@ -1,0 +1,308 @@
+"""What may hold an eviction back: pauses, budgets, disruption budgets; whom each concerns, and what it allows.
+
+`moorage.core.disruption.guard_index` finds those that concern an eviction.
+
+The arithmetic of a `PodDisruptionBudget` is that of Kubernetes' disruption controller and eviction handler; that of an
+`EvictionBudget` is Moorage's own (DOMAIN §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from moorage.core.apimachinery.selectors import test_of
+from moorage_schemas.resource import resource_key
+from moorage_schemas.resources.budgets import (
+    Amount,
+    BudgetPer,
+    EvictionBudget,
+    EvictionPause,
+    PodDisruptionBudget,
+    Scope,
+)
+from moorage_schemas.resources.meta import LabelSelector
+
+PAUSE: Final = "EvictionPause"
+BUDGET: Final = "EvictionBudget"
+DISRUPTION: Final = "PodDisruptionBudget"
+RATE: Final = "resource-eviction-rate"
+"""How the limit on evictions from clusters is called, in `held_by` and as the key of what it counts."""
+
+GUARD_PREFIXES: Final = (f"{PAUSE}/", f"{BUDGET}/", f"{DISRUPTION}/")
+"""How the keys of the resources begin that hold evictions back."""
+
+POD_PREFIX: Final = "Pod/"
+"""How a workload's key begins that a PodDisruptionBudget may select."""
+
+SCALED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+"""What says to a PodDisruptionBudget how many pods it wants; others make the budget allow nothing, as upstream."""
+
+LEAVE_LASTS: Final = timedelta(seconds=2)
+"""For how long the leave to go is good, by the clock of one process alone: eviction asks anew then, and the governor
+counts it from when it is used.
+
+Budgets count an eviction from when it was let go. Leave that was kept for long and then used would let what a window
+spreads go all at once. It lasts longer than the second within which the taint-manager commits what it had nothing to
+say about, so that ordinary news of a target costs nobody the leave.
+"""
+
+LabelTest = Callable[[Mapping[str, str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom an eviction is about."""
+
+    workload: str
+    """Keys, as everywhere: `Kind/namespace/name`."""
+
+    owner: str
+    """The key of what makes it; its own when nothing does."""
+
+    target: str
+    """`Kind/name`."""
+
+    zone: str
+    """`region/zone` of the target."""
+
+    labels: Mapping[str, str]
+
+    @property
+    def namespace(self) -> str:
+        """The workload's namespace."""
+        return self.workload.split("/", 2)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number, or a percentage of something."""
+
+    value: int
+    percent: bool = False
+
+    @classmethod
+    def of(cls, amount: Amount, field: str) -> Share:
+        """A share as a resource writes it.
+
+        Raises:
+            ValueError: it is neither a number that is not negative nor a percentage such as `10%`.
+        """
+        if isinstance(amount, int) and amount >= 0:
+            return cls(amount)
+        digits = amount[:-1] if isinstance(amount, str) and amount.endswith("%") else ""
+        if digits.isascii() and digits.isdigit():
+            return cls(int(digits), percent=True)
+        raise ValueError(f"{field}: Invalid value: {amount!r}: must be a number of at least 0, or a percentage")
+
+    def limit(self, base: int) -> int:
+        """How many that is of `base`; a part of one counts as one."""
+        return -(-self.value * base // 100) if self.percent else self.value
+
+
+class ScopeTest:
+    """Whether an eviction is in a scope; every part that is set must hold."""
+
+    __slots__ = ("_selects", "_targets", "_zones", "namespaces", "workloads")
+
+    def __init__(self, scope: Scope) -> None:
+        self.namespaces = _names(scope.namespaces)
+        self.workloads = _names(scope.workloads)
+        self._zones = _names(scope.zones)
+        self._targets = _names(scope.targets)
+        self._selects = label_test(scope.selector) if scope.selector is not None else None
+
+    def __call__(self, subject: Subject) -> bool:
+        """Whether a subject is in the scope."""
+        return (
+            (self.workloads is None or subject.workload in self.workloads or subject.owner in self.workloads)
+            and (self.namespaces is None or subject.namespace in self.namespaces)
+            and (self._zones is None or subject.zone in self._zones)
+            and (self._targets is None or subject.target in self._targets)
+            and (self._selects is None or self._selects(subject.labels))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An `EvictionPause`."""
+
+    key: str
+    name: str
+    """As in `held_by`: `EvictionPause/all`."""
+
+    test: ScopeTest
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An `EvictionBudget`."""
+
+    key: str
+    name: str
+    test: ScopeTest
+    per: BudgetPer
+    concurrent: Share | None
+    in_window: Share | None
+    window: int
+    """Seconds."""
+
+    patience: int | None
+    """Seconds; None for ever."""
+
+    @property
+    def percent(self) -> bool:
+        """Whether it must know how many workloads are bound."""
+        return any(share is not None and share.percent for share in (self.concurrent, self.in_window))
+
+    def part(self, subject: Subject) -> str:
+        """Which of its counts an eviction belongs to: its zone, its namespace, what makes it; one for the fleet."""
+        match self.per:
+            case BudgetPer.ZONE:
+                return subject.zone
+            case BudgetPer.NAMESPACE:
+                return subject.namespace
+            case BudgetPer.WORKLOAD:
+                return subject.owner
+            case BudgetPer.FLEET:
+                return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """A `PodDisruptionBudget`."""
+
+    key: str
+    name: str
+    namespace: str
+    selects: LabelTest
+    min_available: Share | None
+    max_unavailable: Share | None
+    always_allow_unhealthy: bool = False
+    demands: tuple[str, str] | None = None
+    """A label, with its value, that every pod has which it selects; None when there is no such label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disruptions:
+    """What a PodDisruptionBudget allows now."""
+
+    expected: int
+    """How many pods there should be."""
+
+    desired: int
+    """How many of them must be healthy."""
+
+    healthy: int
+    scaled: bool = True
+    """False when the number of pods hangs on an owner that does not say how many it wants: then nothing is allowed."""
+
+    @property
+    def allowed(self) -> int:
+        """How many healthy pods may go."""
+        if not self.scaled or self.expected <= 0:
+            return 0
+        return max(0, self.healthy - self.desired)
+
+    def lets_go_unhealthy(self, *, always: bool) -> bool:
+        """Whether a pod that is not healthy may go.
+
+        Args:
+            always: the budget's `unhealthyPodEvictionPolicy` is `AlwaysAllow`.
+        """
+        whole = self.scaled and self.desired > 0 and self.healthy >= self.desired
+        return always or whole or self.allowed > 0
+
+
+def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None) -> Disruptions:
+    """The count of a PodDisruptionBudget, as policy/v1 has it.
+
+    Args:
+        guard: the budget.
+        pods: how many pods it selects.
+        healthy: how many of them are healthy and not about to go.
+        scale: how many pods the owners of those pods want in sum; pods without an owner add nothing. None when an
+            owner does not say.
+    """
+    if guard.max_unavailable is not None:
+        if scale is None:
+            return Disruptions(0, 0, healthy, scaled=False)
+        return Disruptions(scale, max(0, scale - guard.max_unavailable.limit(scale)), healthy)
+    if guard.min_available is None:
+        return Disruptions(0, 0, healthy)
+    if not guard.min_available.percent:
+        return Disruptions(pods, guard.min_available.value, healthy)
+    if scale is None:
+        return Disruptions(0, 0, healthy, scaled=False)
+    return Disruptions(scale, guard.min_available.limit(scale), healthy)
+
+
+def pause_of(obj: Mapping[str, Any]) -> Pause:
+    """The pause that an object declares."""
+    pause = EvictionPause.model_validate(obj)
+    name = pause.metadata.name
+    return Pause(resource_key(PAUSE, "", name), f"{PAUSE}/{name}", ScopeTest(pause.spec.scope), pause.spec.reason)
+
+
+def budget_of(obj: Mapping[str, Any]) -> Budget:
+    """The budget that an object declares.
+
+    Raises:
+        ValueError: an amount is neither a number nor a percentage.
+    """
+    budget = EvictionBudget.model_validate(obj)
+    name, spec = budget.metadata.name, budget.spec
+    return Budget(
+        key=resource_key(BUDGET, "", name),
+        name=f"{BUDGET}/{name}",
+        test=ScopeTest(spec.scope),
+        per=spec.per,
+        concurrent=_share(spec.max_concurrent, "spec.maxConcurrent"),
+        in_window=_share(spec.max_in_window, "spec.maxInWindow"),
+        window=spec.window_seconds,
+        patience=spec.patience_seconds,
+    )
+
+
+def disruption_of(obj: Mapping[str, Any]) -> Disruption:
+    """The disruption budget that an object declares.
+
+    Raises:
+        ValueError: an amount is neither a number nor a percentage.
+    """
+    found = PodDisruptionBudget.model_validate(obj)
+    spec, namespace, name = found.spec, found.metadata.namespace, found.metadata.name
+    return Disruption(
+        key=resource_key(DISRUPTION, namespace, name),
+        name=f"{DISRUPTION}/{namespace}/{name}",
+        namespace=namespace,
+        selects=label_test(spec.selector),
+        min_available=_share(spec.min_available, "spec.minAvailable"),
+        max_unavailable=_share(spec.max_unavailable, "spec.maxUnavailable"),
+        demands=next(iter(((spec.selector and spec.selector.match_labels) or {}).items()), None),
+        always_allow_unhealthy=(spec.model_extra or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+    )
+
+
+def label_test(selector: LabelSelector | None) -> LabelTest:
+    """A label selector, made ready to be asked often; absent selects nothing, empty everything."""
+    if selector is None:
+        return lambda _: False
+    equal = tuple((selector.match_labels or {}).items())
+    tests = tuple((one.key, test_of(one, node=False)) for one in selector.match_expressions or ())
+    if not tests:
+        return lambda labels: all(labels.get(key) == value for key, value in equal)
+    return lambda labels: (
+        all(labels.get(key) == value for key, value in equal) and all(test(labels.get(key)) for key, test in tests)
+    )
+
+
+def _names(names: list[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def _share(amount: Amount | None, field: str) -> Share | None:
+    return None if amount is None else Share.of(amount, field)

@@ -1,0 +1,423 @@
+"""Zones: how much of a zone is not ready, and how fast its nodes may get the taint that evicts (DOMAIN §3).
+
+The rules are those of Kubernetes' node lifecycle controller, but for one: there a zone's rate is set when its state
+changes; here it follows the zone's size too while the state stays, so that it depends on nothing but what is there.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from moorage.core.disruption.token_bucket import Bucket
+from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState, ZoneWaiting
+
+SHOWN = 100
+"""Nodes of a queue that a zone's record shows."""
+
+OPEN_GRANTS = 2000
+"""Grants of a zone that may be unconfirmed at a time: they are listed in its record, which must fit into Kafka's."""
+
+CONFIRMED_WITHIN = 2.0
+"""Seconds in which a node's taint-manager is expected to confirm a grant. It takes tenths of a second.
+
+What a zone grants in that time may be unconfirmed, so that no rate is limited by the way there and back. More may not,
+for all that is open is used at once when a taint-manager that was away comes back.
+"""
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+_FEWEST_NOT_READY = 3  # fewer never make a partial disruption
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRules:
+    """The numbers of DOMAIN §3."""
+
+    rate: float
+    """Nodes per second of a zone that is well, or wholly lost while others are not."""
+
+    secondary_rate: float
+    """The same of a large zone in partial disruption."""
+
+    threshold: float
+    """The part of a zone's nodes from which it is in partial disruption."""
+
+    large: int
+    """A zone with more nodes is large."""
+
+    wait: timedelta
+    """How long a node waits at least, so that an outage is seen whole."""
+
+    def state(self, nodes: int, not_ready: int) -> ZoneState:
+        """The state of a zone with so many nodes."""
+        if nodes and not_ready == nodes:
+            return ZoneState.FULL_DISRUPTION
+        if not_ready >= _FEWEST_NOT_READY and not_ready / nodes >= self.threshold:
+            return ZoneState.PARTIAL_DISRUPTION
+        return ZoneState.NORMAL
+
+    def rate_of(self, state: ZoneState, nodes: int) -> float:
+        """Nodes per second, unless every zone is fully disrupted."""
+        if state is not ZoneState.PARTIAL_DISRUPTION:
+            return self.rate
+        return self.secondary_rate if nodes > self.large else 0.0
+
+    def open_grants(self, rate: float) -> int:
+        """How many grants of a zone with this rate may be unconfirmed at a time."""
+        if math.isinf(rate):
+            return OPEN_GRANTS
+        return min(OPEN_GRANTS, max(1, math.ceil(rate * CONFIRMED_WITHIN)))
+
+    def waited(self, turn: _Turn) -> datetime:
+        """When a node has waited for as long as it must."""
+        try:
+            return turn.since + self.wait
+        except OverflowError:  # after the end of the calendar
+            return _LATEST
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Turn:
+    """The place of a node in its zone's queue."""
+
+    since: datetime
+    """Since when it waits."""
+
+    began: datetime
+    """When its incident began; of those who wait again since a stop ended, the older ones go first."""
+
+    target: str
+
+
+@dataclass(slots=True)
+class _Zone:
+    """A zone that has nodes."""
+
+    nodes: int = 0
+    not_ready: int = 0
+    queue: list[_Turn] = field(default_factory=list)
+    granted: set[str] = field(default_factory=set)
+    """Targets that are granted and not yet known to be tainted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """A grant that a zone's record lists."""
+
+    zone: str
+    entry: ZoneWaiting
+
+    def holds(self, member: ZoneMembered) -> bool:
+        """Whether it is for what the node suffers now."""
+        return (self.entry.target_uid, self.entry.incident) == (member.target_uid, member.incident)
+
+
+@dataclass(slots=True)
+class Settled:
+    """What is to be written."""
+
+    zones: list[tuple[str, ZoneChanged | None]] = field(default_factory=list)
+    """By name; None when the zone has no nodes any more."""
+
+    grants: list[NoExecuteGranted] = field(default_factory=list)
+
+
+class ZoneTable:
+    """Every node as its zone sees it, and the record of every zone.
+
+    The records are the memory: which node is granted, what is left of each zone's token, when a stop ended. The rest
+    is derived from them and from the nodes, so a table that is read back decides as the one before it.
+
+    The generation of records grows over all zones together, and a grant takes that of its zone's record. So it grows
+    for each target, through restarts and into whatever zone it moves: the highest one is carried on by another record
+    when its own goes; when no zone is left, no node is, and whoever keeps grants has been told to forget them.
+
+    Args:
+        rules: the numbers.
+    """
+
+    def __init__(self, rules: ZoneRules) -> None:
+        self._rules = rules
+        self._members: dict[str, ZoneMembered] = {}
+        self._records: dict[str, ZoneChanged] = {}
+        self._zones: dict[str, _Zone] = {}
+        self._grants: dict[str, _Grant] = {}
+        self._turns: dict[str, tuple[str, _Turn]] = {}
+        self._tokens: dict[str, datetime | None] = {}
+        self._dirty: set[str] = set()
+        self._sequence = 0
+        self._resumed: datetime | None = None
+        self._requeue = False
+        self._lost = False
+        """Whether every zone was fully disrupted at the last look."""
+
+    # What is known.
+
+    def member(self, target: str) -> ZoneMembered | None:
+        """What a node is like; None when there is no such node."""
+        return self._members.get(target)
+
+    def set_member(self, target: str, member: ZoneMembered | None) -> None:
+        """Fold in what a node is like; None when it is gone. What is not newer is ignored."""
+        known = self._members.get(target)
+        if known is not None:
+            if member is not None and known.target_uid == member.target_uid and known.generation >= member.generation:
+                return
+            zone = self._zones[known.zone]
+            zone.nodes -= 1
+            zone.not_ready -= not known.ready
+            self._dirty.add(known.zone)
+        if member is None:
+            self._members.pop(target, None)
+        else:
+            self._members[target] = member
+            zone = self._zones.setdefault(member.zone, _Zone())
+            zone.nodes += 1
+            zone.not_ready += not member.ready
+            self._dirty.add(member.zone)
+        self._place(target, known)
+        if known is not None and not self._zones[known.zone].nodes:
+            del self._zones[known.zone]
+
+    def set_record(self, name: str, record: ZoneChanged | None) -> None:
+        """Fold in what was written of a zone; None when it has no nodes any more."""
+        before = self._records.pop(name, None)
+        self._tokens.pop(name, None)
+        moved: dict[str, _Grant | None] = {}
+        for entry in before.granted if before is not None else ():
+            grant = self._grants.get(entry.target)
+            if grant is not None and grant.zone == name:  # else another zone has taken it over
+                moved[entry.target] = None
+        if record is not None:
+            self._records[name] = record
+            self._tokens[name] = _bucket(record).next_token()
+            self._sequence = max(self._sequence, record.generation)
+            if record.resumed_time is not None and (self._resumed is None or record.resumed_time > self._resumed):
+                self._resumed, self._requeue = record.resumed_time, True
+            moved |= {entry.target: _Grant(name, entry) for entry in record.granted}
+        for target, grant in moved.items():
+            if grant is None:
+                del self._grants[target]
+            elif grant == self._grants.get(target):
+                continue
+            else:
+                self._grants[target] = grant
+            self._place(target, self._members.get(target))
+        self._dirty.add(name)
+
+    def look_again(self) -> None:
+        """Let the next `settle` work out every zone."""
+        self._dirty |= self._zones.keys() | self._records.keys()
+
+    # What is decided.
+
+    def settle(
+        self, now: datetime, turned: Collection[str] = (), declared: Callable[[], Iterable[str]] = tuple
+    ) -> Settled:
+        """Work out the zones on which something has changed or come due; what comes back must be folded in.
+
+        Args:
+            now: the present.
+            turned: targets that have got the taint since the last call; while all is stopped they are told to lose it.
+            declared: gives the nodes that there are. While one of them has not spoken yet, as after an upgrade from
+                a version without zones, nobody can tell that all are lost: if all that have spoken are, no node is
+                granted, and none is told to lose what it has.
+        """
+        settled = Settled()
+        if self._requeue:
+            self._queue_again()
+        states = {name: self._rules.state(zone.nodes, zone.not_ready) for name, zone in self._zones.items()}
+        was_stopped = any(record.stopped for record in self._records.values())
+        lost = bool(states) and all(state is ZoneState.FULL_DISRUPTION for state in states.values())
+        stopped = lost and (was_stopped or all(target in self._members for target in declared()))
+        withdrawn: list[str] = []
+        if stopped and not was_stopped:
+            withdrawn = self._withdraw_all()
+        elif stopped:
+            withdrawn = sorted(target for target in turned if self._is_tainted(target))
+        if stopped is not was_stopped or lost is not self._lost:
+            self._lost = lost
+            self.look_again()
+        if was_stopped and not stopped:
+            self._resumed = now
+            self._queue_again()
+        told = {self._members[target].zone for target in withdrawn}
+        due = {name for name in self._zones if (when := self._due(name)) is not None and when <= now}
+        for name in sorted(self._dirty | due):
+            self._settle_zone(name, states.get(name), now, settled, lost=lost, stopped=stopped, told=name in told)
+        self._carry_on(settled)
+        written = dict(settled.zones)
+        for target in withdrawn:
+            record = written[self._members[target].zone]
+            if record is not None:
+                settled.grants.append(self._grant(self._members[target], record, now, granted=False))
+        return settled
+
+    def done(self) -> None:
+        """What `settle` gave is folded in."""
+        self._dirty.clear()
+
+    def next_wake(self) -> datetime | None:
+        """When the next node may be granted, if nothing changes until then."""
+        return min((due for name in self._zones if (due := self._due(name)) is not None), default=None)
+
+    def may_grant(self, now: datetime) -> bool:
+        """Whether `settle` could grant anybody: a node has waited for long enough, and its zone has room for it.
+
+        A zone may get its token, or another rate, in that very call, so those that are known do not count.
+        """
+        room = self._rules.open_grants(max(self._rules.rate, self._rules.secondary_rate))
+        return any(
+            len(zone.granted) < room and self._rules.waited(zone.queue[0]) <= now
+            for zone in self._zones.values()
+            if zone.queue
+        )
+
+    def _due(self, name: str) -> datetime | None:
+        zone, token = self._zones[name], self._tokens.get(name)
+        if token is None or not zone.queue:
+            return None
+        if len(zone.granted) >= self._rules.open_grants(self._records[name].rate):
+            return None  # a member that confirms a grant, recovers, moves or goes makes room
+        return max(token, self._rules.waited(zone.queue[0]))
+
+    def _settle_zone(
+        self,
+        name: str,
+        state: ZoneState | None,
+        now: datetime,
+        settled: Settled,
+        *,
+        lost: bool,
+        stopped: bool,
+        told: bool,
+    ) -> None:
+        before = self._records.get(name)
+        if state is None:
+            if before is not None:
+                settled.zones.append((name, None))
+            return
+        zone, rules = self._zones[name], self._rules
+        rate = 0.0 if lost else rules.rate_of(state, zone.nodes)
+        head = rules.waited(zone.queue[0]) if zone.queue else None
+        bucket = _bucket(before).not_after(now) if before is not None else Bucket.full(rules.rate, now)
+        if before is not None and before.stopped and not stopped:
+            bucket = Bucket(rate, 0.0, now)
+        bucket = bucket.swap(rate, now, waited=head is not None and head <= now)
+        fresh = 0
+        room = rules.open_grants(rate) - len(zone.granted)
+        while fresh < min(room, len(zone.queue)) and rules.waited(zone.queue[fresh]) <= now and bucket.has_token(now):
+            bucket = bucket.take(now)
+            fresh += 1
+        granted = [self._entry(turn) for turn in zone.queue[:fresh]]
+        entries = [self._grants[target].entry for target in zone.granted] + granted
+        waits = zone.queue[fresh : fresh + SHOWN]
+        record = ZoneChanged(
+            zone=name,
+            generation=before.generation if before is not None else 1,
+            state=state,
+            stopped=stopped,
+            nodes=zone.nodes,
+            not_ready=zone.not_ready,
+            rate=rate,
+            tokens=bucket.tokens,
+            tokens_time=bucket.time,
+            resumed_time=self._resumed,
+            granted=tuple(sorted(entries, key=lambda entry: (entry.since, entry.target))),
+            waiting=len(zone.queue) - fresh,
+            queue=tuple(self._entry(turn) for turn in waits),
+        )
+        if record != before or told:
+            record = self._next(record, settled)
+            settled.grants += [self._grant(self._members[entry.target], record, now, granted=True) for entry in granted]
+
+    def _carry_on(self, settled: Settled) -> None:
+        """Let a zone that stays have the highest generation, when the one that has it goes."""
+        gone = {name for name, record in settled.zones if record is None}
+        stays = sorted(self._records.keys() - gone)
+        highest = max((self._records[name].generation for name in stays), default=self._sequence)
+        if gone and len(gone) == len(settled.zones) and highest < self._sequence:
+            self._next(self._records[stays[0]], settled)
+
+    def _next(self, record: ZoneChanged, settled: Settled) -> ZoneChanged:
+        self._sequence += 1
+        record = record.model_copy(update={"generation": self._sequence})
+        settled.zones.append((record.zone, record))
+        return record
+
+    def _withdraw_all(self) -> list[str]:
+        """Take all grants back; gives the nodes that must be told."""
+        granted = [target for zone in self._zones.values() for target in zone.granted]
+        for target in granted:
+            del self._grants[target]
+            self._place(target, self._members[target])
+        return sorted({*granted, *filter(self._is_tainted, self._members)})
+
+    def _is_tainted(self, target: str) -> bool:
+        member = self._members.get(target)
+        return member is not None and member.incident > 0 and member.tainted
+
+    def _grant(self, member: ZoneMembered, record: ZoneChanged, now: datetime, *, granted: bool) -> NoExecuteGranted:
+        if granted:
+            reason = f"{record.zone} is in {record.state}, {record.not_ready} of {record.nodes} nodes are not ready"
+        else:
+            reason = "no node of any zone is ready"
+        return NoExecuteGranted(
+            target=member.target,
+            target_uid=member.target_uid,
+            zone=record.zone,
+            incident=member.incident,
+            generation=record.generation,
+            granted=granted,
+            reason=reason,
+            granted_time=now,
+        )
+
+    # Who waits where.
+
+    def _entry(self, turn: _Turn) -> ZoneWaiting:
+        member = self._members[turn.target]
+        return ZoneWaiting(target=turn.target, target_uid=member.target_uid, incident=member.incident, since=turn.since)
+
+    def _turn(self, target: str, member: ZoneMembered) -> _Turn:
+        since = member.since if self._resumed is None else max(member.since, self._resumed)
+        return _Turn(since, member.since, target)
+
+    def _place(self, target: str, known: ZoneMembered | None) -> None:
+        """Put a node where it belongs: into its zone's queue, among the granted, or nowhere."""
+        placed = self._turns.pop(target, None)
+        if placed is not None:
+            name, turn = placed
+            queue = self._zones[name].queue
+            del queue[bisect_left(queue, turn)]
+        if known is not None and (zone := self._zones.get(known.zone)) is not None:
+            zone.granted.discard(target)
+        member = self._members.get(target)
+        if member is None or not member.incident or member.tainted:
+            return
+        zone, grant = self._zones[member.zone], self._grants.get(target)
+        if grant is not None and grant.holds(member):
+            zone.granted.add(target)
+        else:
+            turn = self._turn(target, member)
+            insort(zone.queue, turn)
+            self._turns[target] = (member.zone, turn)
+
+    def _queue_again(self) -> None:
+        """Work out the queues anew, with what they wait for."""
+        self._requeue = False
+        for zone in self._zones.values():
+            zone.queue.clear()
+        for target, (name, _) in self._turns.items():
+            turn = self._turn(target, self._members[target])
+            self._turns[target] = (name, turn)
+            self._zones[name].queue.append(turn)
+        for zone in self._zones.values():
+            zone.queue.sort()
+
+
+def _bucket(record: ZoneChanged) -> Bucket:
+    return Bucket(record.rate, record.tokens, record.tokens_time)

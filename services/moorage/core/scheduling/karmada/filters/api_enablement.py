@@ -1,0 +1,34 @@
+"""Clusters that do not serve the resource's kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
+from moorage_schemas.resources.policies import ClusterAffinity
+
+
+class ApiEnablement(ClusterFilter):
+    """A resource does not come where its kind is unknown; one that is there stays, for the kind may come back."""
+
+    name = "APIEnablement"
+    order = 40
+
+    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - kinds know no affinity
+        """See `ClusterFilter`."""
+        if cluster.kinds is None or cluster.name in request.existing:
+            return ""
+        served = (request.api_version, request.kind) in cluster.kinds
+        return "" if served else "cluster(s) did not have the API resource"
+
+    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - kinds know no affinity
+        """See `ClusterFilter`."""
+        if cluster.kinds is None:
+            yield "the cluster does not say what it serves, so it is taken to serve everything"
+        elif (request.api_version, request.kind) not in cluster.kinds:
+            here = ", but the resource is there already" if cluster.name in request.existing else ""
+            yield f"the cluster does not serve {request.api_version} {request.kind}{here}"
+
+
+PLUGIN = ApiEnablement()

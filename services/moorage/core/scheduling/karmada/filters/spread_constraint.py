@@ -1,0 +1,29 @@
+"""Clusters that do not say what the placement spreads over."""
+
+from __future__ import annotations
+
+from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
+from moorage_schemas.resources.policies import ClusterAffinity
+
+
+class SpreadFields(ClusterFilter):
+    """A resource that is spread over regions goes only to clusters with a region, and so on."""
+
+    name = "SpreadConstraint"
+    order = 30
+
+    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - fields know no affinity
+        """See `ClusterFilter`."""
+        facts = cluster.facts
+        for constraint in request.placement.spread_constraints or ():
+            if constraint.spread_by_field == "provider" and not facts.provider:
+                return "cluster(s) did not have provider property"
+            if constraint.spread_by_field == "region" and not facts.region:
+                return "cluster(s) did not have region property"
+            if constraint.spread_by_field == "zone" and not facts.zones:
+                return "cluster(s) did not have zones property"
+        return ""
+
+
+PLUGIN = SpreadFields()

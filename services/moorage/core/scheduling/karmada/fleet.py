@@ -1,0 +1,138 @@
+"""The clusters of a fleet, as placing sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final, Self
+
+from moorage.core.apimachinery.quantities import CPU, MEMORY, PODS, QuantityError, whole
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage_schemas.resources.cluster import Amounts, Cluster, ClusterStatus
+from moorage_schemas.taint import Taint
+
+TAKEN_AS_ENOUGH: Final = (CPU, MEMORY, PODS)
+"""Resources of which a cluster that does not name them has enough, as a node has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """One cluster."""
+
+    facts: ClusterFacts
+    taints: tuple[Taint, ...] = ()
+    kinds: frozenset[tuple[str, str]] | None = None
+    """(apiVersion, kind) of what it serves; None when nobody said, and then it serves everything."""
+
+    free: Mapping[str, int] | None = None
+    """What is left of it, in whole units; None when nobody said, and then there is enough."""
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.facts.name
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], taints: tuple[Taint, ...] = ()) -> Self:
+        """What placing sees of a `Cluster` object and its taints."""
+        status = Cluster.model_validate(document).status
+        return cls(ClusterFacts.of(document), taints, _kinds(status), _free(status))
+
+
+class Change(IntEnum):
+    """What a change of the fleet may do for those that wait; a higher one includes the lower."""
+
+    NOTHING = 0
+    WORSE = 1
+    """Nobody fits better."""
+
+    ROOM = 2
+    """A cluster has more room."""
+
+    OPENED = 3
+    """A cluster is new, is another one by now, or has lost a taint."""
+
+
+class ClusterFleet:
+    """The clusters that there are, by name."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, ClusterInfo] = {}
+        self.version = 0
+        """Grows with every change but that of the room."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._clusters
+
+    def __len__(self) -> int:
+        return len(self._clusters)
+
+    def __getitem__(self, name: str) -> ClusterInfo:
+        return self._clusters[name]
+
+    def all(self) -> Mapping[str, ClusterInfo]:
+        """Every cluster, in no order."""
+        return self._clusters
+
+    def put(self, cluster: ClusterInfo) -> Change:
+        """Add a cluster, or change it."""
+        before = self._clusters.get(cluster.name)
+        if before == cluster:
+            return Change.NOTHING
+        self._clusters[cluster.name] = cluster
+        if before is None:
+            self.version += 1
+            return Change.OPENED
+        roomier = _roomier(before.free, cluster.free)
+        if replace(before, free=None) == replace(cluster, free=None):
+            return Change.ROOM if roomier else Change.WORSE
+        self.version += 1
+        same = replace(before, taints=(), free=None) == replace(cluster, taints=(), free=None)
+        # A taint that is there anew, with another value or another time, is another taint.
+        opened = not same or not set(before.taints) <= set(cluster.taints)
+        return Change.OPENED if opened else Change.ROOM if roomier else Change.WORSE
+
+    def remove(self, name: str) -> bool:
+        """Take a cluster away; False when there was none."""
+        if self._clusters.pop(name, None) is None:
+            return False
+        self.version += 1
+        return True
+
+
+def _roomier(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> bool:
+    if after is None or before is None:
+        return after is None and before is not None
+    return any(amount > before.get(name, 0) for name, amount in after.items()) or any(
+        name not in after for name in before if name in TAKEN_AS_ENOUGH
+    )
+
+
+def _kinds(status: ClusterStatus) -> frozenset[tuple[str, str]] | None:
+    if status.api_enablements is None:
+        return None
+    return frozenset((one.group_version, part.kind) for one in status.api_enablements for part in one.resources or ())
+
+
+def _free(status: ClusterStatus) -> Mapping[str, int] | None:
+    """Allocatable less what is allocated and what is about to be, never below zero."""
+    summary = status.resource_summary
+    if summary is None:
+        return None
+    taken = [_amounts(summary.allocated), _amounts(summary.allocating)]
+    return {
+        name: max(0, amount - sum(one.get(name, 0) for one in taken))
+        for name, amount in _amounts(summary.allocatable).items()
+    }
+
+
+def _amounts(amounts: Amounts | None) -> dict[str, int]:
+    """In whole units; the gateway has refused what is no quantity, and should one be here it counts as nothing."""
+    found = {}
+    for name, value in (amounts or {}).items():
+        try:
+            found[name] = whole(name, value, f"status.resourceSummary[{name}]")
+        except (QuantityError, TypeError):
+            found[name] = 0
+    return found

@@ -1,0 +1,197 @@
+"""How many replicas each of the chosen clusters gets (DOMAIN §4), as upstream's scheduler divides them.
+
+Replicas are handed out one after another to the cluster with the highest weight per odd number (Webster's method).
+Division by static weights is worked out anew each time; the other ones keep what is assigned and hand out, or take
+away, only the difference.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from moorage.core.apimachinery.quantities import PODS
+from moorage.core.scheduling.karmada.fleet import TAKEN_AS_ENOUGH, ClusterInfo
+from moorage.core.taints.desired.cluster_affinity import selects
+from moorage_schemas.resources.policies import ClusterPreferences, Placement
+
+DUPLICATED: Final = "Duplicated"
+AGGREGATED: Final = "Aggregated"
+
+MOST: Final = 2**31 - 1
+"""Replicas at most, as upstream counts them."""
+
+
+class Division(Enum):
+    """The ways in which replicas are divided."""
+
+    DUPLICATED = "Duplicated"
+    AGGREGATED = "Aggregated"
+    STATIC_WEIGHT = "StaticWeight"
+    DYNAMIC_WEIGHT = "DynamicWeight"
+
+    @property
+    def steady(self) -> bool:
+        """Whether what is assigned stays until the number of replicas, or what may be assigned, changes."""
+        return self is not Division.DUPLICATED
+
+
+class NotEnoughError(Exception):
+    """The clusters have no room for all replicas; the message says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cluster that passed every filter."""
+
+    cluster: ClusterInfo
+    score: int
+    allocatable: int
+    """Replicas for which it has room now."""
+
+    available: int
+    """The same, together with those that it has."""
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.cluster.name
+
+
+def division_of(placement: Placement) -> Division:
+    """How a placement divides; without a word on it every cluster gets all replicas."""
+    strategy = placement.replica_scheduling
+    if strategy is None or strategy.replica_scheduling_type == DUPLICATED:
+        return Division.DUPLICATED
+    if strategy.replica_division_preference == AGGREGATED:
+        return Division.AGGREGATED
+    weights = strategy.weight_preference
+    return Division.DYNAMIC_WEIGHT if weights is not None and weights.dynamic_weight else Division.STATIC_WEIGHT
+
+
+def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas: int) -> int:
+    """For how many replicas a cluster has room; of one that does not say what it has, for all of them."""
+    if cluster.free is None:
+        return replicas
+    most = cluster.free.get(PODS, MOST)
+    for resource, amount in requests:
+        if amount > 0:
+            free = cluster.free.get(resource, MOST * amount if resource in TAKEN_AS_ENOUGH else 0)
+            most = min(most, free // amount)
+    return replicas if most >= MOST else most
+
+
+def divide(
+    placement: Placement, candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str
+) -> dict[str, int]:
+    """The replicas of each cluster that gets some; they add up to `replicas`, but for `Duplicated`.
+
+    Args:
+        placement: how to divide.
+        candidates: the chosen clusters, at least one, best first.
+        replicas: more than 0.
+        existing: what is assigned, by cluster.
+        uid: of the resource; decides which of two clusters with equal claims comes first, so that not always the same
+            one gets more.
+
+    Raises:
+        NotEnoughError: the clusters have no room for all replicas.
+    """
+    match division_of(placement):
+        case Division.DUPLICATED:
+            return {one.name: replicas for one in candidates}
+        case Division.STATIC_WEIGHT:
+            strategy = placement.replica_scheduling
+            weights = static_weights(candidates, strategy.weight_preference if strategy else None)
+            return _some(webster(replicas, weights, uid))
+        case division:
+            return _divide_by_room(candidates, replicas, existing, uid, aggregated=division is Division.AGGREGATED)
+
+
+def static_weights(candidates: Sequence[Candidate], preference: ClusterPreferences | None) -> dict[str, int]:
+    """The weight of each cluster: the highest of the rules that select it; one that none selects has no part.
+
+    When no cluster has a weight, all have the same.
+    """
+    rules = (preference.static_weight_list if preference else None) or ()
+    found = {}
+    for one in candidates:
+        weight = max((rule.weight for rule in rules if selects(rule.target_cluster, one.cluster.facts)), default=0)
+        if weight > 0:
+            found[one.name] = weight
+    return found or dict.fromkeys((one.name for one in candidates), 1)
+
+
+def webster(seats: int, votes: Mapping[str, int], uid: str = "") -> dict[str, int]:
+    """Hand out seats by Webster's method: the next goes to the highest votes / (2 · seats + 1).
+
+    Of equals the one with fewer seats comes first, then the first by name, or the last: the uid decides which.
+    """
+    parties = sorted(votes, reverse=_descending(uid))
+    given = dict.fromkeys(parties, 0)
+    total = sum(votes.values())
+    if total <= 0:
+        return given | dict.fromkeys(parties[:1], seats)
+    # What everyone has in any case is handed out at once; the rest of it, a few for each party, one by one.
+    sure = seats - len(parties)
+    if sure > len(parties):
+        given = {name: max(0, -((total - 2 * votes[name] * sure) // (2 * total))) for name in parties}
+    queue = [(-votes[name] / (2 * given[name] + 1), given[name], rank) for rank, name in enumerate(parties)]
+    heapq.heapify(queue)
+    for _ in range(seats - sum(given.values())):
+        _, had, rank = queue[0]
+        name = parties[rank]
+        given[name] = had + 1
+        heapq.heapreplace(queue, (-votes[name] / (2 * had + 3), had + 1, rank))
+    return given
+
+
+def _divide_by_room(
+    candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str, *, aggregated: bool
+) -> dict[str, int]:
+    names = {one.name for one in candidates}
+    assigned = {name: existing[name] for name in sorted(existing) if name in names}
+    more = replicas - sum(assigned.values())
+    if more == 0:
+        return _some(assigned)
+    if more < 0:
+        # In proportion to what each has.
+        rooms = sorted(assigned.items(), key=lambda item: -item[1])
+        return _some(_spread(rooms, replicas, uid, aggregated=aggregated))
+    rooms = sorted(((one.name, one.allocatable) for one in candidates), key=lambda item: -item[1])
+    free = sum(room for _, room in rooms)
+    if free < more:
+        raise NotEnoughError(f"Clusters available replicas {free} are not enough to schedule.")
+    if aggregated:  # those that have some come first
+        rooms.sort(key=lambda item: not assigned.get(item[0]))
+    extra = _spread(rooms, more, uid, aggregated=aggregated)
+    return _some({name: assigned.get(name, 0) + extra.get(name, 0) for name in assigned | extra})
+
+
+def _spread(rooms: Sequence[tuple[str, int]], replicas: int, uid: str, *, aggregated: bool) -> dict[str, int]:
+    """By room; when aggregated, over as few as have enough together, in the order given."""
+    chosen: dict[str, int] = {}
+    total = 0
+    for name, room in rooms:
+        chosen[name] = room
+        total += room
+        if aggregated and total >= replicas:
+            break
+    return webster(replicas, chosen, uid)
+
+
+def _some(given: Mapping[str, int]) -> dict[str, int]:
+    return {name: replicas for name, replicas in sorted(given.items()) if replicas > 0}
+
+
+def _descending(uid: str) -> bool:
+    """Whether later names come first: the lowest bit of the uid's FNV-1a hash."""
+    if not uid:
+        return False
+    value = 0x811C9DC5
+    for byte in uid.encode():
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return value & 1 == 1

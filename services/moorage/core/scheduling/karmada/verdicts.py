@@ -1,0 +1,119 @@
+"""Every filter's and prioritizer's word on every cluster for one resource: the decision with nothing thrown away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
+from moorage.core.scheduling.karmada.replica_division import Candidate
+from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision, groups_of
+from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
+from moorage.core.scheduling.nodes.verdicts import Reason
+from moorage_schemas.resources.policies import ClusterAffinity
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a cluster that passes every filter gets of the resource."""
+
+    replicas: int | None
+    """None when it gets nothing; 0 of a resource that has none and goes to it whole."""
+
+    room: int
+    """Replicas for which it has room beside those that it has."""
+
+    chosen: bool
+    """Whether the spread constraints take it."""
+
+
+class ClusterVerdicts:
+    """What becomes of each cluster of a fleet, as it is now, for one resource.
+
+    Of several groups of clusters it tells of the one that the decision is about: the first that takes the whole, or,
+    when none does, the first.
+
+    Args:
+        decider: decides on the fleet.
+        request: the resource.
+        decision: what was decided on the request; decided here when absent.
+    """
+
+    def __init__(
+        self, decider: ClusterDecider, request: ClusterRequest, decision: ClusterDecision | None = None
+    ) -> None:
+        self._decider, self._request = decider, request
+        self.decision = decider.decide(request) if decision is None else decision
+        self._affinity = next(
+            (affinity for name, affinity in groups_of(request) if name == self.decision.affinity_name), None
+        )
+        fleet = decider.fleet
+        self._filters = {name: self._judge(name, self._affinity) for name in sorted(fleet.all())}
+        self.considered = len(fleet)
+        counts: Counter[tuple[str, str]] = Counter()
+        passed: list[Candidate] = []
+        for name, filters in self._filters.items():
+            against = next((one for one in filters if not one.passed), None)
+            if against is None:
+                passed.append(decider.candidate(request, fleet[name]))
+            else:
+                counts[against.filter, against.reasons[0]] += 1
+        self.reasons = tuple(Reason(by, why, count) for (by, why), count in sorted(counts.items()))
+        """Why clusters are ruled out, each counted once, by the first filter against it."""
+
+        self._candidates = {one.name: one for one in sorted(passed, key=preference)}
+        self._place = {name: rank for rank, name in enumerate(self._candidates, start=1)}
+        self.ranked = tuple(self._candidates)
+        """The clusters that pass every filter, best first."""
+
+        self._chosen: frozenset[str] = frozenset()
+        if passed:
+            try:
+                taken = choose(request.placement, list(self._candidates.values()), request.replicas)
+                self._chosen = frozenset(one.name for one in taken)
+            except SpreadError:
+                pass  # the decision's message says it
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a cluster."""
+        return name in self._filters
+
+    def names(self) -> Iterable[str]:
+        """Every cluster: those that pass, best first, then the others by name."""
+        yield from self.ranked
+        yield from (name for name in self._filters if name not in self._candidates)
+
+    def verdict(self, name: str) -> TargetVerdict:
+        """All that is said of one cluster.
+
+        Raises:
+            KeyError: there is no such cluster.
+        """
+        filters = self._filters[name]
+        if name not in self._candidates:
+            return TargetVerdict(name, filters)
+        cluster = self._decider.fleet[name]
+        scores = tuple(PartScore(one.name, one.score(self._request, cluster)) for one in self._decider.prioritizers)
+        return TargetVerdict(name, filters, scores, self._place[name])
+
+    def share(self, name: str) -> Share | None:
+        """What a cluster gets; None for one that does not pass.
+
+        Raises:
+            KeyError: there is no such cluster.
+        """
+        if not all(one.passed for one in self._filters[name]):
+            return None
+        targets = self.decision.targets or {}
+        return Share(targets.get(name), self._candidates[name].allocatable, name in self._chosen)
+
+    def _judge(self, name: str, affinity: ClusterAffinity | None) -> tuple[FilterVerdict, ...]:
+        cluster = self._decider.fleet[name]
+        found = []
+        for one in self._decider.filters:
+            objection = one.objection(self._request, affinity, cluster)
+            details = tuple(one.details(self._request, affinity, cluster))
+            found.append(FilterVerdict(one.name, (objection,) if objection else (), details))
+        return tuple(found)

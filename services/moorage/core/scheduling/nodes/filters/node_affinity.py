@@ -1,0 +1,74 @@
+"""Nodes that the pod's `nodeSelector` or required node affinity does not select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from moorage.core.apimachinery.selectors import field_holds, matches_node_term, requirement_text, test_of
+from moorage.core.scheduling.nodes.fleet import Fleet, Mask
+from moorage.core.scheduling.nodes.node_terms import nodes_of_any, nodes_with
+from moorage.core.scheduling.nodes.plugin import Filter
+from moorage.core.scheduling.nodes.shape import PodShape
+from moorage_schemas.resources.pod import NodeSelectorTerm
+
+
+class NodeAffinity(Filter):
+    """Both must hold: every label of the selector, and one of the affinity's terms."""
+
+    name = "NodeAffinity"
+    order = 30
+    lasting = True
+
+    def objections(
+        self,
+        shape: PodShape,
+        fleet: Fleet,
+        now: datetime | None,  # noqa: ARG002 - no matter of time
+    ) -> Iterable[tuple[str, Mask]]:
+        """See `Filter`."""
+        if not shape.node_selector and shape.required is None:
+            return
+        passed = nodes_with(shape.node_selector, fleet)
+        if shape.required is not None:
+            passed &= nodes_of_any(shape.required.node_selector_terms, fleet)
+        yield "node(s) didn't match Pod's node affinity/selector", ~passed
+
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
+        """See `Filter`."""
+        facts = fleet.facts(name)
+        labels = facts.labels if facts is not None else {}
+        for key, value in shape.node_selector:
+            if (present := labels.get(key)) == value:
+                yield f"nodeSelector {key}={value} matches"
+            else:
+                yield f"nodeSelector {key}={value} fails: {_present(present)}"
+        terms = shape.required.node_selector_terms if shape.required is not None else ()
+        for number, term in enumerate(terms):
+            if matches_node_term(term, labels, name):
+                yield f"required node affinity: term {number} matches"
+                return
+        for number, term in enumerate(terms):
+            yield f"required node affinity: term {number} fails: {', '.join(_failing(term, labels, name))}"
+        if shape.required is not None and not terms:
+            yield "required node affinity: it has no terms, which selects no node"
+
+
+def _failing(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterable[str]:
+    """What of a term does not hold for a node."""
+    if not term.match_expressions and not term.match_fields:
+        yield "it is empty, which selects no node"
+    for requirement in term.match_expressions or ():
+        present = labels.get(requirement.key)
+        if not test_of(requirement, node=True)(present):
+            yield f"{requirement_text(requirement)} ({_present(present)})"
+    for requirement in term.match_fields or ():
+        if not field_holds(requirement, name):
+            yield f"{requirement_text(requirement)} (it is {name!r})"
+
+
+def _present(value: str | None) -> str:
+    return "the label is not there" if value is None else f"it is {value!r}"
+
+
+PLUGIN = NodeAffinity()

@@ -1,0 +1,71 @@
+"""Nodes with a `NoExecute` taint that the pod tolerates for a time which is over already.
+
+The time runs from the taint's `timeAdded`, so a pod that went there would have to leave at once, and its replacement
+after it, for ever. (Upstream counts from when its controller sees the pod, which gives each replacement the time
+anew: deviation `expired-toleration-keeps-away`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask
+from moorage.core.scheduling.nodes.plugin import Filter
+from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
+from moorage.core.taints.tolerations import judge_taints
+
+_NEVER: Final = np.iinfo(np.int64).max
+_EVER: Final = np.iinfo(np.int64).min
+
+
+class TolerationOver(Filter):
+    """A pod does not go where it would have to leave at once."""
+
+    name = "TolerationOver"
+    order = 25
+    static = False
+
+    def objections(self, shape: PodShape, fleet: Fleet, now: datetime | None) -> Iterable[tuple[str, Mask]]:
+        """See `Filter`."""
+        timed = any(toleration.toleration_seconds is not None for toleration in shape.tolerations)
+        if now is None or not timed or not fleet.evicting:
+            return
+        ends = fleet.remembered((self.name, shape.key), lambda: _ends(shape, fleet))
+        yield "node(s) had taint(s) that are tolerated no longer", ends <= _micros(now)
+
+    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:
+        """See `Filter`."""
+        judged = judge_taints(fleet.evicting.get(name, ()), shape.tolerations, KUBERNETES)
+        if now is None or not fleet.fits_taints(shape.tolerations)[fleet.row_of(name)]:
+            return  # its taints rule it out anyway
+        for one in judged:
+            if one.until is not None:
+                yield f"{one}, which is {'over' if one.until <= now else 'still to come'}"
+
+
+def _ends(shape: PodShape, fleet: Fleet) -> Counts:
+    """When each node's tolerated time ends, in microseconds; a node that its taints rule out anyway has no end."""
+    ends = np.full(fleet.rows, _NEVER, dtype=np.int64)
+    fits = fleet.fits_taints(shape.tolerations)
+    for name, taints in fleet.evicting.items():
+        row = fleet.row_of(name)
+        if fits[row] and all(taint.time_added is not None for taint in taints):
+            found = verdict(taints, shape.tolerations)
+            if isinstance(found, EvictAt):
+                ends[row] = _micros(found.deadline)
+            elif isinstance(found, EvictNow):  # tolerated, for the pod fits, but for no time at all
+                ends[row] = _EVER
+    return ends
+
+
+def _micros(instant: datetime) -> int:
+    return int(instant.timestamp() * 1_000_000)
+
+
+PLUGIN = TolerationOver()

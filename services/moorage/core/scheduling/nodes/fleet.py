@@ -1,0 +1,363 @@
+"""The nodes as columns: every question about a pod is one numpy operation over all of them.
+
+A node sits in a row (its slot in the `TaintMatrix`); a removed node's row is used again, so rows have to be
+masked with `alive`. Labels are columns of small numbers, made when a selector first asks for a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.core.apimachinery.quantities import CPU, MEMORY, PODS
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.matrix import TaintMatrix
+from moorage_schemas.taint import Taint, Toleration
+
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+Counts = npt.NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
+
+UNLIMITED: Final = 1 << 55
+"""Stands for enough of a resource; a hundredfold still fits into 64 bits."""
+
+_KEPT: Final = 512
+_TOUCHED: Final = 8192
+"""Columns that are kept up, and changes that are remembered for them; beyond, they are computed anew."""
+
+_WEIGHT: Final = "weight of "
+_MOST: Final = UNLIMITED * 2
+"""Requests above are counted as this much: they fit nowhere anyway."""
+
+TAKEN_AS_ENOUGH: Final = (CPU, MEMORY, PODS)
+"""What a node that says nothing of it is taken to have enough of."""
+
+
+COUNTED_AT_LEAST: Final = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+"""What a pod that asks for none of it is counted as when nodes are scored (not when they are filtered): a tenth of a
+core, 200 MiB, so that such pods spread too."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node as placement sees it."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    """In whole units; a resource that is not named is not offered, but for `TAKEN_AS_ENOUGH`."""
+
+
+class LabelColumn:
+    """The values of one label key over all rows, as numbers; 0 stands for a node without it."""
+
+    def __init__(self, size: int) -> None:
+        self.codes: npt.NDArray[np.int32] = np.zeros(size, dtype=np.int32)
+        self.values: list[str | None] = [None]
+        self._code_of: dict[str | None, int] = {None: 0}
+
+    def put(self, row: int, value: str | None) -> None:
+        """Set one row's value."""
+        code = self._code_of.get(value)
+        if code is None:
+            code = self._code_of[value] = len(self.values)
+            self.values.append(value)
+        self.codes[row] = code
+
+    def grow(self, size: int) -> None:
+        """Make room for `size` rows."""
+        self.codes = _grown(self.codes, size)
+
+    def holding(self, test: Callable[[str | None], bool], size: int) -> Mask:
+        """The rows whose value passes; each distinct value is tested once."""
+        passed = np.fromiter(map(test, self.values), dtype=np.bool_, count=len(self.values))
+        result: Mask = passed[self.codes[:size]]
+        return result
+
+
+@dataclass(slots=True)
+class _Kept:
+    version: int
+    mark: int
+    column: Counts
+
+
+class Fleet:
+    """All nodes, what they offer, and what is taken of them."""
+
+    def __init__(self) -> None:
+        self.taints = TaintMatrix()
+        self.version = 0
+        """Grows when a node comes, goes or changes; not when pods take or give back."""
+
+        self._comings = 0  # nodes that came or went: only these change the order of the names
+        self.evicting: dict[str, tuple[Taint, ...]] = {}
+        """The taints that evict, of those nodes that have some."""
+
+        self._facts: dict[str, NodeFacts] = {}
+        self._names: list[str] = []
+        self._room = 64
+        self._alive: Mask = np.zeros(self._room, dtype=np.bool_)
+        self._unschedulable: Mask = np.zeros(self._room, dtype=np.bool_)
+        self._offered: dict[str, Counts] = {}
+        self._taken: dict[str, Counts] = {}
+        self._weight = {resource: np.zeros(self._room, dtype=np.int64) for resource in COUNTED_AT_LEAST}
+        self._taken_of: dict[str, dict[str, int]] = {}
+        self._free: dict[str, Counts] = {}
+        self._memo: dict[Hashable, Counts] = {}
+        self._memo_version = -1
+        self._kept: dict[Hashable, _Kept] = {}
+        self._touched: list[int] = []
+        self._touched_base = 0
+        self._columns: dict[str, LabelColumn] = {}
+        self._ranks: tuple[int, npt.NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
+        for resource in TAKEN_AS_ENOUGH:
+            self._resource(resource)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._facts
+
+    @property
+    def rows(self) -> int:
+        """The length of every column."""
+        return self.taints.slots
+
+    @property
+    def alive(self) -> Mask:
+        """The rows that hold a node."""
+        return self._alive[: self.rows]
+
+    @property
+    def unschedulable(self) -> Mask:
+        """The nodes whose `spec.unschedulable` is set."""
+        return self._unschedulable[: self.rows]
+
+    @property
+    def pod_counts(self) -> Counts:
+        """Pods bound to each node."""
+        return self.taken(PODS)
+
+    @property
+    def resources(self) -> Iterable[str]:
+        """Every resource that a node offers or a pod takes."""
+        return self._offered.keys()
+
+    def facts(self, name: str) -> NodeFacts | None:
+        """What is known of a node; None when there is no such node."""
+        return self._facts.get(name)
+
+    def names(self) -> Iterable[str]:
+        """The names of the nodes."""
+        return self._facts.keys()
+
+    def name_at(self, row: int) -> str:
+        """The node in a row."""
+        return self._names[row]
+
+    def row_of(self, name: str) -> int:
+        """The row of a node.
+
+        Raises:
+            KeyError: no such node.
+        """
+        return self.taints.slot_of(name)
+
+    def offered(self, resource: str) -> Counts:
+        """What each node has of a resource for pods to take."""
+        return self._resource(resource)[: self.rows]
+
+    def taken(self, resource: str) -> Counts:
+        """What bound pods take of a resource of each node."""
+        self._resource(resource)
+        return self._taken[resource][: self.rows]
+
+    def free(self, resource: str) -> Counts:
+        """What is left of a resource of each node; negative where more is taken than there is."""
+        self._resource(resource)
+        return self._free[resource][: self.rows]
+
+    def weight(self, resource: str) -> Counts:
+        """What bound pods count for in scores; see `COUNTED_AT_LEAST`."""
+        return self._weight[resource][: self.rows]
+
+    def remembered(self, key: Hashable, compute: Callable[[], Counts]) -> Counts:
+        """A column that rests only on what nodes are, computed once for each version of the fleet."""
+        if self._memo_version != self.version:
+            self._memo.clear()
+            self._memo_version = self.version
+        column = self._memo.get(key)
+        if column is None:
+            column = self._memo[key] = compute()
+        return column
+
+    def kept_up(self, key: Hashable, compute: Callable[[Rows], Counts]) -> Counts:
+        """A column that rests on what is taken too; only the rows where something changed are computed again.
+
+        Args:
+            key: what it is remembered by.
+            compute: the values of the given rows, each from nothing but its own row.
+        """
+        known = self._kept.get(key)
+        end = self._touched_base + len(self._touched)
+        if known is None or known.version != self.version or known.mark < self._touched_base:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            known = self._kept[key] = _Kept(self.version, end, compute(np.arange(self.rows)))
+        elif known.mark < end:
+            rows = np.array(sorted(set(self._touched[known.mark - self._touched_base :])), dtype=np.intp)
+            known.column[rows] = compute(rows)
+            known.mark = end
+        return known.column
+
+    def fits_taints(self, tolerations: Iterable[Toleration]) -> Mask:
+        """The nodes without an untolerated taint that filters."""
+        return self.taints.fits(tolerations)
+
+    def prefer_counts(self, tolerations: Iterable[Toleration]) -> Counts:
+        """Untolerated `PreferNoSchedule` taints of each node."""
+        return self.taints.prefer_counts(tolerations)
+
+    def label(self, key: str) -> LabelColumn:
+        """The column of one label key."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = LabelColumn(self._room)
+            for facts in self._facts.values():
+                column.put(self.row_of(facts.name), facts.labels.get(key))
+        return column
+
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """The place of each row in the order of the nodes' names."""
+        if self._ranks[0] != self._comings:
+            order = sorted(range(self.rows), key=self._names.__getitem__)
+            ranks = np.empty(self.rows, dtype=np.int64)
+            ranks[order] = np.arange(self.rows)
+            self._ranks = (self._comings, ranks)
+        return self._ranks[1]
+
+    def put(self, facts: NodeFacts) -> bool:
+        """Add a node or replace what is known of it; False when nothing is new."""
+        before = self._facts.get(facts.name)
+        if before == facts:
+            return False
+        self.taints.set_node(facts.name, facts.taints)
+        if evicting := tuple(taint for taint in facts.taints if taint.effect in KUBERNETES.evicting):
+            self.evicting[facts.name] = evicting
+        else:
+            self.evicting.pop(facts.name, None)
+        row = self.row_of(facts.name)
+        self._make_room()
+        if row == len(self._names):
+            self._names.append(facts.name)
+        self._names[row] = facts.name
+        self._facts[facts.name] = facts
+        self._alive[row] = True
+        self._unschedulable[row] = facts.unschedulable
+        for key, column in self._columns.items():
+            column.put(row, facts.labels.get(key))
+        for resource in facts.allocatable:
+            self._resource(resource)
+        for resource, offered in self._offered.items():
+            offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
+            self._free[resource][row] = offered[row] - self._taken[resource][row]
+        if before is None:
+            self._comings += 1
+            self._recount(facts.name, row)
+        self.version += 1
+        return True
+
+    def remove(self, name: str) -> None:
+        """Take a node out; what pods take there is remembered, should it come back.
+
+        Raises:
+            KeyError: no such node.
+        """
+        row = self.row_of(name)
+        self.taints.remove_node(name)
+        del self._facts[name]
+        self.evicting.pop(name, None)
+        self._alive[row] = False
+        self._comings += 1
+        self.version += 1
+
+    def take(self, name: str, requests: Iterable[tuple[str, int]], sign: int = 1) -> None:
+        """A pod takes of a node, there or not; with `sign` -1 it gives back."""
+        asked = {resource: min(amount, _MOST) for resource, amount in requests}
+        taken = self._taken_of.setdefault(name, {})
+        row = self.row_of(name) if name in self._facts else None
+        for resource, least in COUNTED_AT_LEAST.items():
+            counted = sign * min(asked.get(resource) or least, UNLIMITED)
+            taken[_WEIGHT + resource] = taken.get(_WEIGHT + resource, 0) + counted
+            if row is not None:
+                self._weight[resource][row] += counted
+        asked[PODS] = 1
+        for resource, amount in asked.items():
+            taken[resource] = taken.get(resource, 0) + sign * amount
+            if row is not None:
+                self._resource(resource)
+                self._taken[resource][row] += sign * amount
+                self._free[resource][row] -= sign * amount
+        if row is not None:
+            self._touch(row)
+        if not taken[PODS]:
+            del self._taken_of[name]
+
+    def _recount(self, name: str, row: int) -> None:
+        taken = self._taken_of.get(name, {})
+        for resource, column in self._weight.items():
+            column[row] = taken.get(_WEIGHT + resource, 0)
+        for resource in taken:
+            if not resource.startswith(_WEIGHT):
+                self._resource(resource)
+        for resource, column in self._taken.items():
+            column[row] = taken.get(resource, 0)
+            self._free[resource][row] = self._offered[resource][row] - column[row]
+
+    def _touch(self, row: int) -> None:
+        self._touched.append(row)
+        if len(self._touched) > _TOUCHED:
+            self._touched_base += len(self._touched) // 2
+            del self._touched[: len(self._touched) // 2]
+
+    def _resource(self, resource: str) -> Counts:
+        offered = self._offered.get(resource)
+        if offered is None:
+            offered = self._offered[resource] = np.zeros(self._room, dtype=np.int64)
+            self._taken[resource] = np.zeros(self._room, dtype=np.int64)
+            for facts in self._facts.values():
+                row = self.row_of(facts.name)
+                offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
+            self._free[resource] = offered.copy()
+        return offered
+
+    def _make_room(self) -> None:
+        if self.rows <= self._room:
+            return
+        self._room = max(self.rows, self._room * 2)
+        self._alive = _grown(self._alive, self._room)
+        self._unschedulable = _grown(self._unschedulable, self._room)
+        for table in (self._offered, self._taken, self._free, self._weight):
+            for resource, column in table.items():
+                table[resource] = _grown(column, self._room)
+        for labels in self._columns.values():
+            labels.grow(self._room)
+
+
+def _unsaid(resource: str) -> int:
+    return UNLIMITED if resource in TAKEN_AS_ENOUGH else 0
+
+
+def _grown(column: npt.NDArray[T], size: int) -> npt.NDArray[T]:
+    wider = np.zeros(size, dtype=column.dtype)
+    wider[: column.size] = column
+    return wider

@@ -1,0 +1,69 @@
+"""Replicas of one owner are spread over zones and nodes, as kube-scheduler's default constraints do.
+
+For each topology the replicas that are already in a node's domain count, weighted by the logarithm of the number of
+domains, so that zones and nodes weigh alike; fewer are better. A single pod has nothing to spread.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
+from moorage.core.scheduling.nodes.plugin import MAX_SCORE, Prioritizer, Request
+
+ZONE: Final = "topology.kubernetes.io/zone"
+ZONE_SKEW: Final = 5
+NODE_SKEW: Final = 3
+"""How much of a difference between domains is put up with; they water the differences down."""
+
+
+class PodTopologySpread(Prioritizer):
+    """100 for the emptiest domains, less the more replicas are there."""
+
+    name = "PodTopologySpread"
+    weight = 2
+
+    def scores(self, request: Request, fleet: Fleet, rows: Rows) -> Counts:
+        """See `Prioritizer`."""
+        if not request.spread:
+            return np.zeros(rows.size, dtype=np.int64)
+        column = fleet.label(ZONE)
+        zones = column.codes[: fleet.rows]
+        by_zone = _by_zone(zones, request.replica_rows, zones[rows], len(column.values))
+        base = by_zone + (NODE_SKEW - 1)
+        raw = np.rint(base).astype(np.int64)[zones[rows]]
+        # Few nodes hold replicas, so only these are worked out one by one.
+        taken, counts = np.unique(request.replica_rows, return_counts=True)
+        at = np.searchsorted(rows, taken)
+        there = at < rows.size
+        there[there] = rows[at[there]] == taken[there]
+        more = counts[there] * math.log(rows.size + 2) + base[zones[taken[there]]]
+        raw[at[there]] = np.rint(more).astype(np.int64)
+        return _reversed(raw)
+
+
+def _by_zone(
+    zones: npt.NDArray[np.int32], replicas: Rows, of_rows: npt.NDArray[np.int32], size: int
+) -> npt.NDArray[np.floating[Any]]:
+    """What each zone adds to the score of its nodes; a node without a zone gets nothing on top."""
+    in_zone = np.bincount(zones[replicas], minlength=size)
+    domains = np.count_nonzero(np.bincount(of_rows, minlength=size)[1:])
+    raw = in_zone * math.log(domains + 2) + (ZONE_SKEW - 1)
+    raw[0] = 0
+    return raw
+
+
+def _reversed(raw: Counts) -> Counts:
+    """Fewer is better, between the lowest and the highest that there are."""
+    highest, lowest = int(raw.max(initial=0)), int(raw.min())
+    if highest == 0:
+        return np.full(raw.size, MAX_SCORE, dtype=np.int64)
+    result: Counts = MAX_SCORE * (highest + lowest - raw) // highest
+    return result
+
+
+PLUGIN = PodTopologySpread()

@@ -1,0 +1,205 @@
+"""Filter → score → select, with every ground kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
+from moorage.core.scheduling.nodes.plugin import (
+    Filter,
+    Prioritizer,
+    Request,
+    discovered_filters,
+    discovered_prioritizers,
+)
+from moorage.core.scheduling.nodes.shape import PodShape
+from moorage_schemas.placement import FilterResult, TargetScore
+
+SHOWN_NAMES: Final = 10
+"""Names that a decision keeps of the nodes that a reason rules out."""
+
+SHOWN_SCORES: Final = 5
+"""Nodes whose scores a decision keeps: the best."""
+
+_REMEMBERED: Final = 4096
+_RANK_BITS: Final = 22
+_POD_BITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a pod goes, and why."""
+
+    target: str | None
+    """The node's name; None when none fits."""
+
+    considered: int
+    """Nodes that there were."""
+
+    filters: tuple[FilterResult, ...]
+    """What ruled nodes out."""
+
+    scores: tuple[TargetScore, ...]
+    """The best nodes, best first; the first is the target."""
+
+    message: str
+    """`0/3 nodes are available: …`; empty when there is a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What the static filters say of a shape, as of a version of the fleet."""
+
+    version: int
+    passed: Mask
+    results: tuple[FilterResult, ...]
+
+
+class Decider:
+    """Decides for one pod after another on a fleet; remembers what does not change between them.
+
+    Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same answer.
+
+    Args:
+        fleet: the nodes.
+        filters: instead of those that are found.
+        prioritizers: instead of those that are found.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        filters: Sequence[Filter] | None = None,
+        prioritizers: Sequence[Prioritizer] | None = None,
+    ) -> None:
+        chosen = discovered_filters() if filters is None else tuple(filters)
+        self._lasting = tuple(one for one in chosen if one.lasting)
+        self._static = tuple(one for one in chosen if one.static)
+        self._dynamic = tuple(one for one in chosen if not one.static)
+        self.prioritizers = discovered_prioritizers() if prioritizers is None else tuple(prioritizers)
+        self.fleet = fleet
+        self._verdicts: dict[str, _Verdict] = {}
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """Every filter, in the order in which they run."""
+        return self._static + self._dynamic
+
+    def eligible(self, shape: PodShape) -> Mask:
+        """The nodes that pass the static filters: where a DaemonSet wants a pod."""
+        return self._verdict(shape).passed
+
+    def may_stay(self, shape: PodShape) -> Mask:
+        """The nodes on which a DaemonSet's pod that is there may stay, taints aside."""
+        return self._run(self._lasting, shape, self.fleet.alive, [])
+
+    def decide(self, request: Request, *, only: str | None = None) -> Decision:
+        """The best node for a pod.
+
+        Args:
+            request: the pod.
+            only: the one node that it may go to (a DaemonSet's pod); no other is considered.
+        """
+        fleet = self.fleet
+        verdict = self._verdict(request.shape)
+        passed, results, considered = verdict.passed, list(verdict.results), len(fleet)
+        if only is not None:
+            passed, results, considered = self._narrowed(request.shape, only)
+        passed = self._run(self._dynamic, request.shape, passed, results, request.now)
+        rows = np.flatnonzero(passed)
+        if not rows.size:
+            return Decision(None, considered, tuple(results), (), unavailable(considered, results))
+        scores = self._score(request, rows)
+        return Decision(scores[0].target, considered, tuple(results), scores, "")
+
+    def _narrowed(self, shape: PodShape, name: str) -> tuple[Mask, list[FilterResult], int]:
+        passed = np.zeros(self.fleet.rows, dtype=np.bool_)
+        results: list[FilterResult] = []
+        if name not in self.fleet:
+            return passed, results, 0
+        passed[self.fleet.row_of(name)] = True
+        return self._run(self._static, shape, passed, results), results, 1
+
+    def _verdict(self, shape: PodShape) -> _Verdict:
+        found = self._verdicts.get(shape.key)
+        if found is not None and found.version == self.fleet.version:
+            return found
+        if len(self._verdicts) >= _REMEMBERED:
+            self._verdicts.clear()
+        results: list[FilterResult] = []
+        passed = self._run(self._static, shape, self.fleet.alive, results)
+        found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results))
+        return found
+
+    def _run(
+        self,
+        filters: Sequence[Filter],
+        shape: PodShape,
+        passed: Mask,
+        results: list[FilterResult],
+        now: datetime | None = None,
+    ) -> Mask:
+        for one in filters:
+            left = passed
+            for reason, against in one.objections(shape, self.fleet, now):
+                hit = passed & against
+                if hit.any():
+                    rows = np.flatnonzero(hit)
+                    names = self._first_names(rows)
+                    results.append(FilterResult(filter=one.name, reason=reason, count=rows.size, targets=names))
+                    left = left & ~against
+            passed = left
+        return passed
+
+    def _first_names(self, rows: Rows) -> tuple[str, ...]:
+        ranks = self.fleet.ranks()[rows]
+        return tuple(self.fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
+
+    def _score(self, request: Request, rows: Rows) -> tuple[TargetScore, ...]:
+        fleet = self.fleet
+        total = np.zeros(rows.size, dtype=np.int64)
+        columns: list[tuple[str, Counts]] = []
+        for prioritizer in self.prioritizers:
+            weighted = prioritizer.weight * prioritizer.scores(request, fleet, rows)
+            total += weighted
+            columns.append((prioritizer.name, weighted))
+        best = _lowest(preference(fleet, rows, total), SHOWN_SCORES)
+        names = [name for name, _ in columns]
+        figures = zip(*(column[best].tolist() for _, column in columns), strict=True) if columns else [()] * best.size
+        return tuple(
+            TargetScore(target=fleet.name_at(row), total=points, scores=dict(zip(names, parts, strict=True)))
+            for row, points, parts in zip(rows[best].tolist(), total[best].tolist(), figures, strict=True)
+        )
+
+
+def preference(fleet: Fleet, rows: Rows, total: Counts) -> npt.NDArray[np.int64]:
+    """One number for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
+    pods = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
+    order: npt.NDArray[np.int64] = (-total << (_POD_BITS + _RANK_BITS)) + (pods << _RANK_BITS) + fleet.ranks()[rows]
+    return order
+
+
+def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
+    """Why no node fits, in kube-scheduler's words and order."""
+    if not considered:
+        return "0/0 nodes are available: no nodes available to schedule pods."
+    counts: dict[str, int] = {}
+    for result in results:
+        counts[result.reason] = counts.get(result.reason, 0) + result.count
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{considered} nodes are available: {reasons}."
+
+
+def _lowest(keys: npt.NDArray[np.int64], shown: int) -> npt.NDArray[np.intp]:
+    """The places of the lowest keys, ascending, `shown` at most; the keys are distinct."""
+    if keys.size <= shown:
+        return np.argsort(keys)
+    nearest = np.argpartition(keys, shown)[:shown]
+    result: npt.NDArray[np.intp] = nearest[np.argsort(keys[nearest])]
+    return result

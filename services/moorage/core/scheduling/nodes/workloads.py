@@ -1,0 +1,231 @@
+"""Pods from what makes pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job (DOMAIN §3).
+
+Names are hashes of what led to a pod, never random: the same history gives the same names. A pod that
+was evicted is followed by one with another name; a StatefulSet's keeps its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from moorage.core.admission.defaults import admit_pod, qos_class
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.dedicated import DedicatedNodes
+
+POD: Final = "Pod"
+TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
+INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+STATEFUL_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+
+CONTROLLERS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+"""Kinds that make pods."""
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX: Final = 5
+_HASH: Final = 10
+_LONGEST_LABEL: Final = 63
+_LONGEST_NAME: Final = 253
+
+
+class WorkloadError(ValueError):
+    """An object that makes pods is wrong: names the field, its value and the rule."""
+
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field}: Invalid value: {value!r}: {rule}")
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """What makes pods, as placement sees it."""
+
+    ref: WorkloadRef
+    uid: str
+    api_version: str
+    replicas: int
+    """How many pods; 0 of a DaemonSet, whose number is the nodes'."""
+
+    template: Mapping[str, Any]
+    template_hash: str
+
+    @property
+    def daemon(self) -> bool:
+        """Whether it wants one pod on every node that fits."""
+        return self.ref.kind == "DaemonSet"
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether a pod that follows another has its name."""
+        return self.ref.kind == "StatefulSet"
+
+    @property
+    def rolls(self) -> bool:
+        """Whether pods of an older template are replaced; a ReplicaSet and a Job leave them."""
+        return self.ref.kind in {"Deployment", "StatefulSet", "DaemonSet"}
+
+
+def controller_of(obj: Mapping[str, Any]) -> Controller:
+    """The controller that an object declares.
+
+    Raises:
+        WorkloadError: it is of no such kind, or its numbers are wrong.
+    """
+    kind = str(obj.get("kind", ""))
+    if kind not in CONTROLLERS:
+        raise WorkloadError("kind", kind, f"must be one of {', '.join(CONTROLLERS)}")
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
+    template = spec.get("template") or {}
+    if not isinstance(template, Mapping):
+        raise WorkloadError("spec.template", template, "must be an object")
+    return Controller(
+        ref=WorkloadRef(kind=kind, namespace=str(metadata.get("namespace") or ""), name=str(metadata.get("name", ""))),
+        uid=str(metadata.get("uid") or ""),
+        api_version=str(obj.get("apiVersion") or ""),
+        replicas=_replicas(kind, spec),
+        template=template,
+        template_hash=template_hash(template),
+    )
+
+
+def template_hash(template: Mapping[str, Any]) -> str:
+    """A short hash of a pod template, safe in names and labels."""
+    return _letters(orjson.dumps(template, option=orjson.OPT_SORT_KEYS), _HASH)
+
+
+def pod_name(controller: Controller, index: int, *salt: object) -> str:
+    """The name of a pod.
+
+    Args:
+        controller: what makes it.
+        index: its place among the replicas.
+        salt: what tells it from earlier pods of that place: the version of the controller that wanted it, or the pod
+            that it follows. Means nothing to a StatefulSet.
+
+    Raises:
+        WorkloadError: a StatefulSet's name leaves no room for the index.
+    """
+    name = controller.ref.name
+    if controller.keeps_names:
+        full = f"{name}-{index}"
+        if len(full) > _LONGEST_NAME:
+            raise WorkloadError("metadata.name", name, f"must leave room for -{index} in {_LONGEST_NAME} characters")
+        return full
+    ending = "-" + _letters(repr((controller.uid, index, *salt)).encode(), _SUFFIX)
+    if controller.ref.kind == "Deployment":
+        ending = f"-{controller.template_hash}{ending}"
+    return name[: _LONGEST_LABEL - len(ending)].rstrip("-.") + ending
+
+
+def pod_uid(controller: Controller, name: str, *salt: object) -> str:
+    """The uid of a pod, in the form of a UUID; another `salt` gives another."""
+    text = hashlib.blake2b(repr((controller.uid, name, *salt)).encode(), digest_size=16).hexdigest()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+@lru_cache(maxsize=65_536)
+def daemon_index(node: str) -> int:
+    """The place of a DaemonSet's pod: a number that stands for its node, 48 bits of a hash."""
+    return int.from_bytes(hashlib.blake2b(node.encode(), digest_size=6).digest(), "big")
+
+
+def text_labels(labels: object) -> dict[str, str]:
+    """Labels as texts: the gateway lets nothing else through, and what came past it must not stop anyone."""
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else {}
+
+
+def pod_labels(controller: Controller, *, name: str, index: int = 0, made_from: str = "") -> dict[str, str]:
+    """The labels of a pod of the controller; the arguments are those of `make_pod`."""
+    labels = text_labels((controller.template.get("metadata") or {}).get("labels"))
+    if controller.ref.kind == "Deployment":
+        labels[TEMPLATE_HASH_LABEL] = made_from or controller.template_hash
+    if controller.keeps_names:
+        labels |= {STATEFUL_NAME_LABEL: name, INDEX_LABEL: str(index)}
+    return labels
+
+
+def make_pod(
+    controller: Controller,
+    *,
+    name: str,
+    uid: str,
+    index: int = 0,
+    made_from: str = "",
+    node_name: str = "",
+    rules: Sequence[DedicatedNodes] = (),
+) -> dict[str, Any]:
+    """A pod of the controller's template, admitted, as an API shows it.
+
+    Args:
+        controller: what makes it.
+        name: from `pod_name`.
+        uid: from `pod_uid`.
+        index: its place among the replicas.
+        made_from: the hash of the template it was made from, when that is no longer the present one.
+        node_name: where it is bound; empty when it is not.
+        rules: the fleet's `DedicatedNodes`.
+
+    Raises:
+        QuantityError: a request or limit in the template is no quantity.
+    """
+    metadata = dict(controller.template.get("metadata") or {})
+    labels = pod_labels(controller, name=name, index=index, made_from=made_from)
+    metadata |= {"name": name, "namespace": controller.ref.namespace or "default", "uid": uid, "labels": labels}
+    metadata["ownerReferences"] = [
+        {
+            "apiVersion": controller.api_version,
+            "kind": controller.ref.kind,
+            "name": controller.ref.name,
+            "uid": controller.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    pod = {
+        "apiVersion": "v1",
+        "kind": POD,
+        "metadata": metadata,
+        "spec": {**(controller.template.get("spec") or {})},
+    }
+    admitted = admit_pod(pod, rules, daemon=controller.daemon)
+    if node_name:
+        admitted["spec"]["nodeName"] = node_name
+    admitted["status"] = {"phase": "Running" if node_name else "Pending", "qosClass": qos_class(admitted["spec"])}
+    return admitted
+
+
+def _replicas(kind: str, spec: Mapping[str, Any]) -> int:
+    if kind == "DaemonSet":
+        return 0
+    if kind != "Job":
+        return _count(spec, "replicas", 1)
+    if spec.get("suspend") is True:
+        return 0
+    at_once = _count(spec, "parallelism", 1)
+    return min(at_once, _count(spec, "completions", at_once))
+
+
+def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
+    value = spec.get(field)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise WorkloadError(f"spec.{field}", value, "must be an integer greater than or equal to 0")
+    return value
+
+
+def _letters(data: bytes, length: int) -> str:
+    """A hash in letters and digits that make no words, as Kubernetes' generated names have them."""
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=16).digest(), "big")
+    letters = []
+    for _ in range(length):
+        number, place = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[place])
+    return "".join(letters)

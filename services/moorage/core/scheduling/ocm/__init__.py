@@ -1,0 +1,1 @@
+"""OCM placements: which managed clusters are candidates, which pass, how they score, and the decisions' pages."""

@@ -1,0 +1,343 @@
+"""The functions that CEL expressions may call beside CEL's own: those of OCM and of Kubernetes' CEL libraries.
+
+CEL takes `x.f(a)` for `f(x, a)`, so each function has its receiver first. A value of a type that CEL does not know (a
+quantity, a version, an address, a network, an URL) is handed around as a map with one entry that names the type.
+
+Offered: `parseJSON`; quantities, semantic versions, IP addresses and networks, URLs, regular expressions, lists and
+formats as in Kubernetes; the extended functions on strings, which the library brings. `scores` needs the fleet, so it
+is in `cel`. Not offered: `format` on strings, `string` of an address or a network, optional field selection (`.?x`),
+and the formats `uri`, `dns1035Label` and `*Prefix`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+import cel
+from cel.stdlib import STDLIB_FUNCTIONS
+
+from moorage.core.apimachinery.names import (
+    check_dns_label,
+    check_dns_subdomain,
+    check_label_value,
+    check_qualified_name,
+)
+from moorage.core.apimachinery.quantities import parse_quantity
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+Value: TypeAlias = Any
+"""A CEL value."""
+
+_QUANTITY, _SEMVER, _IP, _CIDR, _URL, _FORMAT = "#quantity", "#semver", "#ip", "#cidr", "#url", "#format"
+_VERSION: Final = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
+)
+_UUID: Final = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+
+
+def _is(kind: Callable[..., Value]) -> Callable[..., bool]:
+    """Whether a text can be read as a type."""
+
+    def answer(*arguments: Value) -> bool:
+        try:
+            kind(*arguments)
+        except (ValueError, TypeError):
+            return False
+        return True
+
+    return answer
+
+
+def _part(value: Value, kind: str) -> Value:
+    if not isinstance(value, Mapping) or kind not in value:
+        raise TypeError(f"no such overload: {value!r} is no {kind.removeprefix('#')}")
+    return value[kind]
+
+
+def parse_json(text: str) -> Value:
+    """The value that a JSON text writes; whole numbers are doubles, as Go reads them."""
+    return json.loads(text, parse_int=float)
+
+
+# --- quantities
+
+
+def quantity(text: str) -> Value:
+    """A quantity."""
+    return _quantity(parse_quantity(text))
+
+
+def _quantity(number: Fraction) -> Value:
+    return {_QUANTITY: f"{number.numerator}/{number.denominator}"}
+
+
+def _number(value: Value) -> Fraction:
+    return Fraction(value) if isinstance(value, int) else Fraction(_part(value, _QUANTITY))
+
+
+def _as_integer(value: Value) -> int:
+    number = _number(value)
+    if number.denominator != 1 or not -(2**63) <= number < 2**63:
+        raise ValueError("cannot convert value to integer")
+    return int(number)
+
+
+def _is_integer(value: Value) -> bool:
+    return _is(_as_integer)(value)
+
+
+def _sign(value: Value) -> int:
+    number = _number(value)
+    return (number > 0) - (number < 0)
+
+
+# --- versions
+
+
+def semver(text: str) -> Value:
+    """A semantic version, without `v`."""
+    if not _VERSION.fullmatch(text):
+        raise ValueError(f"{text!r} is no semantic version")
+    return {_SEMVER: text}
+
+
+def _version(value: Value) -> tuple[Any, ...]:
+    """In the order of versions: a pre-release is before its release, numbers are before words."""
+    found = _VERSION.fullmatch(_part(value, _SEMVER))
+    if found is None:
+        raise ValueError("no semantic version")
+    pre = found[4]
+    parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in (pre or "").split(".")]
+    return (int(found[1]), int(found[2]), int(found[3]), pre is None, parts if pre else [])
+
+
+def _release(place: int) -> Callable[[Value], int]:
+    return lambda value: int(_version(value)[place])
+
+
+# --- what quantities and versions have in common
+
+
+def _compare(one: Value, other: Value) -> int:
+    order = _version if isinstance(one, Mapping) and _SEMVER in one else _number
+    mine, theirs = order(one), order(other)
+    return (mine > theirs) - (mine < theirs)  # type: ignore[operator]  # both are of the same kind
+
+
+# --- addresses and networks
+
+
+def ip(value: Value) -> Value:
+    """An IP address, of a text or of a network."""
+    if isinstance(value, Mapping):
+        return {_IP: str(_network(value).ip)}
+    if "%" in value or not isinstance(value, str):
+        raise ValueError("IP address with zone value is not allowed")
+    return {_IP: str(_plain(value))}
+
+
+def _plain(text: str) -> Address:
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        raise ValueError("IPv4-mapped IPv6 address is not allowed")
+    return address
+
+
+def cidr(text: str) -> Value:
+    """A network."""
+    if "/" not in text:
+        raise ValueError("network has no prefix")
+    _plain(text.partition("/")[0])
+    return {_CIDR: str(ipaddress.ip_interface(text))}
+
+
+def _address(value: Value) -> Address:
+    return _plain(value if isinstance(value, str) else _part(value, _IP))
+
+
+def _network(value: Value) -> Network:
+    return ipaddress.ip_interface(value if isinstance(value, str) else _part(value, _CIDR))
+
+
+def _contains_ip(network: Value, address: Value) -> bool:
+    return _address(address) in _network(network).network
+
+
+def _contains_cidr(network: Value, other: Value) -> bool:
+    mine, theirs = _network(network).network, _network(other).network
+    return mine.version == theirs.version and theirs.subnet_of(mine)  # type: ignore[arg-type]  # of one version
+
+
+def _global_unicast(value: Value) -> bool:
+    """As Go has it: private addresses are among them."""
+    address = _address(value)
+    broadcast = address == ipaddress.IPv4Address("255.255.255.255")
+    return not (
+        broadcast or address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    )
+
+
+def _link_local_multicast(value: Value) -> bool:
+    address = _address(value)
+    among = "224.0.0.0/24" if address.version == 4 else "ff02::/16"  # noqa: PLR2004 - IP version 4
+    return address in ipaddress.ip_network(among)
+
+
+# --- URLs
+
+
+def url(text: str) -> Value:
+    """An URL: absolute, or a path from the root."""
+    parts = urlsplit(text)
+    if not (parts.scheme or text.startswith("/")):
+        raise ValueError(f"invalid URI for request: {text!r}")
+    return {_URL: text}
+
+
+def _url(value: Value) -> SplitResult:
+    return urlsplit(_part(value, _URL))
+
+
+def _host(value: Value) -> str:
+    return _url(value).netloc.rpartition("@")[2]
+
+
+def _hostname(value: Value) -> str:
+    host = _host(value)
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _port(value: Value) -> str:
+    return _host(value).rpartition("]")[2].rpartition(":")[2] if ":" in _host(value).rpartition("]")[2] else ""
+
+
+# --- texts, lists, formats
+
+
+def _find(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found[0] if found else ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found = [one[0] for one in re.finditer(pattern, text)]
+    return found if limit < 0 else found[:limit]
+
+
+def _is_sorted(items: Sequence[Value]) -> bool:
+    return all(one <= other for one, other in itertools.pairwise(items))
+
+
+def _index_of(whole: Value, part: Value, start: int = 0) -> int:
+    if isinstance(whole, str):
+        return whole.find(part, start)
+    return next((i for i, one in enumerate(whole) if one == part), -1)
+
+
+def _last_index_of(whole: Value, part: Value, end: int | None = None) -> int:
+    if isinstance(whole, str):
+        return whole.rfind(part) if end is None else whole.rfind(part, 0, end + len(part))
+    return max((i for i, one in enumerate(whole) if one == part), default=-1)
+
+
+def _uuid(text: str) -> list[str]:
+    return [] if _UUID.fullmatch(text) else ["does not match the UUID format"]
+
+
+def _base64(text: str) -> list[str]:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return ["invalid base64"]
+    return []
+
+
+_FORMATS: Final[Mapping[str, Callable[[str], list[str]]]] = {
+    "dns1123Label": check_dns_label,
+    "dns1123Subdomain": check_dns_subdomain,
+    "qualifiedName": check_qualified_name,
+    "labelValue": check_label_value,
+    "uuid": _uuid,
+    "byte": _base64,
+    "date": lambda text: [] if _is(date.fromisoformat)(text) else ["invalid date"],
+    "datetime": lambda text: [] if _is(datetime.fromisoformat)(text) else ["invalid datetime"],
+}
+
+
+def _named(name: str) -> Value:
+    return cel.OptionalValue.of({_FORMAT: name}) if name in _FORMATS else cel.OptionalValue.none()
+
+
+def _validate(form: Value, text: str) -> Value:
+    errors = _FORMATS[_part(form, _FORMAT)](text)
+    return cel.OptionalValue.of(errors) if errors else cel.OptionalValue.none()
+
+
+_OF_LIBRARY: Final = (
+    *("charAt", "join", "lowerAscii", "max", "min", "replace", "reverse"),
+    *("split", "strings.quote", "substring", "sum", "trim", "upperAscii"),
+)
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
+    **{name: STDLIB_FUNCTIONS[name] for name in _OF_LIBRARY},
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
+    "parseJSON": parse_json,
+    "quantity": quantity,
+    "isQuantity": _is(quantity),
+    "sign": _sign,
+    "isInteger": _is_integer,
+    "asInteger": _as_integer,
+    "asApproximateFloat": lambda value: float(_number(value)),
+    "add": lambda one, other: _quantity(_number(one) + _number(other)),
+    "sub": lambda one, other: _quantity(_number(one) - _number(other)),
+    "semver": semver,
+    "isSemver": _is(semver),
+    "major": _release(0),
+    "minor": _release(1),
+    "patch": _release(2),
+    "compareTo": _compare,
+    "isGreaterThan": lambda one, other: _compare(one, other) > 0,
+    "isLessThan": lambda one, other: _compare(one, other) < 0,
+    "ip": ip,
+    "isIP": _is(ip),
+    "ip.isCanonical": lambda text: str(_plain(text)) == text,
+    "family": lambda value: _address(value).version,
+    "isUnspecified": lambda value: _address(value).is_unspecified,
+    "isLoopback": lambda value: _address(value).is_loopback,
+    "isLinkLocalMulticast": _link_local_multicast,
+    "isLinkLocalUnicast": lambda value: _address(value).is_link_local,
+    "isGlobalUnicast": _global_unicast,
+    "cidr": cidr,
+    "isCIDR": _is(cidr),
+    "containsIP": _contains_ip,
+    "containsCIDR": _contains_cidr,
+    "prefixLength": lambda value: _network(value).network.prefixlen,
+    "masked": lambda value: {_CIDR: str(_network(value).network)},
+    "url": url,
+    "isURL": _is(url),
+    "getScheme": lambda value: _url(value).scheme,
+    "getHost": _host,
+    "getHostname": _hostname,
+    "getPort": _port,
+    "getEscapedPath": lambda value: _url(value).path,
+    "getQuery": lambda value: parse_qs(_url(value).query, keep_blank_values=True),
+    "find": _find,
+    "findAll": _find_all,
+    "isSorted": _is_sorted,
+    "format.named": _named,
+    "validate": _validate,
+    **{f"format.{name}": (lambda name=name: {_FORMAT: name}) for name in _FORMATS},
+}
+"""By the name that expressions call."""

@@ -1,0 +1,180 @@
+"""TaintToleration: taints that nothing tolerates rule a cluster out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+import numpy as np
+
+from moorage.core.apimachinery.integers import NANOSECONDS, wrapped
+from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Rows, Values
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, microseconds
+from moorage.core.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, Request
+from moorage.core.scheduling.ocm.terms import TAINT_TOLERATION, PlacementTerms
+from moorage.core.taints.dialects.ocm import NO_SELECT_IF_NEW, PREFER_NO_SELECT
+from moorage.core.taints.eviction_verdict import taint_text
+from moorage.core.taints.matching import tolerates
+from moorage_schemas.taint import Taint, Toleration
+
+Spans = tuple[int | None, ...]
+"""How long, in microseconds, each toleration that matches a taint lasts; None is for ever."""
+
+
+def spans(taint: Taint, tolerations: tuple[Toleration, ...], *, as_upstream: bool) -> Spans:
+    """The times of the tolerations that match a taint, in their order."""
+    found: list[int | None] = []
+    for toleration in tolerations:
+        if not tolerates(toleration, taint, comparison=not as_upstream, strict=not as_upstream):
+            continue
+        seconds = toleration.toleration_seconds
+        if seconds is None or (taint.effect == NO_SELECT_IF_NEW and not as_upstream):
+            found.append(None)
+        else:
+            # As upstream, a time that does not fit into 64 bits of nanoseconds wraps around.
+            found.append(wrapped(seconds * NANOSECONDS) // 1000 if as_upstream else seconds * 1_000_000)
+    return tuple(found)
+
+
+def ends(taint: Taint, lasting: Spans) -> list[int]:
+    """When each of the times is over, in microseconds since 1970.
+
+    A taint without `timeAdded` was added long ago, so no limited time is left of it.
+    """
+    if not lasting or all(span is None for span in lasting):
+        return [FOREVER] * len(lasting)
+    added = None if taint.time_added is None else microseconds(taint.time_added)
+    return [
+        FOREVER if span is None else NEVER if added is None else max(NEVER, min(FOREVER - 1, added + span))
+        for span in lasting
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class TaintColumn(Column):
+    """Until when a cluster passes: as a new one, as one that is decided already; and whether a time is limited."""
+
+    tolerations: tuple[Toleration, ...]
+    as_upstream: bool
+
+    aspects: ClassVar[Aspect] = Aspect.TAINTS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """No taint, no end."""
+        values = np.full((3, capacity), FOREVER, dtype=np.int64)
+        values[2] = 0
+        return values
+
+    def answer(self, fleet: ManagedFleet, row: int) -> tuple[int, int, int]:
+        """All three."""
+        return self._answer(fleet, row, {})
+
+    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+        """Ask about the rows; each kind of taint is matched once."""
+        known: dict[tuple[str, str, str], Spans] = {}
+        for row in rows.tolist():
+            values[:, row] = self._answer(fleet, row, known)
+
+    def _answer(self, fleet: ManagedFleet, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
+        new = kept = FOREVER
+        limited = 0
+        for taint in fleet.at(row).taints:
+            if taint.effect == PREFER_NO_SELECT:
+                continue
+            kind = (taint.key, taint.value, taint.effect)
+            if kind not in known:
+                known[kind] = spans(taint, self.tolerations, as_upstream=self.as_upstream)
+            times = ends(taint, known[kind])
+            end = max(times, default=NEVER)
+            new = min(new, end)
+            if taint.effect != NO_SELECT_IF_NEW:
+                kept = min(kept, end)
+            limited |= any(time != FOREVER for time in times)
+        return new, kept, limited
+
+
+class TaintToleration(ManagedFilter):
+    """A cluster passes when each of its taints is tolerated now.
+
+    `PreferNoSelect` rules nothing out; `NoSelectIfNew` does not where the placement has the cluster already.
+    """
+
+    name: ClassVar[str] = TAINT_TOLERATION
+    order: ClassVar[int] = 2
+    summary: ClassVar[str] = "cluster(s) had untolerated taint(s)"
+
+    def apply(self, request: Request, fleet: ManagedFleet, shown: Mask) -> Mask:
+        """Those whose taints are tolerated."""
+        terms = request.terms
+        if terms.toleration_error:
+            raise MisconfiguredError(self.name, terms.toleration_error)
+        values = self._values(terms, fleet)
+        passed: Mask = shown & (values[0] > request.now_us)
+        decided = request.decided
+        if decided.size:
+            passed[decided] = shown[decided] & (values[1][decided] > request.now_us)
+        return passed
+
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
+        """One."""
+        return (TaintColumn(terms.tolerations, terms.as_upstream),)
+
+    def span(self, request: Request, fleet: ManagedFleet) -> tuple[int | None, int | None]:
+        """Between two ends of tolerated times."""
+        values = self._values(request.terms, fleet)[:2]
+        past = values[(values <= request.now_us) & (values != NEVER)]
+        to_come = values[(values > request.now_us) & (values != FOREVER)]
+        return (int(past.max()) if past.size else None, int(to_come.min()) if to_come.size else None)
+
+    def wary(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
+        """Those with a `NoSelectIfNew` taint that nothing tolerates for ever."""
+        values = self._values(terms, fleet)
+        differ: Mask = values[0] != values[1]
+        return differ if differ.any() else None
+
+    def reason(self, request: Request, fleet: ManagedFleet, row: int) -> str:
+        """The first taint that is not tolerated."""
+        terms = request.terms
+        decided = bool(np.any(request.decided == row))
+        for taint in fleet.at(row).taints:
+            if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):
+                continue
+            times = ends(taint, spans(taint, terms.tolerations, as_upstream=terms.as_upstream))
+            if not any(time > request.now_us for time in times):
+                over = ", tolerated no longer" if times else ""
+                return f"cluster(s) had untolerated taint {{{taint_text(taint)}}}{over}"
+        return ""
+
+    def until(self, request: Request, fleet: ManagedFleet, row: int) -> datetime | None:
+        """When the first tolerated time is over."""
+        decided = bool(np.any(request.decided == row))
+        end = int(self._values(request.terms, fleet)[1 if decided else 0][row])
+        return None if end in {FOREVER, NEVER} or end <= request.now_us else instant(end)
+
+    def again(self, request: Request, fleet: ManagedFleet, rows: Rows) -> int | None:
+        """When a time of the clusters that are decided is over: the first time that is left of each taint counts."""
+        terms = request.terms
+        if not terms.limited:
+            return None
+        values = self._values(terms, fleet)
+        there = rows[fleet.present[rows]]
+        found: int | None = None
+        for row in there[values[2][there] != 0].tolist():
+            if values[1][row] <= request.now_us:
+                continue
+            for taint in fleet.at(row).taints:
+                if taint.effect in {PREFER_NO_SELECT, NO_SELECT_IF_NEW}:
+                    continue
+                times = ends(taint, spans(taint, terms.tolerations, as_upstream=terms.as_upstream))
+                first = next((time for time in times if time > request.now_us), FOREVER)
+                if first != FOREVER and (found is None or first < found):
+                    found = first
+        return found
+
+    def _values(self, terms: PlacementTerms, fleet: ManagedFleet) -> Values:
+        return fleet.column(TaintColumn(terms.tolerations, terms.as_upstream))
+
+
+PLUGIN = TaintToleration()

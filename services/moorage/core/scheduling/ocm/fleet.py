@@ -1,0 +1,396 @@
+"""The managed clusters of a fleet, as columns.
+
+A cluster that goes leaves its row behind, for its name may still stand in decisions; `forget` gives such rows to
+others. Answers to what placements ask are kept by column and updated by row when a cluster changes.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from moorage.core.scheduling.ocm.columns import ALL_ASPECTS, NOTHING, Aspect, Column, Mask, Rows, Scores, Values
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+
+_FIRST: Final = 64
+_FEW: Final = 32
+"""So many clusters that came or went are put into the order one by one; more, and it is made anew."""
+
+_UNHELD: Final = 512
+"""Columns that nobody holds and that are kept all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a change of one cluster has changed.
+
+    Attributes:
+        cluster: the cluster's name.
+        row: its row.
+        aspects: what is another by now; nothing when the change changed nothing.
+        columns: the columns whose answer for the cluster is another by now; of lazy ones all that rest on what changed.
+        before: whether a placement could have had it before: it was there and not about to go.
+        after: whether a placement may have it now.
+    """
+
+    cluster: str
+    row: int
+    aspects: Aspect = NOTHING
+    columns: frozenset[Column] = frozenset()
+    before: bool = False
+    after: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.aspects)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A column's answers, what they rest on, and by how many it is held."""
+
+    values: Values
+    aspects: int
+    blank: list[Any]
+    """The answer where there is no cluster, one for each part."""
+
+    holders: int = 0
+
+
+@dataclass(slots=True)
+class _Order:
+    """The order of the names of the clusters that are there."""
+
+    names: list[str]
+    by_row: Scores
+    """The place of each row; of no meaning where there is no cluster."""
+
+
+def _kept(column: Column, capacity: int) -> _Kept:
+    values = column.empty(capacity)
+    return _Kept(values, column.aspects.value, values[..., 0].reshape(-1).tolist())
+
+
+class ManagedFleet:
+    """Managed clusters, their add-on scores, and the columns over them."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        """Rows that no name has."""
+
+        self._facts: list[ClusterFacts | None] = []
+        self._scores: dict[str, dict[str, ScoreFacts]] = {}
+        self._live = np.zeros(_FIRST, dtype=np.bool_)
+        self._present = np.zeros(_FIRST, dtype=np.bool_)
+        self._count = 0
+        self._columns: dict[Column, _Kept] = {}
+        self._order: _Order | None = None
+        self._unordered: list[str] = []
+        """Names that came or went since the order was made."""
+
+        self._codes: dict[str, int] = {}
+        self.version = 0
+        """Grows with every change of a cluster or a score."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, name: object) -> bool:
+        row = self._rows.get(name) if isinstance(name, str) else None
+        return row is not None and self._facts[row] is not None
+
+    @property
+    def capacity(self) -> int:
+        """How long masks and columns are; grows, and then masks that were made before are of no use."""
+        return int(self._live.size)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all clusters, sorted."""
+        return list(self._ordered().names)
+
+    @property
+    def available(self) -> Mask:
+        """The clusters that a placement may have: those that are there and not about to go."""
+        return self._live
+
+    @property
+    def present(self) -> Mask:
+        """The clusters that are there."""
+        return self._present
+
+    # --- one cluster
+
+    def facts(self, name: str) -> ClusterFacts | None:
+        """What is known of a cluster; None when there is none of the name."""
+        row = self._rows.get(name)
+        return None if row is None else self._facts[row]
+
+    def row(self, name: str) -> int:
+        """The row of a name; one is given to a name that has none."""
+        row = self._rows.get(name)
+        if row is None and self._free:
+            row = self._rows[name] = self._free.pop()
+            self._names[row] = name
+        elif row is None:
+            row = self._rows[name] = len(self._names)
+            self._names.append(name)
+            self._facts.append(None)
+            if row >= self.capacity:
+                self._grow(2 * self.capacity)
+        return row
+
+    @property
+    def left_behind(self) -> int:
+        """How many names have a row and no cluster."""
+        return len(self._rows) - self._count
+
+    def forget(self, kept: Mask) -> None:
+        """Give up the rows of names that have no cluster; nobody may hold one of them.
+
+        Args:
+            kept: the rows that are not to be given up, for they still stand for their names somewhere.
+        """
+        self._ordered()  # it must not hear of the names later
+        for row in np.flatnonzero(~(self._present | kept)[: len(self._names)]).tolist():
+            if self._rows.get(self._names[row]) == row:
+                del self._rows[self._names[row]]
+                self._names[row] = ""
+                self._free.append(row)
+        self.version += 1
+
+    def name(self, row: int) -> str:
+        """The name of a row."""
+        return self._names[row]
+
+    def at(self, row: int) -> ClusterFacts:
+        """What is known of the cluster of a row.
+
+        Raises:
+            LookupError: the row has no cluster.
+        """
+        found = self._facts[row]
+        if found is None:
+            raise LookupError(f"{self._names[row]} is no cluster of the fleet")
+        return found
+
+    def put(self, facts: ClusterFacts) -> Touched:
+        """Add a cluster, or change it."""
+        row = self.row(facts.name)
+        before = self._facts[row]
+        aspects = ALL_ASPECTS if before is None else _differences(before, facts)
+        was = bool(self._live[row])
+        self._facts[row] = facts
+        if not aspects:
+            return Touched(facts.name, row, before=was, after=was)
+        self._count += before is None
+        self._live[row] = not facts.deleting
+        self._present[row] = True
+        if before is None:
+            self._unordered.append(facts.name)
+        return self._changed(facts.name, row, aspects, was=was, before=before)
+
+    def remove(self, name: str) -> Touched:
+        """Take a cluster away."""
+        row = self.row(name)
+        was = bool(self._live[row])
+        if self._facts[row] is None:
+            return Touched(name, row)
+        self._facts[row] = None
+        self._count -= 1
+        self._live[row] = self._present[row] = False
+        self._unordered.append(name)
+        return self._changed(name, row, ALL_ASPECTS, was=was)
+
+    # --- scores
+
+    def score(self, cluster: str, resource: str) -> ScoreFacts | None:
+        """The scores that an `AddOnPlacementScore` gives to a cluster; None when there is no such object."""
+        return self._scores.get(cluster, {}).get(resource)
+
+    def put_score(self, score: ScoreFacts) -> Touched:
+        """Add or change the scores of an add-on; the cluster may come later."""
+        row = self.row(score.cluster)
+        was = bool(self._live[row])
+        of_cluster = self._scores.setdefault(score.cluster, {})
+        if of_cluster.get(score.resource) == score:
+            return Touched(score.cluster, row, before=was, after=was)
+        of_cluster[score.resource] = score
+        return self._changed(score.cluster, row, Aspect.SCORES, was=was)
+
+    def remove_score(self, cluster: str, resource: str) -> Touched:
+        """Take the scores of an add-on away."""
+        row = self.row(cluster)
+        was = bool(self._live[row])
+        of_cluster = self._scores.get(cluster, {})
+        if of_cluster.pop(resource, None) is None:
+            return Touched(cluster, row, before=was, after=was)
+        if not of_cluster:
+            del self._scores[cluster]
+        return self._changed(cluster, row, Aspect.SCORES, was=was)
+
+    # --- many clusters
+
+    def mask(self, names: Collection[str]) -> Mask:
+        """The rows of those of the names that are clusters of the fleet."""
+        found = [row for name in names if (row := self._rows.get(name)) is not None and self._facts[row] is not None]
+        mask = np.zeros(self.capacity, dtype=np.bool_)
+        mask[found] = True
+        return mask
+
+    def names_of(self, mask: Mask) -> list[str]:
+        """The names of a mask's clusters, sorted."""
+        return sorted(self._names[row] for row in np.flatnonzero(mask))
+
+    def names_at(self, rows: Rows) -> tuple[str, ...]:
+        """The names of rows, in their order."""
+        names = self._names
+        return tuple([names[row] for row in rows.tolist()])
+
+    def rows_of(self, names: Iterable[str]) -> Rows:
+        """The rows of names that were seen before; others are left out."""
+        return np.array([row for name in names if (row := self._rows.get(name)) is not None], dtype=np.intp)
+
+    def ranks(self, rows: Rows) -> Scores:
+        """The places of rows in the order of all clusters' names; all of them must have a cluster."""
+        ranks: Scores = self._ordered().by_row[rows]
+        return ranks
+
+    def _ordered(self) -> _Order:
+        order = self._order
+        if order is None or len(self._unordered) > _FEW:
+            names = sorted(name for name, row in self._rows.items() if self._present[row])
+            by_row = np.zeros(self.capacity, dtype=np.int64)
+            by_row[self.rows_of(names)] = np.arange(len(names), dtype=np.int64)
+            order = self._order = _Order(names, by_row)
+        elif self._unordered:
+            if order.by_row.size < self.capacity:
+                order.by_row = np.concatenate([order.by_row, np.zeros(self.capacity - order.by_row.size, np.int64)])
+            for name in self._unordered:
+                self._reorder(order, name)
+        self._unordered.clear()
+        return order
+
+    def _reorder(self, order: _Order, name: str) -> None:
+        """Put a name into the order, or take it out, as it is there or not."""
+        row = self._rows[name]
+        place = bisect.bisect_left(order.names, name)
+        known = place < len(order.names) and order.names[place] == name
+        if known == bool(self._present[row]):
+            return
+        if known:
+            del order.names[place]
+            order.by_row[order.by_row > place] -= 1
+        else:
+            order.names.insert(place, name)
+            order.by_row[order.by_row >= place] += 1
+            order.by_row[row] = place
+
+    def code(self, text: str) -> int:
+        """A number that stands for a text: the same for the same text, 0 or more."""
+        return self._codes.setdefault(text, len(self._codes))
+
+    # --- columns
+
+    def column(self, column: Column) -> Values:
+        """The answers of a column, made when nobody asked before."""
+        kept = self._columns.get(column)
+        if kept is None:
+            kept = self._columns[column] = _kept(column, self.capacity)
+            if not column.lazy:
+                column.fill(self, kept.values, self._there())
+            self._shed()
+        return kept.values
+
+    def hold(self, columns: Iterable[Column]) -> None:
+        """Keep columns, so that `Touched` tells of them, until they are released as often."""
+        for column in columns:
+            self.column(column)
+            self._columns[column].holders += 1
+
+    def release(self, columns: Iterable[Column]) -> None:
+        """Take back a `hold`."""
+        for column in columns:
+            kept = self._columns.get(column)
+            if kept is not None and kept.holders:
+                kept.holders -= 1
+
+    def _there(self) -> Rows:
+        return np.flatnonzero(self._present)
+
+    def _shed(self) -> None:
+        """Forget the oldest columns that nobody holds, when there are too many of them."""
+        if len(self._columns) <= _UNHELD:
+            return
+        loose = [column for column, kept in self._columns.items() if not kept.holders]
+        for column in loose[: max(0, len(loose) - _UNHELD)]:
+            del self._columns[column]
+
+    def _changed(
+        self, name: str, row: int, aspects: Aspect, *, was: bool, before: ClusterFacts | None = None
+    ) -> Touched:
+        """Answer the columns that rest on what changed; `before` is what was known of a cluster that stays."""
+        self.version += 1
+        after = self._facts[row]
+        touched = set()
+        bits = aspects.value
+        for column, kept in self._columns.items():
+            if not kept.aspects & bits or (before is not None and after is not None and column.same(before, after)):
+                continue
+            if column.lazy:
+                kept.values[row] = kept.blank[0]
+                touched.add(column)
+            elif _rewrite(kept, row, kept.blank if after is None else column.answer(self, row)):
+                touched.add(column)
+        return Touched(name, row, aspects, frozenset(touched), was, bool(self._live[row]))
+
+    def _grow(self, capacity: int) -> None:
+        more = np.zeros(capacity - self.capacity, dtype=np.bool_)
+        self._live = np.concatenate([self._live, more])
+        self._present = np.concatenate([self._present, more])
+        for column, kept in self._columns.items():
+            longer = column.empty(capacity)
+            longer[..., : kept.values.shape[-1]] = kept.values
+            kept.values = longer
+
+
+def _rewrite(kept: _Kept, row: int, answer: Any) -> bool:
+    """Write an answer down; whether it is another one. Not a number is the same as not a number."""
+    values = kept.values
+    if values.ndim == 1:
+        new = answer[0] if isinstance(answer, list) else answer
+        old = values.item(row)
+        if old == new or (old != old and new != new):  # noqa: PLR0124 - only what is not a number differs from itself
+            return False
+        values[row] = new
+        return True
+    if values[:, row].tolist() == list(answer):
+        return False
+    values[:, row] = answer
+    return True
+
+
+def _differences(before: ClusterFacts, after: ClusterFacts) -> Aspect:
+    aspects = NOTHING
+    if before.labels != after.labels:
+        aspects |= Aspect.LABELS
+    if before.claims != after.claims:
+        aspects |= Aspect.CLAIMS
+    if before.taints != after.taints:
+        aspects |= Aspect.TAINTS
+    if before.allocatable != after.allocatable or before.capacity != after.capacity:
+        aspects |= Aspect.AMOUNTS
+    if before.document != after.document:
+        aspects |= Aspect.DOCUMENT
+    if before.deleting != after.deleting:
+        aspects |= Aspect.LIFE
+    return aspects
+
+
+__all__ = ["Aspect", "Column", "ManagedFleet", "Mask", "Rows", "Scores", "Touched"]

@@ -1,0 +1,144 @@
+"""Label selectors over labels and over claims, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from moorage.core.apimachinery.selectors import EXISTS, IN, NOT_IN
+from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Rows, Values
+from moorage.core.scheduling.ocm.selector import LabelTerms
+
+if TYPE_CHECKING:
+    from moorage.core.scheduling.ocm.facts import ClusterFacts
+    from moorage.core.scheduling.ocm.fleet import ManagedFleet
+
+_ABSENT: Final = -1
+_FEW: Final = 16
+"""Of so many clusters each is asked by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeColumn(Column):
+    """The value of one label as a number (`ManagedFleet.code`); -1 where it is absent."""
+
+    key: str
+
+    aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """No cluster, no label."""
+        return np.full(capacity, _ABSENT, dtype=np.int32)
+
+    def answer(self, fleet: ManagedFleet, row: int) -> int:
+        """The number."""
+        value = _labels(fleet.at(row)).get(self.key)
+        return _ABSENT if value is None else fleet.code(value)
+
+    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+        """Whether it has the same value."""
+        return _labels(before).get(self.key) == _labels(after).get(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCodeColumn(Column):
+    """The value of one claim as a number; -1 where it is absent."""
+
+    key: str
+
+    aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """No cluster, no claim."""
+        return np.full(capacity, _ABSENT, dtype=np.int32)
+
+    def answer(self, fleet: ManagedFleet, row: int) -> int:
+        """The number."""
+        value = _claims(fleet.at(row)).get(self.key)
+        return _ABSENT if value is None else fleet.code(value)
+
+    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+        """Whether it has the same value."""
+        return _claims(before).get(self.key) == _claims(after).get(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn(Column):
+    """Whether the labels satisfy a selector."""
+
+    terms: LabelTerms
+
+    aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """No cluster, no label."""
+        return np.zeros(capacity, dtype=np.bool_)
+
+    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+        """Ask about the rows, and about many of them at once."""
+        if rows.size > _FEW:
+            values[rows] = _hold(self.terms, CodeColumn, fleet)[rows]
+        else:
+            Column.fill(self, fleet, values, rows)
+
+    def answer(self, fleet: ManagedFleet, row: int) -> bool:
+        """Whether they do."""
+        return self.terms.hold(_labels(fleet.at(row)))
+
+    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+        """Whether it has the same of what the selector names."""
+        was, now = _labels(before), _labels(after)
+        return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimColumn(Column):
+    """Whether the claims satisfy a selector."""
+
+    terms: LabelTerms
+
+    aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """No cluster, no claim."""
+        return np.zeros(capacity, dtype=np.bool_)
+
+    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+        """Ask about the rows, and about many of them at once."""
+        if rows.size > _FEW:
+            values[rows] = _hold(self.terms, ClaimCodeColumn, fleet)[rows]
+        else:
+            Column.fill(self, fleet, values, rows)
+
+    def answer(self, fleet: ManagedFleet, row: int) -> bool:
+        """Whether they do."""
+        return self.terms.hold(_claims(fleet.at(row)))
+
+    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+        """Whether it has the same of what the selector names."""
+        was, now = _claims(before), _claims(after)
+        return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
+
+
+def _labels(facts: ClusterFacts) -> Mapping[str, str]:
+    return facts.labels
+
+
+def _claims(facts: ClusterFacts) -> Mapping[str, str]:
+    return facts.claims
+
+
+def _hold(terms: LabelTerms, kind: type[CodeColumn | ClaimCodeColumn], fleet: ManagedFleet) -> Mask:
+    """`LabelTerms.hold` for all clusters at once."""
+    good = np.ones(fleet.capacity, dtype=np.bool_)
+    for key, operator, values in terms.requirements:
+        codes = fleet.column(kind(key))
+        if operator in {IN, NOT_IN}:
+            among = np.isin(codes, [fleet.code(value) for value in values])
+            good &= among if operator == IN else ~among
+        else:
+            good &= (codes != _ABSENT) == (operator == EXISTS)
+    return good

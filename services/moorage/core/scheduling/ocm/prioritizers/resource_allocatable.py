@@ -1,0 +1,108 @@
+"""ResourceAllocatableCPU and ResourceAllocatableMemory: the more a cluster may give, the better."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
+
+from moorage.core.apimachinery.quantities import CPU, MEMORY, QuantityError, parse_quantity
+from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.plugin import MAX_SCORE, ManagedPrioritizer, Request, Scored
+from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
+from moorage.core.taints.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY
+
+_RESOURCES: Final = {ALLOCATABLE_CPU: CPU, ALLOCATABLE_MEMORY: MEMORY}
+
+_DECIMAL: Final = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)([numkMGTPE]?|[eE][+-]?[0-9]+)")
+_EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_EXACT_DIGITS: Final = 18
+_NANO: Final = -9
+_MOST: Final = 2**63 - 1
+
+
+@lru_cache(maxsize=65_536, typed=True)
+def approximate(value: str | float) -> float:
+    """A quantity as the float that upstream makes of it, which may be a last bit off the nearest one.
+
+    A number of few decimal digits is these digits times a power of ten; any other is counted in billionths, rounded up.
+    One with a binary suffix is `_MOST` at most.
+
+    Raises:
+        QuantityError: it is no quantity.
+    """
+    exact = parse_quantity(value)
+    found = _DECIMAL.fullmatch(value if isinstance(value, str) else repr(value))
+    if found:
+        sign, whole, part, suffix = found.groups()
+        exponent = _EXPONENTS[suffix] if suffix in _EXPONENTS else int(suffix[1:])
+        digits, scale = whole + part, exponent - len(part)
+        if len(digits) <= _EXACT_DIGITS and scale >= _NANO:
+            number = float(int(digits or "0")) * (10.0**scale if scale else 1.0)
+            return -number if sign == "-" else number
+    elif exact.denominator == 1 and abs(exact) < 2**50:
+        return float(exact)
+    size = abs(exact)
+    if isinstance(value, str) and value.endswith("i"):
+        size = min(size, Fraction(_MOST))
+    billionths = math.ceil(size * 10**9)
+    return math.copysign(float(billionths) * 10.0**_NANO, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatableColumn(Column):
+    """How much of a resource may be given out; not a number where the cluster does not say, capacity included."""
+
+    resource: str
+
+    aspects: ClassVar[Aspect] = Aspect.AMOUNTS | Aspect.LIFE
+
+    def empty(self, capacity: int) -> Values:
+        """Unsaid."""
+        return np.full(capacity, np.nan)
+
+    def answer(self, fleet: ManagedFleet, row: int) -> float:
+        """How much. What is no quantity counts as unsaid."""
+        facts = fleet.at(row)
+        said = facts.allocatable.get(self.resource)
+        if said is None or self.resource not in facts.capacity:
+            return math.nan
+        try:
+            return approximate(said)
+        except QuantityError:
+            return math.nan
+
+
+class ResourceAllocatable(ManagedPrioritizer):
+    """From -100 for the cluster that has the least of those that are scored, to 100 for the one that has the most."""
+
+    built_in: ClassVar[Mapping[str, int]] = {ALLOCATABLE_CPU: 0, ALLOCATABLE_MEMORY: 0}
+    static: ClassVar[bool] = True
+
+    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the plugin's signature
+        """Among the feasible clusters that say how much they have."""
+        amounts = fleet.column(AllocatableColumn(_RESOURCES[coordinate.built_in]))[rows]
+        given = ~np.isnan(amounts)
+        values = np.zeros(rows.size, dtype=np.int64)
+        have = amounts[given]
+        if have.size:
+            least, most = have.min(), have.max()
+            if most > least:
+                values[given] = np.trunc(((have - least) / (most - least) - 0.5) * 2.0 * 100.0)
+            else:
+                values[given] = MAX_SCORE
+        return Scored(values, given)
+
+    def columns(self, coordinate: Coordinate, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - as above
+        """One."""
+        return (AllocatableColumn(_RESOURCES[coordinate.built_in]),)
+
+
+PLUGIN = ResourceAllocatable()

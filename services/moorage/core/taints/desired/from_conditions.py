@@ -1,0 +1,321 @@
+"""What the state of a target asks for: taints from its conditions and its spec, those that must wait, and why.
+
+A condition's taint may have to wait for two things: until the condition has held for some time (flap damping), and,
+where it evicts, until the governor of its zone lets it (DOMAIN §3). When a node goes from not ready to unreachable, or
+back, one taint takes the other's place at once: it waits for neither. So it is with a managed cluster that is
+unavailable or unreachable.
+
+A managed cluster of which nobody has ever said whether it is available is unreachable (DOMAIN §5), from its declaration
+on. That a condition is not known later means nothing: a restored table may lack what was compacted away.
+
+What the state may ask for is the state's alone, see `belongs_to_state`: nobody else puts such a taint on a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.taints.desired.hold import NO_HOLD, Holds, hold_end, holds_since
+from moorage.core.taints.desired.ocm import AVAILABLE, UNAVAILABLE, UNREACHABLE, built_in_taint
+from moorage.core.taints.dialects import kubernetes
+from moorage.core.taints.dialects.karmada import READY_TAINTS
+from moorage.core.taints.dialects.kubernetes import ConditionTaint
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import HeldTaint, Taint, TaintEffect, TaintOrigin, TaintRecord
+from moorage_schemas.times import format_time
+from moorage_schemas.zone import NoExecuteGranted
+
+Identity = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTaint:
+    """A taint that the target's state asks for now."""
+
+    key: str
+    effect: str
+    value: str
+    origin: TaintOrigin
+    reason: str
+    time: datetime | None = None
+    """What its `timeAdded` is to be should it be added now; None for the present."""
+
+    @property
+    def identity(self) -> Identity:
+        """(key, effect)."""
+        return (self.key, self.effect)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a dialect's table, with what it asks for made once."""
+
+    condition: str
+    status: str
+    wanted: tuple[WantedTaint, ...]
+    opposite: str
+    gated: bool
+    """Whether its taints that evict wait for the governor."""
+
+
+def _row(row: ConditionTaint, *, gated: bool) -> _Row:
+    reason = f"condition {row.condition} is {row.status}"
+    return _Row(
+        row.condition,
+        row.status,
+        tuple(
+            WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.CONDITION, reason) for taint in row.taints()
+        ),
+        row.opposite,
+        gated,
+    )
+
+
+def _cluster_rows() -> tuple[ConditionTaint, ...]:
+    keys = {status: taint.key for status, taint in READY_TAINTS.items()}
+    return tuple(
+        ConditionTaint(
+            "Ready", status, taint.key, opposite=next(other for name, other in keys.items() if name != status)
+        )
+        for status, taint in READY_TAINTS.items()
+    )
+
+
+def _managed_rows() -> tuple[ConditionTaint, ...]:
+    opposites = {UNAVAILABLE.key: UNREACHABLE.key, UNREACHABLE.key: UNAVAILABLE.key}
+    return tuple(
+        ConditionTaint(AVAILABLE, status.value, taint.key, (taint.effect,), opposite=opposites[taint.key])
+        for status in ConditionStatus
+        if (taint := built_in_taint(status.value)) is not None
+    )
+
+
+_ROWS: Final[Mapping[str, tuple[_Row, ...]]] = {
+    TargetKind.NODE.value: tuple(_row(row, gated=bool(row.opposite)) for row in kubernetes.CONDITION_TAINTS),
+    TargetKind.CLUSTER.value: tuple(_row(row, gated=False) for row in _cluster_rows()),
+    TargetKind.MANAGED_CLUSTER.value: tuple(_row(row, gated=False) for row in _managed_rows()),
+}
+"""By kind of target; a kind without rules has none."""
+
+_ROW_OF: Final = {(kind, want.identity): row for kind, rows in _ROWS.items() for row in rows for want in row.wanted}
+"""By kind and (key, effect): each is asked for by one row."""
+
+
+_UNREPORTED: Final[Mapping[str, tuple[str, WantedTaint]]] = {
+    TargetKind.MANAGED_CLUSTER.value: (
+        AVAILABLE,
+        WantedTaint(
+            UNREACHABLE.key,
+            UNREACHABLE.effect,
+            UNREACHABLE.value,
+            TaintOrigin.CONDITION,
+            f"condition {AVAILABLE} was never reported",
+        ),
+    ),
+}
+"""By kind of target, the condition that must have been reported, and the taint that is there until it is."""
+
+
+def _system(taint: Taint, reason: str) -> WantedTaint:
+    return WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
+
+
+_UNSCHEDULABLE: Final = _system(kubernetes.UNSCHEDULABLE_TAINT, "spec.unschedulable is true")
+_UNINITIALIZED: Final = _system(
+    kubernetes.UNINITIALIZED_TAINT,
+    f"annotated {'='.join(kubernetes.EXTERNAL_CLOUD)}, and spec.providerID is not set yet",
+)
+
+
+def belongs_to_state(document: Mapping[str, Any], key: str, effect: str, value: str) -> bool:
+    """Whether a taint is built in: on this target it comes and goes with the target's state, whoever else asks for it.
+
+    As upstream's controllers have it. Kubernetes' and Karmada's know their taints by key and effect, whatever the
+    value; OCM's by the value too, so that one with a value of its own is a person's. The effects that a system does not
+    use with a key are people's. `uninitialized` belongs to the state of a node that is declared with an external
+    cloud provider; the controller of that one takes it away with whatever effect once the node is initialised.
+
+    Args:
+        document: the target as declared.
+        key: the taint's.
+        effect: the taint's.
+        value: the taint's.
+    """
+    kind = document.get("kind")
+    if (kind, (key, effect)) in _ROW_OF:
+        return kind != TargetKind.MANAGED_CLUSTER.value or not value
+    if kind != TargetKind.NODE.value:
+        return False
+    if key == kubernetes.UNINITIALIZED and _external_cloud(document):
+        return effect == _UNINITIALIZED.effect or bool(part(document, "spec").get("providerID"))
+    return (key, effect) == _UNSCHEDULABLE.identity
+
+
+def _external_cloud(document: Mapping[str, Any]) -> bool:
+    name, external = kubernetes.EXTERNAL_CLOUD
+    return part(part(document, "metadata"), "annotations").get(name) == external
+
+
+def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
+    """What the declared state and the conditions of a target ask for now, by the target's dialect.
+
+    Whether each may be there yet is another question, see `Want`. Targets of a kind without rules ask for nothing.
+    """
+    unreported = _unreported(resource.kind, conditions)
+    wanted: tuple[WantedTaint, ...] = () if unreported is None else (unreported,)
+    if conditions:
+        for row in _ROWS.get(resource.kind, ()):
+            condition = conditions.get(row.condition)
+            if condition is not None and condition.status == row.status:
+                wanted += row.wanted
+    return wanted + _of_spec(resource)
+
+
+def _unreported(kind: str, conditions: Mapping[str, ConditionChanged]) -> WantedTaint | None:
+    condition, want = _UNREPORTED.get(kind, ("", None))
+    return None if condition in conditions else want
+
+
+def _of_spec(resource: ResourceDeclared) -> tuple[WantedTaint, ...]:
+    if resource.kind != TargetKind.NODE.value:
+        return ()
+    wanted: tuple[WantedTaint, ...] = ()
+    spec = part(resource.object, "spec")
+    if spec.get("unschedulable") is True:
+        wanted += (_UNSCHEDULABLE,)
+    if not spec.get("providerID") and _external_cloud(resource.object):
+        wanted += (_UNINITIALIZED,)
+    return wanted
+
+
+@dataclass(slots=True)
+class Want:
+    """What a target's state asks for at an instant, sorted into what may be there and what waits.
+
+    Attributes:
+        kind: the target's kind.
+        conditions: its own.
+        present: the taints that it carries.
+        was_held: those that waited before.
+        now: the instant.
+        holds: for how long conditions must hold.
+        incident: of a node, with when it began; 0 while it is ready.
+        grant: the governor's last word on this target, if it is about this target.
+        zone: the target's.
+        first: whether nothing was ever decided about this target.
+    """
+
+    kind: str
+    conditions: Mapping[str, ConditionChanged]
+    present: Mapping[Identity, TaintRecord]
+    was_held: frozenset[Identity]
+    now: datetime
+    holds: Holds
+    incident: tuple[int, datetime | None]
+    grant: NoExecuteGranted | None
+    zone: str
+    first: bool = False
+    active: dict[Identity, WantedTaint] = field(default_factory=dict)
+    """What may be there."""
+
+    held: dict[Identity, HeldTaint] = field(default_factory=dict)
+    """What waits."""
+
+    due: datetime | None = None
+    """When something of it has waited, or stayed, long enough; None when only an event can change it."""
+
+    def work_out(self, resource: ResourceDeclared) -> None:
+        """Sort what the state asks for."""
+        for row in _ROWS.get(self.kind, ()) if self.conditions else ():
+            condition = self.conditions.get(row.condition)
+            if condition is not None and condition.status == row.status:
+                for want in row.wanted:
+                    self._sort(row, want, condition)
+        unreported = _unreported(self.kind, self.conditions)
+        if unreported is not None and (self.first or self._of_condition(unreported.identity)):
+            self.active[unreported.identity] = unreported
+        for want in _of_spec(resource):
+            self.active[want.identity] = want
+
+    def stays(self, record: TaintRecord) -> bool:
+        """Whether a condition's taint that its condition does not ask for any more stays a while.
+
+        It does while nothing is known of the condition, and until the condition has held for long enough. But one that
+        was added when its own hold was over goes at once, if it turns out that its condition had ended before.
+        """
+        row = _ROW_OF.get((self.kind, record.identity))
+        if row is None:
+            return False
+        condition = self.conditions.get(row.condition)
+        if condition is None:
+            return True
+        if condition.status == row.status or (row.opposite, record.effect) in self.active:
+            return False
+        if row.gated and record.effect == TaintEffect.NO_EXECUTE.value and self._taken_back():
+            return False
+        since = holds_since(condition)
+        too_soon = self.holds.add > NO_HOLD and since < record.time_added
+        end = hold_end(since, self.holds.remove)
+        if too_soon or end is None or end <= self.now:
+            return False
+        self.wait_until(end)
+        return True
+
+    def wait_until(self, end: datetime) -> None:
+        """Look again at an instant, or earlier."""
+        self.due = end if self.due is None else min(self.due, end)
+
+    def _sort(self, row: _Row, want: WantedTaint, condition: ConditionChanged) -> None:
+        gated = row.gated and want.effect == TaintEffect.NO_EXECUTE.value
+        granted = self._granted() if gated else True
+        there = self._of_condition(want.identity)
+        # Not ready and unreachable are one state, so it began with the incident.
+        since = (self.incident[1] if row.gated else None) or holds_since(condition)
+        if granted is not False and (there or self._swaps(row, want)):
+            self.active[want.identity] = want
+            return
+        end = hold_end(since, self.holds.add)
+        if end is not None and end > self.now and not there:
+            self.wait_until(end)
+            reason = f"{want.reason}; it must hold until {format_time(end)}"
+        elif not granted:
+            end = None
+            reason = f"{want.reason}; {self._waits_for_zone(withdrawn=granted is False)}"
+        else:
+            self.active[want.identity] = self._timed(want, end, gated=gated)
+            return
+        self.held[want.identity] = HeldTaint(key=want.key, effect=want.effect, since=since, reason=reason)
+
+    def _timed(self, want: WantedTaint, end: datetime | None, *, gated: bool) -> WantedTaint:
+        """The taint with its `timeAdded`: one that waited for the governor is there since it was granted."""
+        if not gated or self.grant is None or want.identity not in self.was_held:
+            return want
+        time = self.grant.granted_time if end is None else max(self.grant.granted_time, end)
+        return WantedTaint(want.key, want.effect, want.value, want.origin, want.reason, time)
+
+    def _granted(self) -> bool | None:
+        """Whether the governor lets the taint be for this incident; None when it has not spoken."""
+        grant = self.grant
+        return grant.granted if grant is not None and grant.incident == self.incident[0] else None
+
+    def _taken_back(self) -> bool:
+        """Whether the governor's last word on a target that is well again is that the taint must go."""
+        return self.grant is not None and not self.grant.granted
+
+    def _swaps(self, row: _Row, want: WantedTaint) -> bool:
+        return bool(row.opposite) and self._of_condition((row.opposite, want.effect))
+
+    def _of_condition(self, identity: Identity) -> bool:
+        record = self.present.get(identity)
+        return record is not None and TaintOrigin.CONDITION in record.origins
+
+    def _waits_for_zone(self, *, withdrawn: bool) -> str:
+        if withdrawn and self.grant is not None:
+            return self.grant.reason or f"zone {self.zone} does not let it"
+        return f"waits for zone {self.zone} to let it"

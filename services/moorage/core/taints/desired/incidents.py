@@ -1,0 +1,113 @@
+"""Where a target is, whether it is in an incident, and what its zone must know of it (DOMAIN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from moorage.core.apimachinery.unstructured import part
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage.core.taints.desired.hold import NO_HOLD, hold_end
+from moorage.core.taints.dialects.kubernetes import NOT_READY, UNREACHABLE
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import TaintEffect, TaintOrigin, TargetTainted
+from moorage_schemas.zone import ZoneMembered, zone_of
+
+READY: Final = "Ready"
+
+_REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+"""The older name first: where a node has both, it counts, as in Kubernetes."""
+
+_DISRUPTED: Final = frozenset({NOT_READY, UNREACHABLE})
+
+
+def zone_of_target(resource: ResourceDeclared) -> str:
+    """The zone of a declared target, `region/zone`; empty for a kind that has none."""
+    if resource.kind == TargetKind.NODE.value:
+        labels = part(part(resource.object, "metadata"), "labels")
+        return zone_of(_first(labels, _REGION_LABELS), _first(labels, _ZONE_LABELS))
+    if resource.kind == TargetKind.CLUSTER.value:
+        facts = ClusterFacts.of(resource.object)
+        spec = part(resource.object, "spec")
+        zone = spec.get("zone") or (facts.zones[0] if facts.zones else "")
+        return zone_of(facts.region, zone if isinstance(zone, str) else "")
+    return ""
+
+
+def _first(labels: Mapping[str, object], names: tuple[str, ...]) -> str:
+    return next((value for name in names if isinstance(value := labels.get(name), str)), "")
+
+
+def incident_of(
+    kind: str,
+    conditions: Mapping[str, ConditionChanged],
+    before: TargetTainted | None,
+    generation: int,
+    now: datetime,
+) -> tuple[int, datetime | None]:
+    """The incident of a target and when it began; 0 and None while it is ready, or is no node.
+
+    Args:
+        kind: the target's kind.
+        conditions: its own.
+        before: its taints as they were, if they were its own. A condition that is not known leaves the incident as
+            it was: a restored table may lack what was compacted away.
+        generation: of the record that is being made: an incident that begins takes it for its number.
+        now: when it begins, should it.
+    """
+    if kind != TargetKind.NODE.value:
+        return 0, None
+    known = (before.incident, before.incident_time) if before is not None else (0, None)
+    ready = conditions.get(READY)
+    if ready is None:
+        return known
+    if ready.status is ConditionStatus.TRUE:
+        return 0, None
+    return known if known[0] else (generation, now)
+
+
+def carries_for_incident(event: TargetTainted) -> bool:
+    """Whether a node carries the taint that evicts because it is not ready, during an incident."""
+    return event.incident > 0 and any(
+        record.effect == TaintEffect.NO_EXECUTE.value
+        and record.key in _DISRUPTED
+        and TaintOrigin.CONDITION in record.origins
+        for record in event.taints
+    )
+
+
+def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hold: timedelta = NO_HOLD) -> ZoneMembered:
+    """A node as its zone sees it, from its taints as of `now`.
+
+    Args:
+        event: its taints.
+        now: since when it is ready, if it is.
+        correlation: of the chain that led here, which a grant that comes later goes on with.
+        hold: for how long its condition must hold before it adds a taint. The node waits for its zone from then on:
+            were it granted before, the grants of a whole hold would be used at once when that ends.
+    """
+    began = event.incident_time
+    return ZoneMembered(
+        target=event.target,
+        target_uid=event.target_uid,
+        zone=event.zone,
+        generation=event.generation,
+        ready=event.incident == 0,
+        incident=event.incident,
+        since=now if began is None else hold_end(began, hold) or began,
+        tainted=carries_for_incident(event),
+        correlation_id=correlation,
+    )
+
+
+def zone_sees_change(before: TargetTainted | None, after: TargetTainted) -> bool:
+    """Whether a node's zone must be told of a change."""
+    return (
+        before is None
+        or (before.target_uid, before.zone, before.incident) != (after.target_uid, after.zone, after.incident)
+        or carries_for_incident(before) != carries_for_incident(after)
+    )

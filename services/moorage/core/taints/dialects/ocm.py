@@ -1,0 +1,28 @@
+"""The OCM dialect: what each effect does, and the names of its prioritizers (DOMAIN §5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moorage.core.taints.dialects.kubernetes import Dialect
+from moorage_schemas.taint import TaintEffect
+
+NO_SELECT: Final = TaintEffect.NO_SELECT.value
+PREFER_NO_SELECT: Final = TaintEffect.PREFER_NO_SELECT.value
+NO_SELECT_IF_NEW: Final = TaintEffect.NO_SELECT_IF_NEW.value
+
+OCM: Final = Dialect(
+    name="ocm",
+    effects=(NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW),
+    filtering=frozenset({NO_SELECT, NO_SELECT_IF_NEW}),
+    scoring=frozenset({PREFER_NO_SELECT}),
+    evicting=frozenset({NO_SELECT}),
+)
+"""`evicting` takes clusters out of decisions that exist; no toleration's time counts for `NoSelectIfNew`."""
+
+BALANCE: Final = "Balance"
+STEADY: Final = "Steady"
+ALLOCATABLE_CPU: Final = "ResourceAllocatableCPU"
+ALLOCATABLE_MEMORY: Final = "ResourceAllocatableMemory"
+PREFER_NO_SELECT_SCORE: Final = "PreferNoSelect"
+"""Moorage's own: fewer untolerated `PreferNoSelect` taints are better; its default weight is 0."""

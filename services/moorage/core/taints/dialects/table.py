@@ -1,0 +1,18 @@
+"""Which dialect rules each kind of target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moorage.core.taints.dialects.karmada import KARMADA
+from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.taints.dialects.ocm import OCM
+from moorage_schemas.refs import TargetKind
+
+DIALECTS: Final[Mapping[str, EffectRules]] = {
+    TargetKind.NODE.value: KUBERNETES,
+    TargetKind.CLUSTER.value: KARMADA,
+    TargetKind.MANAGED_CLUSTER.value: OCM,
+}
+"""By the target's kind. A kind without rules has no effects."""

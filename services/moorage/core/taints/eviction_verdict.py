@@ -1,0 +1,166 @@
+"""When running work has to leave a target because of its taints (DOMAIN §3): verdicts, as types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.taints.matching import first_match
+from moorage_schemas.taint import Taint, Toleration
+from moorage_schemas.times import format_time
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerated:
+    """A taint that evicts, and the first toleration that matches it: the one that counts."""
+
+    taint: Taint
+    toleration: Toleration
+
+
+@dataclass(frozen=True, slots=True)
+class EvictNow:
+    """Leave at once.
+
+    Attributes:
+        taints: those that nothing tolerates, or those that are tolerated for no time at all.
+        tolerated: the matched pairs whose `tolerationSeconds` is zero or less; empty when a taint is untolerated.
+        reason: the cause in words.
+    """
+
+    taints: tuple[Taint, ...]
+    tolerated: tuple[Tolerated, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictAt:
+    """Leave at `deadline`, unless the taints or tolerations change before.
+
+    Attributes:
+        deadline: the earliest end of a tolerated time, UTC. It may be past: then it is due.
+        taint: the taint that sets it; of several with the same deadline the first.
+        toleration: the toleration that sets it.
+        reason: the cause in words.
+    """
+
+    deadline: datetime
+    taint: Taint
+    toleration: Toleration
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Stay.
+
+    Attributes:
+        tolerated: the taints that evict and what tolerates each for ever; empty when there is none.
+        reason: the cause in words.
+    """
+
+    tolerated: tuple[Tolerated, ...]
+    reason: str
+
+
+Verdict = EvictNow | EvictAt | Keep
+
+
+def taint_text(taint: Taint) -> str:
+    """The taint as `kubectl taint` writes it: `key=value:effect`, `key:effect` or `key`."""
+    value = f"={taint.value}" if taint.value else ""
+    effect = f":{taint.effect}" if taint.effect or taint.value else ""
+    return f"{taint.key}{value}{effect}"
+
+
+def deadline_of(pair: Tolerated, *, seen_at: datetime | None = None) -> datetime | None:
+    """When the toleration's time for its taint is over; None when it has no limit.
+
+    The time runs from the taint's `timeAdded`, so a restart or a late look never lengthens it. A limit that
+    ends after the year 9999 is no limit.
+
+    Raises:
+        ValueError: the taint has no `timeAdded` and `seen_at` is not given.
+    """
+    seconds = pair.toleration.toleration_seconds
+    if seconds is None:
+        return None
+    start = pair.taint.time_added or seen_at
+    if start is None:
+        raise ValueError(
+            f"timeAdded: Required value: taint {taint_text(pair.taint)} is tolerated for {seconds} s, "
+            "and nothing says since when"
+        )
+    try:
+        return start + timedelta(seconds=max(seconds, 0))
+    except OverflowError:
+        return None
+
+
+def _at_once(toleration: Toleration) -> bool:
+    return toleration.toleration_seconds is not None and toleration.toleration_seconds <= 0
+
+
+def _texts(taints: Iterable[Taint]) -> str:
+    return ", ".join(map(taint_text, taints))
+
+
+def verdict(
+    taints: Sequence[Taint],
+    tolerations: Sequence[Toleration],
+    *,
+    seen_at: datetime | None = None,
+    dialect: EffectRules = KUBERNETES,
+    comparison: bool = True,
+) -> Verdict:
+    """What the target's taints mean for work that runs there.
+
+    Only taints with an evicting effect count. One that nothing tolerates means now. Otherwise each counts
+    by the first toleration that matches it: zero or negative seconds mean now, seconds mean a deadline of
+    `timeAdded` + seconds, none mean for ever; the earliest deadline holds. The answer does not depend on
+    the present time, so it is worked out once and again only when taints or tolerations change.
+
+    Args:
+        taints: the target's.
+        tolerations: the workload's, in their order.
+        seen_at: what stands for `timeAdded` of a taint that has none: the time of the event that brought
+            it. The taint-manager gives every taint a `timeAdded`; only taints from elsewhere lack it.
+        dialect: which effects evict.
+        comparison: whether `Gt` and `Lt` count.
+
+    Raises:
+        ValueError: a deadline hangs on a taint without `timeAdded`, and `seen_at` is not given.
+    """
+    evicting = [taint for taint in taints if taint.effect in dialect.evicting]
+    pairs = []
+    bare = []
+    for taint in evicting:
+        toleration = first_match(taint, tolerations, comparison=comparison)
+        if toleration is None:
+            bare.append(taint)
+        else:
+            pairs.append(Tolerated(taint, toleration))
+    if bare:
+        return EvictNow(tuple(bare), (), f"untolerated taint {_texts(bare)}")
+    tolerated = tuple(pairs)
+    ended = tuple(pair for pair in tolerated if _at_once(pair.toleration))
+    if ended:
+        hit = tuple(pair.taint for pair in ended)
+        return EvictNow(hit, ended, f"taint {_texts(hit)} is tolerated for no time")
+    first: tuple[datetime, Tolerated] | None = None
+    for pair in tolerated:
+        deadline = deadline_of(pair, seen_at=seen_at)
+        if deadline is not None and (first is None or deadline < first[0]):
+            first = (deadline, pair)
+    if first is not None:
+        deadline, pair = first
+        reason = (
+            f"taint {taint_text(pair.taint)} is tolerated for {pair.toleration.toleration_seconds} s, "
+            f"until {format_time(deadline)}"
+        )
+        return EvictAt(deadline, pair.taint, pair.toleration, reason)
+    if tolerated:
+        return Keep(tolerated, f"taint {_texts(pair.taint for pair in tolerated)} is tolerated for ever")
+    return Keep((), "no taint evicts")

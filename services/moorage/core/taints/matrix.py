@@ -1,0 +1,348 @@
+"""All nodes' taints at once: which nodes fit a workload's tolerations, as packed bitsets.
+
+Distinct taints are interned; each has a row of bits, one bit for each node that carries it. A workload's
+tolerations become one bit mask over the distinct taints, put together from remembered masks of the single
+tolerations. The nodes that do not fit are then the union of the rows of the taints left over. For many
+workloads the rows are grouped (eight taints, or four when tables would be large) and every group's union is
+tabulated for each subset, so that a workload costs one table row for each group instead of one row for each
+taint (the method of four Russians).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.core.taints.dialects.kubernetes import KUBERNETES, EffectRules
+from moorage.core.taints.matching import tolerates
+from moorage_schemas.taint import Taint, Toleration
+
+Words = npt.NDArray[np.uint64]
+"""A bitset over node slots: bit `slot % 64` of word `slot // 64`."""
+
+_WORD: Final = 64
+_ALL_ONES: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_TABLE_LIMIT: Final = 32 * 2**20
+"""Tables of eight-taint groups are used up to this many bytes; above it, groups of four (4 times the rows)."""
+
+_FEW: Final = 16
+"""Up to this many workloads are answered row by row: tables would cost more than they save."""
+
+_REMEMBERED: Final = 2**16
+"""Masks of single tolerations that are kept; past it they are worked out afresh."""
+
+_TolerationKey = tuple[str, str, str, str]
+_TaintKey = tuple[str, str, str]
+
+
+def _bits_of(words: Words, count: int) -> npt.NDArray[np.bool_]:
+    """The first `count` bits as booleans."""
+    return np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), count=count, bitorder="little").astype(
+        np.bool_
+    )
+
+
+class _Plane:
+    """The distinct taints of some effects and which nodes carry them."""
+
+    def __init__(self, effects: Collection[str], *, comparison: bool, strict: bool) -> None:
+        self.effects = frozenset(effects)
+        self.comparison = comparison
+        self.strict = strict
+        self.rows: Words = np.zeros((8, 1), dtype=np.uint64)
+        self.present = 0
+        """A Python integer with a bit for each taint id in use."""
+        self._ids: dict[_TaintKey, int] = {}
+        self._taints: list[Taint | None] = []
+        self._uses: list[int] = []
+        self._free: list[int] = []
+        self._by_key: dict[str, set[int]] = {}
+        self._masks: dict[_TolerationKey, int] = {}
+        self._tables: dict[int, Words] = {}
+        self._group_bits = 8
+
+    def widen(self, words: int) -> None:
+        """Make room for `words` words of nodes."""
+        grown = np.zeros((self.rows.shape[0], words), dtype=np.uint64)
+        grown[:, : self.rows.shape[1]] = self.rows
+        self.rows = grown
+        self._tables.clear()
+
+    def number_of(self, key: _TaintKey) -> int | None:
+        """The id of a taint, None when no node carries it."""
+        return self._ids.get(key)
+
+    def add(self, taint: Taint, slot: int) -> int:
+        """Put the taint on the node in `slot`; the taint's id."""
+        key = (taint.key, taint.value, taint.effect)
+        number = self._ids.get(key)
+        if number is None:
+            number = self._intern(key, taint)
+        self.rows[number, slot // _WORD] |= np.uint64(1 << (slot % _WORD))
+        self._uses[number] += 1
+        self._tables.pop(number // self._group_bits, None)
+        return number
+
+    def remove(self, number: int, slot: int) -> None:
+        """Take taint `number` off the node in `slot`; a taint that no node has is forgotten."""
+        self.rows[number, slot // _WORD] &= ~np.uint64(1 << (slot % _WORD))
+        self._uses[number] -= 1
+        self._tables.pop(number // self._group_bits, None)
+        taint = self._taints[number]
+        if self._uses[number] == 0 and taint is not None:
+            del self._ids[(taint.key, taint.value, taint.effect)]
+            self._taints[number] = None
+            self.present &= ~(1 << number)
+            self._free.append(number)
+            siblings = self._by_key[taint.key]
+            siblings.discard(number)
+            if not siblings:
+                del self._by_key[taint.key]
+            # The number may be given to another taint, which remembered masks must not cover.
+            self._masks.clear()
+
+    def _intern(self, key: _TaintKey, taint: Taint) -> int:
+        if self._free:
+            number = self._free.pop()
+            self._taints[number] = taint
+        else:
+            number = len(self._taints)
+            self._taints.append(taint)
+            self._uses.append(0)
+            if number >= self.rows.shape[0]:
+                self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+        self._ids[key] = number
+        self.present |= 1 << number
+        self._by_key.setdefault(taint.key, set()).add(number)
+        self._masks.clear()
+        return number
+
+    def _mask(self, toleration: Toleration) -> int:
+        """The ids that this one toleration matches, as bits."""
+        numbers: Iterable[int] = self._by_key.get(toleration.key, ()) if toleration.key else self._ids.values()
+        mask = 0
+        for number in numbers:
+            taint = self._taints[number]
+            if taint is not None and tolerates(toleration, taint, comparison=self.comparison, strict=self.strict):
+                mask |= 1 << number
+        return mask
+
+    def left_over(self, tolerations: Iterable[Toleration]) -> int:
+        """The ids of the taints that no toleration matches, as bits."""
+        masks = self._masks
+        tolerated = 0
+        for toleration in tolerations:
+            key = (toleration.key, toleration.operator, toleration.value, toleration.effect)
+            mask = masks.get(key)
+            if mask is None:
+                if len(masks) >= _REMEMBERED:
+                    masks.clear()
+                mask = masks[key] = self._mask(toleration)
+            tolerated |= mask
+        return self.present & ~tolerated
+
+    def rows_of(self, mask: int) -> Words:
+        """The rows of the ids in `mask`."""
+        size = len(self._taints)
+        packed = np.frombuffer(mask.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)
+        chosen: Words = self.rows[:size][np.unpackbits(packed, count=size, bitorder="little").astype(np.bool_)]
+        return chosen
+
+    def union(self, mask: int) -> Words:
+        """The nodes that carry any of the taints in `mask`."""
+        joined: Words = np.bitwise_or.reduce(self.rows_of(mask), axis=0)
+        return joined
+
+    def unions(self, masks: Sequence[int]) -> Words:
+        """The same for many masks: a bitset a row."""
+        size = len(self._taints)
+        width = self.rows.shape[1]
+        joined = np.zeros((len(masks), width), dtype=np.uint64)
+        if not size:
+            return joined
+        if len(masks) <= _FEW:
+            for row, mask in enumerate(masks):
+                joined[row] = self.union(mask)
+            return joined
+        bits = 8 if (size + 7) // 8 * 256 * width * 8 <= _TABLE_LIMIT else 4
+        if bits != self._group_bits:
+            self._group_bits = bits
+            self._tables.clear()
+        length = (size + 7) // 8
+        packed = np.frombuffer(b"".join([m.to_bytes(length, "little") for m in masks]), dtype=np.uint8)
+        index = packed.reshape(len(masks), length)
+        # A block of workloads at a time, so that the result's part stays in the processor's cache.
+        block = max(1, 2**17 // width // 8)
+        scratch = np.empty((min(block, len(masks)), width), dtype=np.uint64)
+        tables = [self._table(group) for group in range((size + bits - 1) // bits)]
+        picks = [self._pick(index, group) for group in range(len(tables))]
+        for start in range(0, len(masks), block):
+            part = joined[start : start + block]
+            rows = scratch[: len(part)]
+            for table, pick in zip(tables, picks, strict=True):
+                np.take(table, pick[start : start + block], axis=0, out=rows, mode="clip")
+                np.bitwise_or(part, rows, out=part)
+        return joined
+
+    def _pick(self, index: npt.NDArray[np.uint8], group: int) -> npt.NDArray[np.intp]:
+        if self._group_bits == 8:  # noqa: PLR2004 - the two group sizes are explained at the top
+            column = index[:, group]
+        else:
+            column = (index[:, group // 2] >> np.uint8(4 * (group % 2))) & np.uint8(15)
+        return column.astype(np.intp)
+
+    def _table(self, group: int) -> Words:
+        """The union of every subset of the group's rows, by the subset's bits."""
+        table = self._tables.get(group)
+        if table is None:
+            bits = self._group_bits
+            table = np.zeros((1 << bits, self.rows.shape[1]), dtype=np.uint64)
+            for bit in range(bits):
+                number = group * bits + bit
+                if number >= len(self._taints):
+                    break
+                half = 1 << bit
+                np.bitwise_or(table[:half], self.rows[number], out=table[half : 2 * half])
+            self._tables[group] = table
+        return table
+
+
+class TaintMatrix:
+    """The taints of many nodes, kept up to date node by node, asked by tolerations.
+
+    Nodes sit in slots; a removed node's slot is used again. Two taints of one node with the same key, value
+    and effect count as one (validation refuses them). Taints whose effect neither filters nor scores in the
+    dialect are not kept.
+
+    Args:
+        dialect: which effects filter and which score.
+        comparison: whether `Gt` and `Lt` count; see `matching.tolerates`.
+        strict: as in `matching.tolerates`.
+    """
+
+    def __init__(self, dialect: EffectRules = KUBERNETES, *, comparison: bool = True, strict: bool = True) -> None:
+        self._filter = _Plane(dialect.filtering, comparison=comparison, strict=strict)
+        self._score = _Plane(dialect.scoring, comparison=comparison, strict=strict)
+        self._slots: dict[str, int] = {}
+        self._names: list[str | None] = []
+        self._free: list[int] = []
+        self._marks: list[tuple[frozenset[int], frozenset[int]]] = []
+        self._live: Words = np.zeros(1, dtype=np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._slots
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are: the length of what `fits` and `prefer_counts` answer."""
+        return len(self._names)
+
+    def slot_of(self, name: str) -> int:
+        """The slot of a node.
+
+        Raises:
+            KeyError: no such node.
+        """
+        return self._slots[name]
+
+    def set_node(self, name: str, taints: Iterable[Taint]) -> None:
+        """Add a node, or replace its taints; only what changed is touched."""
+        slot = self._slots.get(name)
+        if slot is None:
+            slot = self._take_slot(name)
+        filters, scores = self._marks[slot]
+        kept = tuple(taints)
+        self._marks[slot] = (
+            self._replace(self._filter, slot, filters, kept),
+            self._replace(self._score, slot, scores, kept),
+        )
+
+    def remove_node(self, name: str) -> None:
+        """Take a node out.
+
+        Raises:
+            KeyError: no such node.
+        """
+        slot = self._slots.pop(name)
+        filters, scores = self._marks[slot]
+        for number in filters:
+            self._filter.remove(number, slot)
+        for number in scores:
+            self._score.remove(number, slot)
+        self._marks[slot] = (frozenset(), frozenset())
+        self._names[slot] = None
+        self._live[slot // _WORD] &= ~np.uint64(1 << (slot % _WORD))
+        self._free.append(slot)
+
+    @staticmethod
+    def _replace(plane: _Plane, slot: int, before: frozenset[int], taints: tuple[Taint, ...]) -> frozenset[int]:
+        wanted = {(t.key, t.value, t.effect): t for t in taints if t.effect in plane.effects}
+        after = set()
+        for key, taint in wanted.items():
+            number = plane.number_of(key)
+            # Only taints that are new here are put on, so that use counts stay true.
+            after.add(number if number is not None and number in before else plane.add(taint, slot))
+        for number in before - after:
+            plane.remove(number, slot)
+        return frozenset(after)
+
+    def _take_slot(self, name: str) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self._names[slot] = name
+        else:
+            slot = len(self._names)
+            self._names.append(name)
+            self._marks.append((frozenset(), frozenset()))
+            if slot >= self._live.size * _WORD:
+                width = self._live.size * 2
+                self._live = np.concatenate([self._live, np.zeros_like(self._live)])
+                self._filter.widen(width)
+                self._score.widen(width)
+        self._slots[name] = slot
+        self._live[slot // _WORD] |= np.uint64(1 << (slot % _WORD))
+        return slot
+
+    def _width(self) -> int:
+        """Words that hold slots; rows are wider, for growth."""
+        return (len(self._names) + _WORD - 1) // _WORD
+
+    def fits_words(self, tolerations: Iterable[Toleration]) -> Words:
+        """The nodes without an untolerated filtering taint, as a bitset over slots."""
+        bad = self._filter.union(self._filter.left_over(tolerations))
+        words: Words = (self._live & ~bad)[: self._width()]
+        return words
+
+    def fits(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.bool_]:
+        """The same as booleans, one for each slot; a free slot is False."""
+        return _bits_of(self.fits_words(tolerations), len(self._names))
+
+    def fits_many(self, workloads: Sequence[Iterable[Toleration]]) -> Words:
+        """`fits_words` of many workloads: a row for each, far cheaper than one by one.
+
+        A row takes a bit for each slot; ask in parts when workloads times nodes is too much for the memory.
+        """
+        bad = self._filter.unions([self._filter.left_over(tolerations) for tolerations in workloads])
+        np.bitwise_xor(bad, _ALL_ONES, out=bad)
+        np.bitwise_and(bad, self._live, out=bad)
+        return bad[:, : self._width()]
+
+    def prefer_counts(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.int64]:
+        """The number of untolerated scoring taints of the node in each slot."""
+        rows = self._score.rows_of(self._score.left_over(tolerations))
+        bits = np.unpackbits(
+            np.ascontiguousarray(rows.astype("<u8", copy=False)).view(np.uint8), axis=1, bitorder="little"
+        )
+        counts: npt.NDArray[np.int64] = bits.sum(axis=0, dtype=np.int64)[: len(self._names)]
+        return counts
+
+    def names(self, words: Words) -> list[str]:
+        """The names of the nodes in a bitset, sorted."""
+        chosen = np.flatnonzero(_bits_of(words, len(self._names)))
+        return sorted(name for slot in chosen if (name := self._names[slot]) is not None)

@@ -1,0 +1,114 @@
+"""Kafka clients as Moorage needs them, made from the settings in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+from moorage.runtime.errors import RuntimeFailure
+from moorage.runtime.kafka.closed_connections import mind_closed_connections
+from moorage.runtime.settings import Settings
+
+FETCH_MAX_WAIT_MS = 200
+"""Milliseconds that the broker may hold an empty fetch. aiokafka has one fetch in flight for each broker, so a
+partition that is resumed while the others are idle waits that long."""
+
+PRODUCER_BATCH_BYTES = 900_000
+"""Bytes of a producer's batch, at most: below the 1,048,588 of a topic's `max.message.bytes`."""
+
+_MAX_REQUEST_BYTES = 5 * 1_048_576
+_TRANSACTION_RETRY_MS = 20
+_REQUEST_TIMEOUT_MS = 15_000
+_REBALANCE_MARGIN_MS = 5_000
+
+mind_closed_connections()
+
+
+def servers(settings: Settings) -> list[str]:
+    """The addresses of the brokers.
+
+    Raises:
+        RuntimeFailure: the settings name none.
+    """
+    found = [part.strip() for part in settings.bootstrap_servers.split(",") if part.strip()]
+    if not found:
+        raise RuntimeFailure("bootstrap_servers: invalid value '': must name a broker, such as localhost:9092")
+    return found
+
+
+def group_consumer(settings: Settings, *, group: str, client_id: str) -> AIOKafkaConsumer:
+    """A member of a consumer group that commits nothing by itself; subscribe it after `start`."""
+    return AIOKafkaConsumer(
+        **_common(settings, client_id),
+        group_id=group,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy=(RangePartitionAssignor,),
+        session_timeout_ms=settings.session_timeout_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        # A member that drains may need a whole transaction's time before it joins again.
+        rebalance_timeout_ms=max(settings.session_timeout_ms, settings.transaction_timeout_ms) + _REBALANCE_MARGIN_MS,
+        fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+    )
+
+
+def table_consumer(settings: Settings, *, client_id: str, committed_only: bool = True) -> AIOKafkaConsumer:
+    """A consumer without a group, for tables (`read_committed`) or for asking offsets (not)."""
+    return AIOKafkaConsumer(
+        **_common(settings, client_id),
+        isolation_level="read_committed" if committed_only else "read_uncommitted",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+    )
+
+
+def transactional_producer(settings: Settings, *, transactional_id: str) -> AIOKafkaProducer:
+    """The one producer that may write for a partition; its start fences every earlier one of that id."""
+    return AIOKafkaProducer(
+        **_common(settings, transactional_id),
+        transactional_id=transactional_id,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        enable_idempotence=True,
+        acks="all",
+        # A transaction right after another one is often told to try again while the first one's markers are written.
+        retry_backoff_ms=_TRANSACTION_RETRY_MS,
+        max_batch_size=PRODUCER_BATCH_BYTES,
+        max_request_size=_MAX_REQUEST_BYTES,
+    )
+
+
+def admin_client(settings: Settings, *, client_id: str = "moorage-admin") -> AIOKafkaAdminClient:
+    """An administrator's client."""
+    return AIOKafkaAdminClient(**_common(settings, client_id))
+
+
+def _common(settings: Settings, client_id: str) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": servers(settings),
+        "client_id": client_id,
+        "request_timeout_ms": _REQUEST_TIMEOUT_MS,
+        # New leaders and brokers are found by errors; this only bounds how long a silent change goes unseen.
+        "metadata_max_age_ms": 60_000,
+    }
+
+
+def topic_names(topics: Sequence[Any], prefix: str) -> list[str]:
+    """The names in Kafka of topics of the table."""
+    return [topic.name(prefix) for topic in topics]
+
+
+def whole_partitions(tps: Iterable[TopicPartition], topics: Iterable[str]) -> set[int]:
+    """The partitions of which every topic was given.
+
+    While a member of a version with other sources is still in a group, each topic is shared out among those who read
+    it, so what is given does not line up. A partition belongs to who has all of it; a source that only one member
+    reads waits until the partition is his.
+    """
+    given, wanted = set(tps), list(topics)
+    return {tp.partition for tp in given if all(TopicPartition(topic, tp.partition) in given for topic in wanted)}

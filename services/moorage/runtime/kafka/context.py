@@ -1,0 +1,80 @@
+"""What the owners of one worker share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from moorage.runtime.clock import Clock
+from moorage.runtime.engine.journal import Journals
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.producers import PartitionProducer
+from moorage.runtime.kafka.table_age import TableAge
+from moorage.runtime.kafka.table_reader import TableReader
+from moorage.runtime.service import GlobalView, Service
+from moorage.runtime.settings import Settings
+from moorage_schemas.topics import Topic
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerContext(Generic[S]):
+    """The clients and settings of a worker's session; a new one for each consumer."""
+
+    service: Service[S]
+    settings: Settings
+    clock: Clock
+    partitions: int
+    """How many partitions each topic has."""
+
+    group: str
+    client_id: str
+    consumer: AIOKafkaConsumer
+    offsets: Offsets
+    reader: TableReader
+    view: GlobalView | None
+    caught_up: asyncio.Event
+    """Set when the global view has been read to its end once."""
+
+    freshen: Callable[[Collection[Topic]], Awaitable[bool]]
+    """Reads global topics to what is committed now; False when that took too long."""
+
+    journals: Journals
+    """Where owners note their steps."""
+
+    age: TableAge
+    """Since when everything that was read is known to be whole."""
+
+    starting: asyncio.Semaphore
+    """Bounds how many producers start at once."""
+
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Taken by an owner for each slice of records that it decides on."""
+
+    def tp(self, topic: Topic, partition: int) -> TopicPartition:
+        """A topic's partition by its name in Kafka."""
+        return TopicPartition(topic.name(self.settings.topic_prefix), partition)
+
+    def producer(self, partition: int) -> PartitionProducer:
+        """The partition's producer, not started."""
+        return PartitionProducer(self.settings, transactional_id=f"{self.group}.{partition}", group=self.group)
+
+    async def committed(self, tps: Mapping[Topic, TopicPartition]) -> dict[Topic, int | None]:
+        """The group's committed offset of each source; None where there is none."""
+        found = await asyncio.gather(*(self.consumer.committed(tp) for tp in tps.values()))
+        return dict(zip(tps, found, strict=True))
+
+    async def holds(self, partition: int) -> bool:
+        """Whether the group's coordinator says that this worker holds the partition."""
+        first = self.service.sources[0]
+        return await self.offsets.is_member(self.group, self.client_id, self.tp(first, partition))
+
+    async def globals_ready(self) -> None:
+        """Return when the global view has been read to its end once."""
+        if self.view is not None:
+            await self.caught_up.wait()

@@ -1,0 +1,256 @@
+"""Ends what an earlier owner's transaction has left open because the broker lost its markers.
+
+A producer's start promises that no earlier transaction of its id is open. Kafka 4.3.1 breaks that promise when a
+partition has no leader at the moment in which the transaction coordinator ends a transaction: it takes the partition
+for deleted, skips its marker, and calls the transaction complete. A single broker that hangs for longer than its
+session with the controller is enough. The records stay open on the partition: nobody reads past them, and a later
+commit of the same producer would make them visible. (docs/decisions/0013)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from moorage.runtime import codec, metrics
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.context import WorkerContext
+from moorage.runtime.kafka.producers import PartitionProducer
+from moorage.runtime.service import source_name
+from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Topic
+
+log = structlog.get_logger(__name__)
+
+_SLOW = 0.5  # seconds of a transaction; one that works takes a tenth of that
+_LOOK_AGAIN: Final = 0.05  # seconds
+_READ_MS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """From where an owner can go on."""
+
+    committed: Mapping[Topic, int | None]
+    """The committed offset of each source, None where none ever was."""
+
+    no_later: Mapping[Topic, int] = field(default_factory=dict)
+    """Positions beyond which it must not begin, though other state rests on later ones; empty when nothing was lost."""
+
+
+async def end_lost_transactions(
+    context: WorkerContext[Any],
+    partition: int,
+    producer: PartitionProducer,
+    committed: Mapping[Topic, int | None],
+) -> Sound:
+    """Look whether a transaction is open on the owner's changelog partitions, which it alone writes; end it if so.
+
+    It is aborted, even where the coordinator had decided to commit, and what it held is done again under the same ids.
+    When the offsets that it held were committed all the same, for only some of its markers were lost, they rest on
+    nothing: they are set back to where it began, as its records say. That comes first, for when the transaction is
+    ended nothing tells any more that the offsets are groundless. Later transactions may have left state on other
+    changelogs; what it rests on does not count either. One on outputs alone is not seen, for these have other writers.
+
+    A transaction of somebody else's that is open for long is taken for a lost one; sweeping then does no harm.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+        producer: the owner's, started and not in a transaction.
+        committed: the group's committed offset of each source.
+
+    Returns:
+        The committed offsets, set back where they rested on nothing, and where it must begin.
+
+    Raises:
+        TimeoutError: it is still open; another start may end it.
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    states = [context.tp(topic, partition) for topic in context.service.changelogs]
+    hanging = await _still_open(context, states) if states else []
+    if not hanging:
+        return Sound(committed)
+    metrics.LOST_MARKERS.labels(context.service.name).inc()
+    place = {"service": context.service.name, "partition": partition}
+    log.warning("partition.marker_lost", **place, open=_named(hanging))
+    outputs = {
+        context.tp(topic, number)
+        for topic in (*context.service.outputs, DEAD_LETTERS)
+        for number in range(context.partitions)
+    } | {context.tp(JOURNAL, partition)}
+    sound = await _set_back(context, partition, producer, committed, hanging)
+    # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
+    offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.committed.items()}
+    await producer.sweep(sorted({*states, *outputs}), offsets)
+    hanging = await _still_open(context, states)
+    if hanging:
+        raise TimeoutError(f"a transaction whose markers the broker lost could not be ended: {_named(hanging)}")
+    log.info("partition.marker_made_up", **place)
+    return sound
+
+
+async def _set_back(
+    context: WorkerContext[Any],
+    partition: int,
+    producer: PartitionProducer,
+    committed: Mapping[Topic, int | None],
+    hanging: Iterable[TopicPartition],
+) -> Sound:
+    """Commit the offsets at which an open transaction began, where later ones are committed.
+
+    Everything below was decided on by earlier transactions.
+
+    Raises:
+        TimeoutError: no answer within twice the transaction's timeout.
+        KafkaError: Kafka does not answer, or refuses.
+    """
+    begun = await _began(context, hanging)
+    # Where a batch began that does not say so, as those of earlier versions, other state must tell.
+    told = {topic: [one[topic.short] for one in begun if topic.short in one] for topic in committed}
+    no_later = {topic: min(found) for topic, found in told.items() if found}
+    sound = {
+        topic: offset if offset is None else min(offset, no_later.get(topic, offset) if all(begun) else 0)
+        for topic, offset in committed.items()
+    }
+    if sound != committed:
+        await producer.write([], {context.tp(topic, partition): offset or 0 for topic, offset in sound.items()})
+        log.info(
+            "partition.offsets_set_back",
+            service=context.service.name,
+            partition=partition,
+            offsets={topic.short: offset for topic, offset in sound.items()},
+        )
+    return Sound(sound, no_later)
+
+
+async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> list[dict[str, int]]:
+    """Where the batches of the service's own records in open transactions began: the next offset by source.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    found: list[dict[str, int]] = []
+    own = source_name(context.service.name)
+    begins = await context.offsets.stable(hanging)
+    ends = await context.offsets.end(hanging)
+    async with _reading(context, begins) as consumer:
+        while [tp for tp, end in ends.items() if await consumer.position(tp) < end]:
+            for records in (await consumer.getmany(timeout_ms=_READ_MS)).values():
+                begun = [codec.positions_before(record.headers, own) for record in records]
+                found.extend(one for one in begun if one is not None and one not in found)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _reading(
+    context: WorkerContext[Any], positions: Mapping[TopicPartition, int]
+) -> AsyncIterator[AIOKafkaConsumer]:
+    """A consumer at those positions that sees what is not committed, too.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    consumer = clients.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
+    try:
+        await consumer.start()
+        consumer.assign(list(positions))
+        for tp, offset in positions.items():
+            consumer.seek(tp, offset)
+        yield consumer
+    finally:
+        with contextlib.suppress(Exception):  # whatever it is, the client is given up
+            await consumer.stop()
+
+
+async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, seconds: float) -> None:
+    """Make sure that a commit which took long has its markers, for the broker may have hung meanwhile.
+
+    Without them what was committed would stay unseen until the next commit to the same partitions, whenever that is.
+    A start ends it as aborted, and it is done again. One that took no longer than usual is not looked at.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+        seconds: that the transaction took.
+
+    Raises:
+        StartAfresh: a transaction is still open on the owner's changelog partitions.
+        KafkaError: Kafka does not answer.
+    """
+    states = [context.tp(topic, partition) for topic in context.service.changelogs]
+    if seconds >= _SLOW and states and (hanging := await _still_open(context, states)):
+        raise StartAfresh(f"the broker has lost markers of what was committed: {_named(hanging)}")
+
+
+async def markers_lost_since(context: WorkerContext[Any], partition: int) -> list[str]:
+    """Look whether what was committed a while ago on the owner's changelog partitions is open still, by its own fault.
+
+    A commit may be answered quickly and lose its markers afterwards. Where nobody else writes the next commit tells; on
+    `timers`, which has several writers, all of them wait for the one whose transaction it is, and only that one's next
+    transaction there, or its next start, can end it. The first open record says whose it is.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+
+    Returns:
+        The partitions that are open, by name; empty when all is well, or others are at fault.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    states = [context.tp(topic, partition) for topic in context.service.changelogs]
+    hanging = await _still_open(context, states) if states else []
+    if not hanging:
+        return []
+    writers = await _writers(context, hanging)
+    return _named(tp for tp in hanging if writers.get(tp) in (None, source_name(context.service.name)))
+
+
+async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+    """The CloudEvents source of the first record that is open, by partition; without those that do not say.
+
+    Raises:
+        KafkaError: Kafka does not answer.
+    """
+    stable = await context.offsets.stable(hanging)
+    ends = await context.offsets.end(stable)
+    found: dict[TopicPartition, str] = {}
+    passed: set[TopicPartition] = set()
+    async with _reading(context, stable) as consumer:
+        while len(passed) < len(stable):
+            for tp, records in (await consumer.getmany(timeout_ms=_READ_MS)).items():
+                if tp not in passed:
+                    passed.add(tp)
+                    source = dict(records[0].headers).get("ce_source")
+                    if source is not None:
+                        found[tp] = source.decode(errors="replace")
+            passed.update([tp for tp, end in ends.items() if await consumer.position(tp) >= end])
+    return found
+
+
+async def _still_open(context: WorkerContext[Any], partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those that hold a transaction below their present end which stays open for longer than one may.
+
+    `timers` has several writers, and what they have open by right is over by then.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + context.settings.transaction_timeout_ms / 1000
+    ends = await context.offsets.end(partitions)
+    while True:
+        stable = await context.offsets.stable(ends)
+        ends = {tp: end for tp, end in ends.items() if stable[tp] < end}
+        if not ends or loop.time() >= deadline:
+            return list(ends)
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _named(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [f"{tp.topic}/{tp.partition}" for tp in sorted(partitions)]

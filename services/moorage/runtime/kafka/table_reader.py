@@ -1,0 +1,359 @@
+"""Reads many partitions with one consumer: up to an offset (restoring) or for ever (following).
+
+Each partition has its own position here, so that partitions come and go, and the consumer itself can be
+replaced after an error, without a record lost or read twice. What stops a reader is never silent: a consumer that
+fails, or has ceased to fetch, is replaced; a table whose sink raises is read no further, and its users are told; and
+`behind` says which tables stand still although Kafka has more of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import IllegalStateError, KafkaError
+
+from moorage.runtime.errors import StartAfresh
+from moorage.runtime.kafka import clients
+from moorage.runtime.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+Sink = Callable[[Sequence[Any]], None]
+"""Takes consumed records of one partition, in order; must not block. One that raises gets no more."""
+
+_CHUNK = 2000  # records that are taken before other tasks get their turn
+# A read that ends in a transaction's marker brings no records, so positions are looked at this often:
+_WAITED_MS = 10  # while somebody waits for one
+_LIMITED_MS = 100  # while a tail has an end
+_IDLE_MS = 1000
+_BACKOFF = 0.5  # seconds before a failed consumer is replaced
+
+
+@dataclass(eq=False)
+class Tail:
+    """One partition that is read."""
+
+    tp: TopicPartition
+    sink: Sink
+    position: int
+    """The next offset to read."""
+
+    limit: int | None
+    """The first offset that is not wanted; None to follow for ever."""
+
+    on_failure: Callable[[Exception], None] | None = None
+    """Told what the sink raised: it has taken some of the records, and nobody knows which."""
+
+    waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Nothing more is wanted, for now."""
+        return self.limit is not None and self.position >= self.limit
+
+
+class TableReader:
+    """A consumer without a group that reads the partitions it is told to, read_committed."""
+
+    def __init__(self, settings: Settings, *, client_id: str) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._by_partition: dict[TopicPartition, Tail] = {}
+        self._changed = asyncio.Event()
+        self._interrupted: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._consumer: AIOKafkaConsumer | None = None
+        self._polled: asyncio.Future[Any] | None = None
+        self._reading: dict[TopicPartition, Tail] = {}
+        self._idle: set[TopicPartition] = set()
+        """What is assigned, and paused until it is wanted again."""
+
+        self._behind: dict[TopicPartition, int] = {}
+        self._standing: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it reads; False before the start, too, and after an end that nobody asked for."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def standing(self) -> frozenset[TopicPartition]:
+        """The partitions that have stood still between the last two calls of `behind` though Kafka had more."""
+        return self._standing
+
+    async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Which of some partitions are behind, and the offset that each has come to; -1 where it is not read at all.
+
+        Args:
+            ends: their last stable offsets: of what is below, nothing is hidden by an open transaction.
+        """
+        found = {}
+        for tp, end in ends.items():
+            tail = self._by_partition.get(tp)
+            position = -1 if tail is None else await self._position(tail)
+            if tail is None or position < end:
+                found[tp] = position
+        self._standing = frozenset(tp for tp, position in found.items() if self._behind.get(tp) == position)
+        self._behind = found
+        return found
+
+    async def _passed(self, tail: Tail) -> int:
+        """The offset below which the tail's sink was given everything, by what the consumer knows now."""
+        taken = self._polled is None or not self._polled.done()  # else what it brought is about to be taken
+        # A tail with an end may have been fetched beyond it, and one at rest is sought back before it goes on.
+        followed = tail.limit is None and tail.tp not in self._idle
+        return await self._position(tail) if taken and followed else tail.position
+
+    async def _position(self, tail: Tail) -> int:
+        """The offset that a tail has come to, with the markers that come after its last record."""
+        consumer = self._consumer
+        if consumer is None or not self.alive or self._reading.get(tail.tp) is not tail:
+            return tail.position
+        try:
+            return max(tail.position, int(await consumer.position(tail.tp)))
+        except (KafkaError, IllegalStateError):  # it is just being replaced
+            return tail.position
+
+    def start(self) -> None:
+        """Begin reading whatever is added."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"{self._client_id}-reader")
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self.remove(list(self._by_partition))
+
+    def add(
+        self,
+        tp: TopicPartition,
+        position: int,
+        sink: Sink,
+        *,
+        limit: int | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> Tail:
+        """Read a partition from a position on, up to a limit when there is one, in place of an earlier tail of it."""
+        self.remove([tp])
+        tail = Tail(tp, sink, position, limit, on_failure)
+        self._by_partition[tp] = tail
+        self._interrupt()
+        return tail
+
+    def extend(self, tail: Tail, limit: int | None) -> None:
+        """Move a tail's limit on; None follows for ever."""
+        tail.limit = limit
+        self._interrupt()
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading partitions; who still waits for them gets `StartAfresh`."""
+        self._remove(partitions, "the table is no longer read")
+
+    def _remove(self, partitions: Iterable[TopicPartition], why: str) -> None:
+        for tp in partitions:
+            tail = self._by_partition.pop(tp, None)
+            if tail is not None:
+                self._interrupt()
+                for _, waiter in tail.waiters:
+                    if not waiter.done():
+                        waiter.set_exception(StartAfresh(why))
+                tail.waiters.clear()
+
+    async def reached(self, tail: Tail, offset: int) -> None:
+        """Wait until everything below an offset has been given to the tail's sink.
+
+        Raises:
+            StartAfresh: the tail was removed meanwhile.
+        """
+        await self.reached_all({tail: offset})
+
+    async def reached_all(self, offsets: Mapping[Tail, int]) -> None:
+        """Wait until everything below an offset of each tail has been given to its sink, for all of them at once.
+
+        Raises:
+            StartAfresh: a tail was removed meanwhile.
+        """
+        missing = [
+            (tail, offset)
+            for tail, offset in offsets.items()
+            if tail.position < offset and await self._passed(tail) < offset
+        ]
+        waiters = [self._waiter(tail, offset) for tail, offset in missing]
+        if waiters:
+            await asyncio.gather(*waiters)
+
+    def _waiter(self, tail: Tail, offset: int) -> asyncio.Future[None]:
+        """What is done when the tail has come to an offset."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._by_partition.get(tail.tp) is tail:
+            tail.waiters.append((offset, waiter))
+            self._interrupt()
+        else:
+            waiter.set_exception(StartAfresh("the table is no longer read"))
+        return waiter
+
+    def _interrupt(self) -> None:
+        """What is read has changed: whoever waits for records looks again."""
+        self._changed.set()
+        if self._interrupted is not None and not self._interrupted.done():
+            self._interrupted.set_result(None)
+
+    async def _run(self) -> None:
+        while True:
+            if not self._wanted():
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            consumer = clients.table_consumer(self._settings, client_id=self._client_id)
+            try:
+                await consumer.start()
+                self._consumer = consumer
+                await self._read(consumer)
+            except KafkaError as error:
+                log.warning("tables.reader_failed", client=self._client_id, error=repr(error))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Nobody has cancelled this task: the client has cancelled what was waited for.
+                log.warning("tables.reader_failed", client=self._client_id, error="the client gave a request up")
+            except Exception:
+                # Whatever it is, what is read stays where it is, and a new consumer goes on from there.
+                log.exception("tables.reader_failed", client=self._client_id)
+            finally:
+                self._consumer = self._polled = None
+                await self._give_up(consumer)
+            await asyncio.sleep(_BACKOFF)
+
+    @staticmethod
+    async def _give_up(consumer: AIOKafkaConsumer) -> None:
+        try:
+            await consumer.stop()
+        except Exception as error:  # noqa: BLE001 - it has failed, and may fail again in the same way
+            log.debug("tables.reader_not_stopped", error=repr(error))
+            with contextlib.suppress(Exception):  # its connections at least
+                await consumer._client.close()  # noqa: SLF001 - a fetcher that has failed keeps `stop` from it
+
+    def _wanted(self) -> dict[TopicPartition, Tail]:
+        return {tp: tail for tp, tail in self._by_partition.items() if not tail.done}
+
+    async def _read(self, consumer: AIOKafkaConsumer) -> None:
+        reading = self._reading = {}
+        idle = self._idle = set()
+        while True:
+            if has_ended(consumer):
+                raise KafkaError("the consumer has ceased to fetch")
+            self._changed.clear()
+            wanted = self._wanted()
+            if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
+                # A new assignment interrupts all fetches, so tails that are only announced come in with it.
+                reading, idle = dict(self._by_partition), set()
+                self._reading, self._idle = reading, idle
+                consumer.assign(list(reading))
+                for tp, tail in reading.items():
+                    consumer.seek(tp, tail.position)
+            self._pause_idle(consumer, reading, idle)
+            if not wanted:
+                await self._changed.wait()
+                continue
+            batches = await self._poll(consumer)
+            for tp, records in batches.items():
+                tail = reading[tp]
+                if self._by_partition.get(tp) is tail and not tail.done:
+                    self._take(tail, records)
+            self._polled = None
+            # At once, before anybody is told: what was fetched beyond a limit is gone from the consumer, and
+            # whoever moves the limit on must find the tail at rest, so that it is sought back.
+            self._pause_idle(consumer, reading, idle)
+            for tp, tail in reading.items():
+                if self._by_partition.get(tp) is tail and not tail.done and (tail.waiters or tail.limit is not None):
+                    # Past a transaction's markers there are no records, only a position.
+                    tail.position = max(tail.position, await consumer.position(tp))
+                self._wake(tail)
+            await asyncio.sleep(0)
+
+    def _pause_idle(
+        self, consumer: AIOKafkaConsumer, reading: dict[TopicPartition, Tail], idle: set[TopicPartition]
+    ) -> None:
+        """Fetch what is wanted now, and nothing else of what is assigned."""
+        for tp, tail in reading.items():
+            if self._by_partition.get(tp) is not tail or tail.done:
+                if tp not in idle:
+                    consumer.pause(tp)
+                    idle.add(tp)
+            elif tp in idle:
+                consumer.seek(tp, tail.position)
+                consumer.resume(tp)
+                idle.discard(tp)
+
+    async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
+        """Records, or nothing after a while or when the set of partitions changes."""
+        timeout = _IDLE_MS
+        for tail in self._by_partition.values():
+            if tail.waiters:
+                timeout = _WAITED_MS
+                break
+            if not tail.done and tail.limit is not None:
+                timeout = _LIMITED_MS
+        polled = self._polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
+        changed = self._interrupted = asyncio.get_running_loop().create_future()
+        if self._changed.is_set():
+            changed.set_result(None)
+        try:
+            await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
+            if polled.done():
+                return dict(polled.result())
+            # It waits for records and has taken none yet, so none are lost.
+            polled.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await polled
+            return {}
+        finally:
+            self._interrupted = None
+            if not polled.done():
+                polled.cancel()
+
+    def _take(self, tail: Tail, records: list[Any]) -> None:
+        wanted = [record for record in records if record.offset >= tail.position]
+        if tail.limit is not None and wanted and wanted[-1].offset >= tail.limit:
+            wanted = [record for record in wanted if record.offset < tail.limit]
+            tail.position = tail.limit
+        if wanted:
+            try:
+                tail.sink(wanted)
+            except Exception as error:
+                log.exception("tables.sink_failed", client=self._client_id, topic=tail.tp.topic, partition=tail.tp[1])
+                self._remove([tail.tp], f"what was read of {tail.tp.topic} could not be taken in: {error!r}")
+                if tail.on_failure is not None:
+                    tail.on_failure(error)
+                return
+            tail.position = max(tail.position, wanted[-1].offset + 1)
+
+    @staticmethod
+    def _wake(tail: Tail) -> None:
+        if not tail.waiters:
+            return
+        still = []
+        for offset, waiter in tail.waiters:
+            if tail.position >= offset:
+                if not waiter.done():
+                    waiter.set_result(None)
+            elif not waiter.done():
+                still.append((offset, waiter))
+        tail.waiters = still
+
+
+def has_ended(consumer: AIOKafkaConsumer) -> bool:
+    """Whether the task that fetches has ended: the consumer then waits for ever and raises nothing."""
+    fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka tells it nowhere else
+    return fetcher is not None and bool(fetcher.error_future.done())

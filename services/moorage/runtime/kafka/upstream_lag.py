@@ -1,0 +1,231 @@
+"""How far the services lag behind that make this service's sources."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiokafka import TopicPartition
+
+from moorage.runtime.kafka.context import WorkerContext
+from moorage.runtime.kafka.table_reader import Tail
+from moorage.runtime.service import Upstream
+from moorage_schemas.topics import Topic
+
+_TOO_FAR: Final = 20_000
+"""Records that nobody looks through: so far behind, everything is taken to be concerned."""
+
+_MANY: Final = 1_000
+"""Keys that are kept between two questions without looking which of them can be dropped."""
+
+_REST_AFTER: Final = 20.0
+"""Seconds without a question after which upstream topics are no longer followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamEnds:
+    """Where the topics of a partition ended, asked for at one time."""
+
+    stable: Mapping[Topic, int]
+    """The last stable offsets, of what upstream services read, and of what they write."""
+
+    written: Mapping[Topic, int]
+    """The high watermarks of what upstream services write; left out when nothing was claimed."""
+
+    claims: Mapping[Topic, int]
+    """How far upstream services said that they had come, before the ends were asked for."""
+
+
+@dataclass(eq=False)
+class _Followed:
+    """An upstream topic that is read."""
+
+    tp: TopicPartition
+    begin: int
+    """From where on `keys` has everything."""
+
+    keys: deque[tuple[int, str]] = field(default_factory=deque)
+    """The offsets of what upstream may not have worked through, and which of this service's keys each concerns."""
+
+
+class UpstreamWatch:
+    """Tells of which keys something is committed that an upstream service has not worked through.
+
+    What it has worked through stands in the records that it wrote last, and where it had nothing to write, in its
+    committed offsets, which follow within a second. What it reads is followed from the first question on, so that the
+    next one is answered out of memory; after a while without one that ends.
+
+    Args:
+        context: of the worker's session.
+        partition: the owner's.
+        progress: how far a service had come by what it wrote last, by short name; of what is not decided on only what
+            lies below an offset counts.
+    """
+
+    def __init__(
+        self, context: WorkerContext[Any], partition: int, progress: Callable[[Upstream, int], Mapping[str, int]]
+    ) -> None:
+        self._context = context
+        self._partition = partition
+        self._progress = progress
+        self._followed: dict[Topic, _Followed] = {}
+        self._tails: dict[Topic, Tail] = {}
+        self._floors: dict[Topic, int] = {}
+        self._claims: dict[Topic, int] = {}
+        self._asked = False
+        self._resting: asyncio.TimerHandle | None = None
+
+    async def ends(self, upstream: Sequence[Upstream], tables: Iterable[Topic]) -> UpstreamEnds:
+        """Where upstream's topics, and some others of the partition, end now.
+
+        Args:
+            upstream: who makes sources.
+            tables: the others; those that upstream services write must be read to there before `lagging`.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+        """
+        if upstream and not self._asked:
+            await self.claim(upstream)
+        topics = dict.fromkeys((*tables, *(topic for one in upstream for topic in (*one.topics, one.via))))
+        tps = {topic: self._context.tp(topic, self._partition) for topic in topics}
+        claims = dict(self._claims)
+        if not claims:
+            stable = await self._context.offsets.stable(tps.values())
+            return UpstreamEnds({topic: stable[tp] for topic, tp in tps.items()}, {}, claims)
+        vias = {one.via: tps[one.via] for one in upstream}
+        stable, written = await asyncio.gather(
+            self._context.offsets.stable(tps.values()), self._context.offsets.end(vias.values())
+        )
+        return UpstreamEnds(
+            {topic: stable[tp] for topic, tp in tps.items()}, {topic: written[tp] for topic, tp in vias.items()}, claims
+        )
+
+    async def lagging(self, upstream: Sequence[Upstream], ends: UpstreamEnds) -> frozenset[str] | None:
+        """Of which keys something is committed that upstream services have not worked through.
+
+        Args:
+            upstream: who makes sources.
+            ends: as of `ends`; what upstream services write has been read to there.
+
+        Returns:
+            The keys; None when there is too much to look through.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+            StartAfresh: a topic is no longer read.
+        """
+        self._stay()
+        try:
+            lagging: set[str] = set()
+            for one in upstream:
+                self._advance(one, ends)
+                behind = {topic: end for topic in one.topics if self._floors[topic] < (end := ends.stable[topic])}
+                for topic, end in behind.items():
+                    if not await self._follow(one, topic, end):
+                        return None
+                await self._context.reader.reached_all({self._tails[topic]: end for topic, end in behind.items()})
+                for topic, end in behind.items():
+                    lagging.update(key for offset, key in self._followed[topic].keys if offset < end)
+            return frozenset(lagging)
+        finally:
+            self._resting = asyncio.get_running_loop().call_later(_REST_AFTER, self._rest)
+
+    async def claim(self, upstream: Sequence[Upstream]) -> bool:
+        """Ask how far upstream services say that they have come.
+
+        That counts from the next `ends` on, when none of them has a transaction open: what it wrote when it came so far
+        is below those ends then. Asked for after them, it may be about records that were not read.
+
+        Returns:
+            Whether any says more than was known.
+
+        Raises:
+            KafkaError: Kafka does not answer.
+        """
+        self._asked = True
+        known = {topic: self._known(topic) for one in upstream for topic in one.topics}
+        for one in upstream:
+            tps = {topic: self._context.tp(topic, self._partition) for topic in one.topics}
+            group = f"{self._context.settings.topic_prefix}.{one.service}"
+            committed = await self._context.offsets.committed(group, tps.values())
+            for topic, tp in tps.items():
+                self._claims[topic] = committed.get(tp, 0)
+        return any(self._claims[topic] > known[topic] for topic in known)
+
+    def close(self) -> None:
+        """Stop following, and forget what upstream has worked through."""
+        self._rest()
+        self._floors.clear()
+
+    def _known(self, topic: Topic) -> int:
+        return max(self._floors.get(topic, 0), self._claims.get(topic, 0))
+
+    def _advance(self, one: Upstream, ends: UpstreamEnds | None = None) -> None:
+        """Note how far an upstream service has come, and drop the keys of what is below."""
+        done = self._progress(one, 0 if ends is None else ends.stable[one.via])
+        settled = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
+        claims = ends.claims if ends is not None and settled else {}
+        if ends is not None and not settled:
+            self._drop(one, ends.claims)
+        for topic in one.topics:
+            floor = max(self._floors.get(topic, 0), done.get(topic.short, 0), claims.get(topic, 0))
+            self._floors[topic] = floor
+            if self._claims.get(topic, 0) <= floor:
+                self._claims.pop(topic, None)
+            if (followed := self._followed.get(topic)) is not None:
+                while followed.keys and followed.keys[0][0] < floor:
+                    followed.keys.popleft()
+
+    def _drop(self, one: Upstream, claims: Mapping[Topic, int]) -> None:
+        """What upstream has claimed while a transaction of it was open is asked for anew, and not counted later on.
+
+        The transaction may be one whose markers are lost: its owner then sets the offsets back, and what it wrote is
+        aborted. By then all is settled, and the claim is of what nobody has worked through.
+        """
+        for topic in one.topics:
+            if topic in claims and self._claims.get(topic) == claims[topic]:
+                del self._claims[topic]
+                self._asked = False
+
+    async def _follow(self, one: Upstream, topic: Topic, end: int) -> bool:
+        """See to it that a topic is read from where upstream stands; False when that is too far back."""
+        followed = self._followed.get(topic)
+        if followed is not None and followed.begin <= self._floors[topic]:
+            return True
+        tp = self._context.tp(topic, self._partition)
+        begin = self._floors[topic] or (await self._context.offsets.begin([tp]))[tp]
+        if end - begin > _TOO_FAR:
+            return False
+        made = self._followed[topic] = _Followed(tp, begin)
+
+        def take(records: Sequence[Any]) -> None:
+            for record in records:
+                key = one.concerns(topic, (record.key or b"").decode(errors="replace"))
+                if key is not None:
+                    made.keys.append((record.offset, sys.intern(key)))
+            if len(made.keys) > _MANY:
+                self._advance(one)
+            while len(made.keys) > _TOO_FAR:
+                made.begin = made.keys.popleft()[0] + 1
+
+        self._tails[topic] = self._context.reader.add(tp, begin, take)
+        return True
+
+    def _stay(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+
+    def _rest(self) -> None:
+        """Follow nothing, until the next question."""
+        self._stay()
+        self._context.reader.remove([followed.tp for followed in self._followed.values()])
+        self._followed.clear()
+        self._tails.clear()
+        self._claims.clear()
+        self._asked = False

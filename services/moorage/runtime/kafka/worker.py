@@ -1,0 +1,454 @@
+"""A worker: one service in one process, as a member of the service's consumer group.
+
+It owns whatever partitions the group gives it, an owner for each, and hands fetched records to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Collection, Iterable
+from typing import Any, Generic, TypeVar
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import IllegalStateError, KafkaError
+
+from moorage.runtime import metrics
+from moorage.runtime.clock import Clock, WallClock
+from moorage.runtime.engine.journal import Journals
+from moorage.runtime.errors import RuntimeFailure, TablesTooOld
+from moorage.runtime.kafka import clients
+from moorage.runtime.kafka.consumer_lag import Behind, behind
+from moorage.runtime.kafka.context import WorkerContext
+from moorage.runtime.kafka.global_tables import GlobalReader
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.partition_task import PartitionOwner
+from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
+from moorage.runtime.kafka.table_reader import TableReader
+from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.runtime.service import Service
+from moorage.runtime.settings import Settings
+from moorage_schemas.topics import Topic
+
+log = structlog.get_logger(__name__)
+
+S = TypeVar("S")
+
+_POLL_MS = 500
+_POLL_RECORDS = 4000
+_BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
+_STOP_TIMEOUT = 10.0  # seconds for a client to leave
+_FRESHEN_SECONDS = 2.0  # for which a decision waits for a global view that is as new as its input, at most
+_STARTING_AT_ONCE = 6  # producers; more only compete for the event loop
+
+
+class Worker(Generic[S]):
+    """Runs one service against Kafka until it is stopped.
+
+    Args:
+        service: what decides.
+        settings: where Kafka is, and how to run.
+        clock: where the time comes from.
+        partitions: how many partitions the topics have, when that is known already; the topics are made otherwise.
+    """
+
+    def __init__(
+        self,
+        service: Service[S],
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        self.service = service
+        self.owners: dict[int, PartitionOwner[S]] = {}
+        """The owners by partition."""
+
+        self._settings = settings
+        self._clock = clock or WallClock()
+        self._partitions = partitions
+        self._name = uuid.uuid4().hex[:12]
+        self._client_id = f"moorage-{service.name}-{self._name}"
+        self._group = f"{settings.topic_prefix}.{service.name}"
+        self._globals: GlobalReader | None = None
+        self._journals: Journals | None = None
+        self._readings = 0
+        self._age: TableAge | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._assigned = False
+        self._moves = 0
+        self._leaving: set[asyncio.Future[Any]] = set()
+        self._failure: asyncio.Future[None] | None = None
+        self._context: WorkerContext[S] | None = None
+        self._stopping = False
+
+    # What others see.
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the topics have; 0 before the start."""
+        return self._partitions or 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether every partition that the group gave is restored, the global view caught up, and all tables move."""
+        return (
+            self._assigned
+            and (self._globals is None or self._globals.sound)
+            and (self._context is None or (self._context.reader.alive and not self._context.reader.standing))
+            and all(owner.caught_up for owner in self.owners.values())
+        )
+
+    @property
+    def moves(self) -> int:
+        """Changes with each step of getting to work; for the watchdog."""
+        return self._moves + (0 if self._globals is None else self._globals.moves)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the group has given it its share; the owners are looked at for themselves."""
+        return self._assigned
+
+    async def behind(self) -> Behind:
+        """Where Kafka has more than has come here; see `hearing.behind`. What has failed for good ends the worker."""
+        failure = None if self._globals is None else self._globals.failure
+        if self._context is not None and not self._context.reader.alive and self._assigned:
+            failure = RuntimeFailure(f"what reads the tables of {self.service.name} has ended")
+        if failure is not None:
+            log.error("worker.tables_failed", service=self.service.name, why=str(failure))
+            self._fail(failure)
+        if failure is not None or self._context is None or not self._assigned:
+            return Behind()
+        phases = {partition: owner.phase for partition, owner in self.owners.items()}
+        return await behind(self._context, phases, self._globals)
+
+    def report(self) -> dict[str, Any]:
+        """Where each partition stands, and which tables stand still, for the readiness page."""
+        standing = self._context.reader.standing if self._context is not None else frozenset()
+        standing |= self._globals.standing if self._globals is not None else frozenset()
+        return {
+            "ready": self.ready,
+            "assigned": self._assigned,
+            "globals": None if self._globals is None else round(self._globals.progress, 3),
+            "standing": sorted(f"{tp.topic}/{tp.partition}" for tp in standing),
+            "partitions": {
+                str(partition): {"phase": owner.phase.value, "restored": round(owner.progress.fraction, 3)}
+                for partition, owner in sorted(self.owners.items())
+            },
+        }
+
+    async def wait_ready(self, seconds: float = 60.0) -> None:
+        """Return when the worker is ready.
+
+        Raises:
+            TimeoutError: it did not become so in that time.
+            RuntimeFailure: it has failed.
+        """
+        async with asyncio.timeout(seconds):
+            while not self.ready:
+                if self._task is not None and self._task.done():
+                    await self._task
+                    raise RuntimeFailure(f"the worker of {self.service.name} has ended")
+                await asyncio.sleep(0.02)
+
+    # Life.
+
+    async def start(self) -> None:
+        """Begin; returns at once, `wait_ready` tells when it works."""
+        self._failure = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(), name=self.service.name)
+
+    async def join(self) -> None:
+        """Wait until the worker ends.
+
+        Raises:
+            RuntimeFailure: it cannot go on.
+        """
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Finish the batches in flight, commit, and leave the group."""
+        self._stopping = True
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, RuntimeFailure):
+                await task
+
+    async def __aenter__(self) -> Worker[S]:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _run(self) -> None:
+        backoff = _BACKOFF_FIRST
+        try:
+            while True:
+                try:
+                    if self._partitions is None:
+                        counts = await ensure_topics(self._settings)
+                        self._partitions = next(iter(counts.values()))
+                    if self._age is None:
+                        self._age = TableAge(self._clock, await tombstones_kept(self._settings))
+                    await self._session(self._age, await self._start_globals())
+                except TablesTooOld as reason:
+                    log.warning("worker.reads_anew", service=self.service.name, why=str(reason))
+                    metrics.RESTARTS.labels(self.service.name, "age").inc()
+                    await self._forget_globals()
+                    self._age = None
+                except (KafkaError, TimeoutError, OSError) as error:
+                    log.warning("worker.session_failed", service=self.service.name, error=repr(error))
+                    await asyncio.sleep(backoff)
+                    backoff = min(backoff * 2, _BACKOFF_MAX)
+                else:
+                    backoff = _BACKOFF_FIRST
+        finally:
+            await self._forget_globals()
+
+    async def _forget_globals(self) -> None:
+        found, self._globals = self._globals, None
+        self._journals = None  # what follows rests on another view
+        if found is not None:
+            await found.stop()
+
+    async def _start_globals(self) -> Journals:
+        if self._journals is None:
+            self._readings += 1
+            name = f"{self._name}-{self._readings}"
+            self._journals = Journals(name, self.service, self._settings, partitions=self.partitions)
+        view = self.service.new_globals() if self._globals is None else None
+        if view is not None:
+            self._globals = GlobalReader(
+                service=self.service.name,
+                topics=self.service.globals,
+                view=view,
+                settings=self._settings,
+                partitions=self.partitions,
+                client_id=self._client_id,
+                on_change=self._poke,
+                on_failure=self._fail,
+                journal=self._journals.shared,
+            )
+            self._globals.start()
+        return self._journals
+
+    def _poke(self, partitions: Iterable[int] | None) -> None:
+        for partition in self.owners if partitions is None else partitions:
+            owner = self.owners.get(partition)
+            if owner is not None:
+                owner.poke()
+
+    async def _session(self, age: TableAge, journals: Journals) -> None:
+        """One consumer's life; ends with an exception."""
+        settings = self._settings
+        consumer = clients.group_consumer(settings, group=self._group, client_id=self._client_id)
+        offsets = Offsets(settings, name=self._client_id)
+        reader = TableReader(settings, client_id=f"{self._client_id}-tables")
+
+        async def freshen(topics: Collection[Topic]) -> bool:
+            if self._globals is None or not topics:
+                return True
+            try:
+                async with asyncio.timeout(_FRESHEN_SECONDS):
+                    await self._globals.freshen(topics, offsets)
+            except (KafkaError, TimeoutError) as error:
+                log.warning("globals.not_fresh", service=self.service.name, error=repr(error))
+                return False
+            return True
+
+        context = WorkerContext(
+            service=self.service,
+            settings=settings,
+            clock=self._clock,
+            partitions=self.partitions,
+            group=self._group,
+            client_id=self._client_id,
+            consumer=consumer,
+            offsets=offsets,
+            reader=reader,
+            view=None if self._globals is None else self._globals.view,
+            caught_up=asyncio.Event() if self._globals is None else self._globals.caught_up,
+            freshen=freshen,
+            journals=journals,
+            age=age,
+            starting=asyncio.Semaphore(_STARTING_AT_ONCE),
+        )
+        try:
+            await offsets.start()
+            await consumer.start()
+            reader.start()
+            consumer.subscribe(
+                topics=clients.topic_names(self.service.sources, settings.topic_prefix),
+                listener=_Listener(self, context),
+            )
+            self._context = context
+            minding = asyncio.create_task(age.mind(self._read_to_ends), name=f"{self.service.name}-age")
+            try:
+                await self._poll(consumer, age)
+            finally:
+                minding.cancel()
+        finally:
+            self._context = None
+            self._assigned = False
+            # A cancelled task may be cancelled again; giving the partitions up must not be cut short by that.
+            await asyncio.shield(self._give_up())
+            for stop in (reader.stop, consumer.stop, offsets.stop):
+                with contextlib.suppress(Exception):  # whatever it is, the client is given up
+                    async with asyncio.timeout(_STOP_TIMEOUT):
+                        await stop()
+
+    async def _read_to_ends(self) -> bool:
+        """Return when all that is committed now has been read; False when that is not known."""
+        context, view = self._context, self._globals
+        if context is None or not self._assigned or not (view is None or view.caught_up.is_set()):
+            return False
+        if view is not None:
+            await view.freshen(self.service.globals, context.offsets)
+        return all(await asyncio.gather(*(owner.read_to_ends() for owner in list(self.owners.values()))))
+
+    async def _poll(self, consumer: AIOKafkaConsumer, age: TableAge) -> None:
+        topics = {topic.name(self._settings.topic_prefix): topic for topic in self.service.sources}
+        last_report = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._failure is not None and self._failure.done():
+                self._failure.result()
+            age.check()
+            # Nothing may be awaited between this and the offers, so that a seek cannot come between them.
+            batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
+            for tp, records in batches.items():
+                owner = self.owners.get(tp.partition)
+                if owner is not None:
+                    owner.offer(topics[tp.topic], records)
+            if loop.time() - last_report > 1:
+                last_report = loop.time()
+                self._measure(consumer)
+            await asyncio.sleep(0)
+
+    def _measure(self, consumer: AIOKafkaConsumer) -> None:
+        name = self.service.name
+        metrics.OWNED.labels(name).set(len(self.owners))
+        for partition, owner in self.owners.items():
+            metrics.LAG.labels(name, str(partition)).set(self.lag(consumer, partition))
+            metrics.RESTORE_PROGRESS.labels(name, str(partition)).set(owner.progress.fraction)
+
+    def lag(self, consumer: AIOKafkaConsumer, partition: int) -> int:
+        """Records of a partition that are committed by their writers and not processed here, at most."""
+        total = self.owners[partition].waiting
+        for topic in self.service.sources:
+            tp = TopicPartition(topic.name(self._settings.topic_prefix), partition)
+            with contextlib.suppress(IllegalStateError, AssertionError):
+                stable = consumer.last_stable_offset(tp)
+                position = self.owners[partition].fetched(topic)
+                if stable is not None and position is not None:
+                    total += max(0, stable - position)
+        return total
+
+    # The group.
+
+    async def revoked(self) -> None:
+        """Drain every owner; all partitions may go."""
+        async with self._lock:
+            self._assigned = False
+            await self._drain()
+
+    async def assigned(self, context: WorkerContext[S], tps: Iterable[TopicPartition]) -> None:
+        """Keep the owners of what came back, give up the others, begin with what is new."""
+        metrics.REBALANCES.labels(self.service.name).inc()
+        async with self._lock:
+            if context is not self._context:
+                return  # that session has ended meanwhile: an owner of its clients would never begin
+            partitions = clients.whole_partitions(
+                tps, clients.topic_names(self.service.sources, self._settings.topic_prefix)
+            )
+            gone = [owner for partition, owner in self.owners.items() if partition not in partitions]
+            for owner in gone:
+                del self.owners[owner.partition]
+            for partition in sorted(partitions):
+                owner_or_none = self.owners.get(partition)
+                if owner_or_none is not None:
+                    owner_or_none.unpark()
+                else:
+                    owner = PartitionOwner(context, partition)
+                    self.owners[partition] = owner
+                    owner.start()
+            self._assigned = True
+            self._moves += 1
+            log.info("worker.assigned", service=self.service.name, partitions=sorted(partitions), given_up=len(gone))
+            if gone:
+                # The coordinator waits for this method before it sends heartbeats again.
+                self._background(asyncio.gather(*(owner.stop() for owner in gone), return_exceptions=True))
+
+    def failed(self, error: BaseException) -> None:
+        """A listener has failed: aiokafka would swallow that, so the worker ends."""
+        log.error("worker.rebalance_failed", service=self.service.name, exc_info=error)
+        self._fail(RuntimeFailure(f"a rebalance of {self.service.name} failed: {error!r}"))
+
+    def _fail(self, error: BaseException) -> None:
+        """End the worker: its poll raises this."""
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _drain(self) -> None:
+        """Let every owner finish what is in flight; one that cannot is given up."""
+        limit = self._settings.transaction_timeout_ms / 1000
+        owners = list(self.owners.values())
+        results = await asyncio.gather(
+            *(asyncio.wait_for(owner.park(), limit) for owner in owners), return_exceptions=True
+        )
+        for owner, result in zip(owners, results, strict=True):
+            if isinstance(result, BaseException):
+                log.warning(
+                    "worker.not_drained", service=self.service.name, partition=owner.partition, error=repr(result)
+                )
+                del self.owners[owner.partition]
+                self._background(asyncio.ensure_future(owner.stop()))
+
+    async def _give_up(self) -> None:
+        async with self._lock:
+            if self._stopping:
+                await self._drain()
+            owners, self.owners = list(self.owners.values()), {}
+            await asyncio.gather(*(owner.stop() for owner in owners), return_exceptions=True)
+            if self._leaving:
+                await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def _background(self, work: asyncio.Future[Any]) -> None:
+        self._leaving.add(work)
+        work.add_done_callback(self._leaving.discard)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka publishes no types
+    """Tells the worker of rebalances; pauses first, and lets no exception disappear."""
+
+    def __init__(self, worker: Worker[Any], context: WorkerContext[Any]) -> None:
+        self._worker = worker
+        self._context = context
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        try:
+            if revoked:
+                self._context.consumer.pause(*revoked)
+            await self._worker.revoked()
+        except Exception as error:  # noqa: BLE001 - aiokafka logs and forgets it, so it is handed on
+            self._worker.failed(error)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        try:
+            # Records come in before this method returns: nothing is fetched until an owner is ready for it.
+            self._context.consumer.pause(*assigned)
+            await self._worker.assigned(self._context, assigned)
+        except Exception as error:  # noqa: BLE001 - aiokafka logs and forgets it, so it is handed on
+            self._worker.failed(error)
