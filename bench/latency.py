@@ -31,9 +31,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
 from bench import harness
 
-from moorage import condition_ingest, eviction, governor, taint_manager
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, taint_manager
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_headers

@@ -23,9 +23,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
 from bench import harness
 
-from moorage import eviction, taint_manager, timer
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
+from moorage.workers import eviction, taint_manager, timer
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -31,11 +31,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
 from bench import harness, ocm_objects
 
-from moorage import placement
 from moorage.runtime import codec
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
+from moorage.workers import placement
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import PLACEMENTS, TAINTS, partition_of

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage import placement
-from moorage.placement.managed.desk import ManagedDesk
-from moorage.placement.managed.settling import settle
-from moorage.placement.state import State
-from moorage.placement.view import FleetView
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
+from moorage.workers import placement
+from moorage.workers.placement.ocm.desk import ManagedDesk
+from moorage.workers.placement.ocm.settling import settle
+from moorage.workers.placement.state import State
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef

@@ -30,9 +30,9 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, par
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
 from bench import harness
 
-from moorage.condition_ingest.service import ConditionIngest
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.settings import Settings
+from moorage.workers.condition_ingest.service import ConditionIngest
 
 TARGETS = 200
 TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from moorage.condition_ingest.service import grace_periods
 from moorage.core.conditions.heartbeats import (
     GracePeriods,
     SourceRule,
@@ -28,6 +27,7 @@ from moorage.core.conditions.heartbeats import (
 )
 from moorage.core.conditions.reports import Held
 from moorage.runtime.settings import Settings
+from moorage.workers.condition_ingest.service import grace_periods
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.flow.driver import Flow, Record
 
-from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.flow.driver import Flow, Record
 
-from moorage import placement
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.workers import placement
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key

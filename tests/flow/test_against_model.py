@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.flow.driver import START, Crash, Flow, replay
 from tests.flow.fleet import WITNESS, Fleet, lifted, tolerate
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, RESOURCES, TAINTS, TIMER_FIRED, TIMERS, Topic
 

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.flow.driver import START, Crash, Flow
 
-from moorage import taint_manager
 from moorage.runtime.settings import Settings
+from moorage.workers import taint_manager
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish

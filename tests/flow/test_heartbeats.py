@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.flow.driver import START, Crash, Flow
 from tests.flow.fleet import Fleet, node
 
-from moorage import condition_ingest, taint_manager, timer
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, taint_manager, timer
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TAINTS, TIMER_FIRED, TIMERS
 

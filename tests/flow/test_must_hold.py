@@ -8,7 +8,7 @@ import pytest
 from tests.flow.driver import Crash, Flow
 from tests.flow.fleet import WITNESS, Fleet, lifted, tolerate
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, ZONE_GRANTS
 

@@ -19,9 +19,9 @@ from moorage.core.scheduling.ocm.scheduler import Scheduler
 from moorage.core.scheduling.ocm.statuses import SATISFIED, conditions_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
-from moorage.placement.managed.classes import RELATIVE
-from moorage.placement.managed.view import ManagedView
 from moorage.runtime.service import Service
+from moorage.workers.placement.ocm.equivalence_classes import RELATIVE
+from moorage.workers.placement.ocm.view import ManagedView
 from moorage_schemas.resources.managed import ManagedClusterSet, Placement
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS

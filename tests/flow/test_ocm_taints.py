@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.flow.driver import START, Crash, Flow, Record
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.flow.ocm_world import OcmWorld, labelled, ref, tolerates
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
 from moorage_schemas.times import format_time

@@ -9,8 +9,8 @@ import pytest
 from tests.flow.driver import Crash, Flow, Record
 from tests.flow.fleet import Fleet, lifted
 
-from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared, resource_key

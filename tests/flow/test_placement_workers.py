@@ -10,12 +10,12 @@ from datetime import datetime
 import pytest
 from tests.flow.driver import Flow
 
-from moorage.placement import PlacementService
-from moorage.placement.service import AT_ONCE
-from moorage.placement.state import State
-from moorage.placement.view import FleetView
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings
+from moorage.workers.placement import PlacementService
+from moorage.workers.placement.service import AT_ONCE
+from moorage.workers.placement.state import State
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import BINDINGS, PLACEMENTS, RESOURCES

@@ -7,7 +7,7 @@ from tests.flow.fleet import Fleet, lifted, node, tolerate
 from tests.flow.fleet import pod as pod_ref
 from tests.flow.test_placement_flow import World, pod
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.resource import resource_key

@@ -10,8 +10,8 @@ from datetime import timedelta
 from tests.flow.driver import Flow
 from tests.flow.fleet import WITNESS, Fleet, lifted, tolerate
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import EVICTIONS, TAINTS, ZONE_GRANTS
 

@@ -11,8 +11,8 @@ from tests.flow.driver import START, Crash, Flow
 from tests.flow.fleet import Fleet, node
 from tests.flow.test_placement_flow import PARTITIONS, World
 
-from moorage import governor, taint_manager
 from moorage.runtime.settings import Settings
+from moorage.workers import governor, taint_manager
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.taint import TaintEffect, TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, ZONES, condition_key

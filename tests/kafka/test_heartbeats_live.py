@@ -15,9 +15,9 @@ from tests.brokers import Broker
 from tests.kafka.toys import eventually, read_all, settings_for, worker_for
 from tests.repo.files import ROOT
 
-from moorage import condition_ingest, timer
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, timer
 from moorage_schemas.base import Model
 from moorage_schemas.condition import (
     ConditionChanged,

@@ -12,9 +12,9 @@ from aiokafka import AIOKafkaProducer
 from tests.brokers import Broker
 from tests.kafka.toys import eventually, read_all, settings_for, worker_for
 
-from moorage import placement
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
+from moorage.workers import placement
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.placement import WorkloadPlaced

@@ -25,12 +25,12 @@ from tests.kafka.toys import (
     write_raw,
 )
 
-from moorage import condition_ingest
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.table_age import tombstones_kept
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.refs import TargetKind, TargetRef

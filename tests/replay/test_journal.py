@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage import placement, timer
 from moorage.replay.recording import Kept, Recording
 from moorage.replay.runs import settings_of
 from moorage.replay.script import MissingError, records_of
@@ -32,6 +31,7 @@ from moorage.runtime.engine.journal import (
 from moorage.runtime.engine.requests import Refresh, Turn
 from moorage.runtime.service import Freshness, Needs
 from moorage.runtime.settings import Settings
+from moorage.workers import placement, timer
 from moorage_schemas.topics import RESOURCES, TIMERS, TOPICS
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 891234, tzinfo=UTC)

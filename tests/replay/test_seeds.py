@@ -12,7 +12,6 @@ from tests.seeded.replaying import problems, recorded, replayed
 from tests.seeded.seeds import many
 from tests.seeded.stories import Play, draw
 
-from moorage import eviction, taint_manager
 from moorage.replay.comparing import replay
 from moorage.replay.recording import Recording
 from moorage.runtime.engine import batch, journal
@@ -20,6 +19,7 @@ from moorage.runtime.engine.batch import BatchProcessor
 from moorage.runtime.logs import silenced
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.workers import eviction, taint_manager
 from moorage_schemas.topics import JOURNAL
 
 SEEDS = 40

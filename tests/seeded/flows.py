@@ -17,8 +17,8 @@ from tests.flow.test_zones import Outage
 from tests.seeded.from_flow import history_of
 from tests.seeded.history import History
 
-from moorage import condition_ingest, eviction, governor, taint_manager, timer
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 
 LIFTED: dict[str, object] = {
     "node_monitor_grace_period": 0,

@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.services.records import at
 
-from moorage.governor.budgets import BudgetBook
-from moorage.governor.view import GovernorView
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
+from moorage.workers.governor.budgets import BudgetBook
+from moorage.workers.governor.view import GovernorView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged

@@ -12,11 +12,11 @@ from tests.flow.driver import Flow
 from tests.flow.fleet import Fleet
 from tests.services.records import T0, at, record
 
-from moorage import condition_ingest
-from moorage.condition_ingest.service import ConditionIngest
-from moorage.condition_ingest.state import State
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest
+from moorage.workers.condition_ingest.service import ConditionIngest
+from moorage.workers.condition_ingest.state import State
 from moorage_schemas.condition import (
     ConditionChanged,
     ConditionReported,

@@ -10,12 +10,12 @@ import pytest
 from tests.flow.fleet import node, pod, tolerate
 from tests.services.records import T0, at, decide, record, wake
 
-from moorage import eviction
 from moorage.conformance.deviations import Deviation
 from moorage.core.taints.eviction_verdict import Verdict, verdict
-from moorage.eviction.state import State
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
+from moorage.workers import eviction
+from moorage.workers.eviction.state import State
 from moorage_schemas.base import Model
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
@@ -362,7 +362,7 @@ def test_many_bindings_share_one_verdict_and_come_in_order(monkeypatch: pytest.M
         calls.append(tolerations)
         return verdict(taints, tolerations, **options)
 
-    monkeypatch.setattr(import_module("moorage.eviction.looking"), "verdict", counted)
+    monkeypatch.setattr(import_module("moorage.workers.eviction.target_view"), "verdict", counted)
     bench.taints(K1)
     assert len(calls) == 2
     names = [emit.event.workload.name for emit in bench.emits if isinstance(emit.event, EvictionDecided)]

@@ -10,11 +10,11 @@ import pytest
 from tests.flow.fleet import node, pod, tolerate
 from tests.services.records import T0, at, decide, record, wake
 
-from moorage import eviction
-from moorage.eviction.guards import GuardView
-from moorage.eviction.state import State
 from moorage.runtime.service import Emit, child_id
 from moorage.runtime.settings import Settings
+from moorage.workers import eviction
+from moorage.workers.eviction.guards import GuardView
+from moorage.workers.eviction.state import State
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.eviction import EvictionDecided

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.flow.driver import START, Crash, Flow, Record
 
-from moorage import governor
 from moorage.runtime.settings import Settings
+from moorage.workers import governor
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.topics import FLEET, ZONE_GRANTS, ZONE_MEMBERS, ZONES
 from moorage_schemas.zone import ZoneMembered

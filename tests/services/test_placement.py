@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.flow.driver import START
 
-from moorage.placement import PlacementService, service
-from moorage.placement.nodes import allocatable, present_taints
-from moorage.placement.state import State
-from moorage.placement.view import FleetView
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
+from moorage.workers.placement import PlacementService, service
+from moorage.workers.placement.engine.target_table import allocatable, present_taints
+from moorage.workers.placement.state import State
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced

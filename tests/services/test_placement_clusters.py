@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from tests.flow.driver import START
 
-from moorage.placement import PlacementService, service
-from moorage.placement.clusters.state import resource_of
-from moorage.placement.clusters.terms import binding_ref, binding_uid
-from moorage.placement.service import AT_ONCE
-from moorage.placement.state import State
-from moorage.placement.view import FleetView
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
+from moorage.workers.placement import PlacementService, service
+from moorage.workers.placement.karmada.state import resource_of
+from moorage.workers.placement.karmada.terms import binding_ref, binding_uid
+from moorage.workers.placement.service import AT_ONCE
+from moorage.workers.placement.state import State
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState

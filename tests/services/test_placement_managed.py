@@ -11,15 +11,15 @@ import pytest
 from tests.flow.driver import START
 
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.placement import PlacementService, service
-from moorage.placement.controllers import PORTION
-from moorage.placement.managed.selections import Selections
-from moorage.placement.managed.state import DISABLED_ANNOTATION
-from moorage.placement.service import AT_ONCE
-from moorage.placement.state import State
-from moorage.placement.view import FleetView
 from moorage.runtime.service import Emit, Input, NeedFresh
 from moorage.runtime.settings import Settings
+from moorage.workers.placement import PlacementService, service
+from moorage.workers.placement.ocm.selections import Selections
+from moorage.workers.placement.ocm.state import DISABLED_ANNOTATION
+from moorage.workers.placement.pods.controllers import PORTION
+from moorage.workers.placement.service import AT_ONCE
+from moorage.workers.placement.state import State
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.flow.driver import START
 
-from moorage.placement import service
-from moorage.placement.state import State
 from moorage.runtime.service import Emit, GlobalView, Input
 from moorage.runtime.settings import Settings
+from moorage.workers.placement import service
+from moorage.workers.placement.state import State
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared

@@ -8,9 +8,9 @@ from tests.flow.driver import Flow
 from tests.flow.fleet import Fleet
 from tests.services.records import T0, at, record
 
-from moorage import condition_ingest, taint_manager
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, taint_manager
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.services.records import T0, at, record
 
-from moorage import taint_manager
 from moorage.core.taints.desired import reconcile
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
-from moorage.taint_manager.state import State
+from moorage.workers import taint_manager
+from moorage.workers.taint_manager.state import State
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_key

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from tests.flow.driver import START, Crash, Flow
 
-from moorage import timer
 from moorage.runtime.settings import Settings
+from moorage.workers import timer
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import TIMER_FIRED, TIMERS

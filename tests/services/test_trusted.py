@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.schemas.strategies import instances
 from tests.services.records import decide
 
-from moorage.eviction.service import Eviction
 from moorage.runtime.service import Input
 from moorage.runtime.trusted_events import target_ref, trusted, workload_ref
+from moorage.workers.eviction.service import Eviction
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAsked
 from moorage_schemas.envelope import Meta

@@ -9,7 +9,6 @@ import httpx
 from tests.flow.driver import Flow, Record
 from tests.flow.fleet import Fleet
 
-from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation import changes, report
@@ -18,6 +17,7 @@ from moorage.simulation.running import Change, Simulated, simulate
 from moorage.simulation.snapshot import Kept, Snapshot
 from moorage.simulation.stack import Stack
 from moorage.simulation.sweep import Sweep
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, TOPICS

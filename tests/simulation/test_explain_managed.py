@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.flow.driver import Flow
 from tests.simulation.explained import chain, copy, of, said, topics
 
-from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
@@ -24,6 +23,7 @@ from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, Asking, ManagedVe
 from moorage.runtime.settings import Settings
 from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Wanted
 from moorage.simulation.explaining_managed import explain_placement
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key

@@ -1,4 +1,4 @@
-"""Which services there are: every package `moorage.<name>` that exports `service(settings)`, and the gateway."""
+"""Which services there are: every package in `moorage.workers`, which exports `service(settings)`, and the gateway."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import importlib
 import pkgutil
 from typing import Any
 
-import moorage
+from moorage import workers
 from moorage.cli.errors import UsageError
 
 GATEWAY = "gateway"
-_NO_SERVICES = frozenset({"core", "runtime", "cli", "conformance", "simulation", "replay", GATEWAY})
 
 
 def names() -> list[str]:
     """The services, found by their folders."""
-    return sorted(
-        found.name.replace("_", "-")
-        for found in pkgutil.iter_modules(moorage.__path__)
-        if found.ispkg and found.name not in _NO_SERVICES
-    )
+    return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(workers.__path__))
 
 
 def check(words: list[str]) -> list[str]:
@@ -42,5 +37,5 @@ def check(words: list[str]) -> list[str]:
 
 def make(name: str, settings: Any) -> Any:
     """The service of a name, as the runtime runs it."""
-    package = importlib.import_module(f"moorage.{name.replace('-', '_')}")
+    package = importlib.import_module(f"moorage.workers.{name.replace('-', '_')}")
     return package.service(settings)

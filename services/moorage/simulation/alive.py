@@ -18,10 +18,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from moorage.condition_ingest.state import OWNER as HEARTBEATS
 from moorage.core.taints.desired.addons import AVAILABLE, LEASE, Lease
 from moorage.simulation.snapshot import Kept, Snapshot
-from moorage.timer.service import State, TimerService
+from moorage.workers.condition_ingest.state import OWNER as HEARTBEATS
+from moorage.workers.timer.service import State, TimerService
 from moorage_schemas.base import Model
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.timer import SetTimer

@@ -13,11 +13,6 @@ from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage.placement.clusters.desk import ClusterDesk, cluster_ref
-from moorage.placement.clusters.leaving import decide
-from moorage.placement.clusters.settling import draft_of, request_of
-from moorage.placement.clusters.state import RESOURCE_BINDING, UNSCHEDULABLE, ClusterWork, Resource
-from moorage.placement.clusters.terms import rules_of
 from moorage.runtime.settings import Settings
 from moorage.simulation.chain import Trail
 from moorage.simulation.explaining import (
@@ -36,6 +31,11 @@ from moorage.simulation.explaining import (
 )
 from moorage.simulation.explaining_pods import partition_with, placement_view, with_taints
 from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.workers.placement.karmada.desk import ClusterDesk, cluster_ref
+from moorage.workers.placement.karmada.leaving import decide
+from moorage.workers.placement.karmada.settling import draft_of, request_of
+from moorage.workers.placement.karmada.state import RESOURCE_BINDING, UNSCHEDULABLE, ClusterWork, Resource
+from moorage.workers.placement.karmada.terms import rules_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef

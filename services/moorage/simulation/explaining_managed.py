@@ -9,7 +9,6 @@ from typing import Final
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
 from moorage.core.taints.dialects.ocm import BALANCE
-from moorage.placement.managed.state import DECISION_PREFIX, PLACEMENT, Asked
 from moorage.runtime.settings import Settings
 from moorage.simulation.chain import Trail
 from moorage.simulation.explaining import (
@@ -26,6 +25,7 @@ from moorage.simulation.explaining import (
 )
 from moorage.simulation.explaining_pods import partition_with, placement_view, with_taints
 from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.workers.placement.ocm.state import DECISION_PREFIX, PLACEMENT, Asked
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import RESOURCES

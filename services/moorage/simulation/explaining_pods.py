@@ -13,10 +13,6 @@ from moorage.core.scheduling.nodes.workloads import POD, daemon_index
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage.placement.pods import NODE_NAME_SET, Desk, node_ref
-from moorage.placement.service import PlacementService
-from moorage.placement.state import Owner, State, Work
-from moorage.placement.view import FleetView
 from moorage.runtime.settings import Settings
 from moorage.simulation.chain import Trail
 from moorage.simulation.explaining import (
@@ -35,6 +31,10 @@ from moorage.simulation.explaining import (
     ruled_out,
 )
 from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.workers.placement.pods.reconcile import NODE_NAME_SET, Desk, node_ref
+from moorage.workers.placement.service import PlacementService
+from moorage.workers.placement.state import Owner, State, Work
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.simulation.alive import FOR_EVER, StillTimer, lives_on
@@ -16,6 +15,7 @@ from moorage.simulation.memory import Record
 from moorage.simulation.snapshot import Snapshot
 from moorage.simulation.stack import Stack
 from moorage.simulation.sweep import Sweep
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.topics import Topic
 
 Change = Callable[[Edge, Stack], Sequence[str]]

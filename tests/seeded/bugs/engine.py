@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.governor.service import Governor
 from moorage.runtime.engine.batch import BatchProcessor, Decision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Read, Span
-from moorage.taint_manager.service import TaintManager
+from moorage.workers.governor.service import Governor
+from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.topics import ZONE_GRANTS
 
 _LOOK = PartitionEngine._look_whether_caught_up
@@ -222,7 +222,7 @@ def _() -> list[Change]:
 
 @bug("dead-letter-lost", "What is refused is counted and passed over, without a dead letter.")
 def _() -> list[Change]:
-    from moorage.condition_ingest.service import ConditionIngest  # noqa: PLC0415 - only what it is planted in
+    from moorage.workers.condition_ingest.service import ConditionIngest  # noqa: PLC0415 - only what it is planted in
     from moorage_schemas.topics import DEAD_LETTERS  # noqa: PLC0415 - as above
 
     add = BatchProcessor.add

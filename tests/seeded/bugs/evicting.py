@@ -12,18 +12,18 @@ from tests.seeded.bugs.planting import Change, bug
 from moorage.core.disruption.guard_index import Guards
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
 from moorage.core.timers.timer_table import TimerTable
-from moorage.eviction.guards import GuardView
-from moorage.eviction.looking import Look
-from moorage.eviction.service import Eviction
-from moorage.eviction.state import Asked, State
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
+from moorage.workers.eviction.guards import GuardView
+from moorage.workers.eviction.service import Eviction
+from moorage.workers.eviction.state import Asked, State
+from moorage.workers.eviction.target_view import Look
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS
 
-looking: Any = import_module("moorage.eviction.looking")
-budgets: Any = import_module("moorage.governor.budgets")
-module: Any = import_module("moorage.eviction.service")  # the package gives the function of that name
+looking: Any = import_module("moorage.workers.eviction.target_view")
+budgets: Any = import_module("moorage.workers.governor.budgets")
+module: Any = import_module("moorage.workers.eviction.service")  # the package gives the function of that name
 
 _PROCESS = Eviction.process
 _WAKE = Eviction.wake
@@ -304,7 +304,7 @@ def _() -> list[Change]:
 
 @bug("taints-not-newer", "A set of taints supersedes the one that is known only when it skips a generation.")
 def _() -> list[Change]:
-    from moorage.eviction import state  # noqa: PLC0415 - only what it is planted in
+    from moorage.workers.eviction import state  # noqa: PLC0415 - only what it is planted in
 
     def newer(event: Any, known: Any) -> bool:
         return bool(known.generation == 0 or event.generation > known.generation + 1)

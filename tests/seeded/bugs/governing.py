@@ -9,11 +9,11 @@ from tests.seeded.bugs.planting import Change, bug
 
 from moorage.core.disruption.token_bucket import Bucket
 from moorage.core.disruption.zones import OPEN_GRANTS, ZoneRules, ZoneTable
-from moorage.governor.answering import Answers
-from moorage.governor.budgets import BudgetBook
-from moorage.governor.counting import BudgetCounter, DisruptionCounter, RateCounter
-from moorage.governor.granted import Granted
-from moorage.governor.service import Governor
+from moorage.workers.governor.budgets import BudgetBook
+from moorage.workers.governor.counters import BudgetCounter, DisruptionCounter, RateCounter
+from moorage.workers.governor.in_flight import Granted
+from moorage.workers.governor.replies import Answers
+from moorage.workers.governor.service import Governor
 from moorage_schemas.topics import EVICTION_SLOTS, ZONES
 
 _SET = Granted._set
@@ -30,7 +30,7 @@ def _() -> list[Change]:
     return [(ZoneTable, "_settle_zone", grant)]
 
 
-@bug("small-zone-granted", "Nodes of a small zone in partial disruption are granted.", "zones")
+@bug("small-zone-granted", "Nodes of a small zone in partial disruption are in_flight.", "zones")
 def _() -> list[Change]:
     return [(ZoneRules, "rate_of", lambda self, _state, _nodes: self.rate)]
 
@@ -67,7 +67,7 @@ def _() -> list[Change]:
     return [(ZoneRules, "open_grants", lambda _self, _rate: OPEN_GRANTS)]
 
 
-@bug("grants-forgotten", "After a restart the governor does not know whom it has granted.")
+@bug("grants-forgotten", "After a restart the governor does not know whom it has in_flight.")
 def _() -> list[Change]:
     fold = Governor.apply
 
@@ -121,10 +121,10 @@ def _() -> list[Change]:
 
 @bug("window-short", "What was granted leaves its window a second early.", "budgets")
 def _() -> list[Change]:
-    from moorage.governor import granted  # noqa: PLC0415 - only what it is planted in
+    from moorage.workers.governor import in_flight  # noqa: PLC0415 - only what it is planted in
 
-    end = granted._end_of
-    return [(granted, "_end_of", lambda counter, slot: end(counter, slot) - timedelta(seconds=1))]
+    end = in_flight._end_of
+    return [(in_flight, "_end_of", lambda counter, slot: end(counter, slot) - timedelta(seconds=1))]
 
 
 @bug("leave-expires", "What was let go leaves its window in time, though nobody has requested it yet.", "budgets")

@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.seeded.bugs.planting import Change, bug
 
-from moorage.condition_ingest.listening import Listener
-from moorage.condition_ingest.service import ConditionIngest
 from moorage.core.conditions.reports import Accepted
+from moorage.workers.condition_ingest.heartbeat_monitor import Listener
+from moorage.workers.condition_ingest.service import ConditionIngest
 
-listening: Any = import_module("moorage.condition_ingest.listening")
-module: Any = import_module("moorage.condition_ingest.service")  # the package gives the function of that name
+listening: Any = import_module("moorage.workers.condition_ingest.heartbeat_monitor")
+module: Any = import_module("moorage.workers.condition_ingest.service")  # the package gives the function of that name
 
 
 @bug("silence-unheard", "When a source falls silent nothing becomes Unknown.")

@@ -12,12 +12,12 @@ from moorage.core.taints.desired import reconcile, taint_list
 from moorage.core.taints.desired.from_conditions import Want
 from moorage.core.taints.desired.hold import Holds
 from moorage.core.taints.desired.reconcile import Decided
-from moorage.taint_manager.service import TaintManager
+from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, ZONE_MEMBERS
 
-module: Any = import_module("moorage.taint_manager.service")  # the package gives the function of that name
+module: Any = import_module("moorage.workers.taint_manager.service")  # the package gives the function of that name
 
 _DECIDE = reconcile.decide_taints
 _DECIDED = TaintManager._decide

@@ -8,12 +8,12 @@ from typing import Any
 from tests.seeded.bugs.planting import Change, bug
 
 from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
-from moorage.placement.pods import Desk
-from moorage.placement.service import PlacementService
-from moorage.placement.view import FleetView
+from moorage.workers.placement.pods.reconcile import Desk
+from moorage.workers.placement.service import PlacementService
+from moorage.workers.placement.view import FleetView
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
-module: Any = import_module("moorage.placement.service")  # the package gives the function of that name
+module: Any = import_module("moorage.workers.placement.service")  # the package gives the function of that name
 
 _EMIT = Desk._emit
 

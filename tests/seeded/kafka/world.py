@@ -16,12 +16,12 @@ from tests.seeded.kafka.inputs import Deployer, People, Writer
 from tests.seeded.kafka.install import installed
 from tests.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, VirtualLoop
 
-from moorage import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.runtime.kafka.partition_task import Phase
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
 from moorage.runtime.watchdog import Watchdog
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.topics import PLACEMENTS, TOPICS
 
 SERVICES: Final[Mapping[str, ModuleType]] = {

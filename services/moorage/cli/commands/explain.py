@@ -15,9 +15,6 @@ from aiokafka.errors import KafkaError
 from moorage.cli import explain_json, explain_text, kinds, output, where
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.reading import quiet, unreachable
-from moorage.placement.clusters.state import CLAIMED_KINDS
-from moorage.placement.managed.state import PLACEMENT, PLACEMENT_DECISION
-from moorage.placement.service import PlacementService
 from moorage.runtime.settings import Settings
 from moorage.simulation.chain import Trail
 from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Summary, Wanted, retraced, summary_of
@@ -26,6 +23,9 @@ from moorage.simulation.explaining_managed import explain_placement
 from moorage.simulation.explaining_pods import explain_pod
 from moorage.simulation.history import load_history
 from moorage.simulation.snapshot import Snapshot, SnapshotError
+from moorage.workers.placement.karmada.state import CLAIMED_KINDS
+from moorage.workers.placement.ocm.state import PLACEMENT, PLACEMENT_DECISION
+from moorage.workers.placement.service import PlacementService
 from moorage_schemas.resource import resource_key
 from moorage_schemas.topics import PLACEMENTS
 

@@ -1,0 +1,211 @@
+"""Who is watched, and what happens when a timer fires."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from moorage.core.conditions.heartbeats import (
+    HEARTBEAT_STOPPED,
+    GracePeriods,
+    Voice,
+    Watch,
+    look_again,
+    look_id,
+    silenced,
+    silent_since,
+    timer_id,
+    voice,
+)
+from moorage.core.conditions.reports import Held
+from moorage.runtime.service import Emit, Input
+from moorage.workers.condition_ingest.state import OWNER, Round, State
+from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.refs import TargetRef
+from moorage_schemas.timer import SetTimer, TimerFired
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS, condition_key
+
+_OVERDUE: Final = timedelta(minutes=10)
+"""`repair` leaves a deadline to its timer for so long; the record that it has fired may have expired unread. A deadline
+may be further ahead than the grace period by as much, for clocks differ."""
+
+
+class Listener:
+    """Begins, goes on with and ends the watch of each source about each target.
+
+    Args:
+        grace: how long a source may be silent.
+        source: the CloudEvents source of the service's own records.
+    """
+
+    def __init__(self, grace: GracePeriods, source: str) -> None:
+        self._grace = grace
+        self._source = source
+
+    def begin(self, step: Round, watch: Watch | None, condition: ConditionChanged) -> None:
+        """Watch a source that has begun to speak (again)."""
+        target, source, uid = condition.target, condition.source, condition.target_uid
+        if watch is not None and watch.target_uid != uid:
+            # It watched an earlier target of that name.
+            step.write(TIMERS, watch.id, target.key, None)
+            watch = None
+        grace = self._period(step.state, target, source)
+        if grace is None or condition.status is ConditionStatus.UNKNOWN or condition.accepted_time is None:
+            return
+        if watch is None:
+            began = (condition.type, condition.generation)
+            watch = Watch(timer_id(target, uid, began, source), uid, 0, None)
+        _set(step, watch, target, source, condition.accepted_time + grace)
+
+    def taken_over(self, step: Round, lost: Held, target: TargetRef) -> None:
+        """Another source has reported a condition: the one that owned it may have nothing left to say."""
+        watch = step.state.watches.get(target.key, {}).get(lost.source)
+        if watch is None:
+            return
+        said = voice(step.state.conditions[target.key], lost.target_uid, lost.source)
+        if said is None or not said.speaking:
+            step.write(TIMERS, watch.id, target.key, None)
+            return
+        grace = self._period(step.state, target, lost.source)
+        if grace is None or watch.deadline is None or lost.accepted_time <= said.heard:
+            return
+        # What it was last heard with is its own no more, so the timer remembers it.
+        if (deadline := lost.accepted_time + grace) > watch.deadline:
+            _set(step, watch, target, lost.source, deadline)
+
+    def fired(self, step: Round, event: TimerFired) -> None:
+        """Look at a source whose timer has fired: it may have been heard since the timer was set."""
+        target, source = event.target, event.subject
+        watch = step.state.watches.get(target.key, {}).get(source)
+        due = (event.id, event.generation, event.deadline)
+        if watch is None or (watch.id, watch.generation, watch.deadline) != due:
+            return  # it was moved, cancelled, or is over
+        found = self._hear(step, watch, target, source)
+        if found is None:
+            return
+        said, grace = found
+        if silent_since(watch, said, grace, step.now) is None:
+            when = look_again(said, grace, step.now, event.fired_time)
+            _set(step, watch, target, source, when)
+            return
+        ask = ConditionReported(
+            target=target,
+            type=min(said.speaking),
+            status=ConditionStatus.UNKNOWN,
+            reason=HEARTBEAT_STOPPED,
+            message=f"{source} seems to be silent; reports that are still waiting here go first",
+            observed_time=event.deadline,
+            source=source,
+        )
+        meta = Meta(
+            id=look_id(watch),
+            source=self._source,
+            type=CONDITION_REPORTS.event_type,
+            time=step.now,
+            subject=target.key,
+            correlation_id=step.cause.correlation,
+            causation_id=step.cause.id,
+            traceparent=step.cause.traceparent,
+        )
+        step.emits.append(Emit(CONDITION_REPORTS, target.key, target.key, ask, step.cause, meta=meta))
+
+    def asks(self, record: Input, report: ConditionReported) -> bool:
+        """Whether a record of `condition-reports` is this service's own question of `fired`.
+
+        Were it another's, its id would name no timer, or the look would find what is true.
+        """
+        return record.meta.source == self._source and report.reason == HEARTBEAT_STOPPED
+
+    def look(self, step: Round, ask: ConditionReported) -> None:
+        """Every report that was there when the timer fired has been taken up: is the source silent?"""
+        target, source = ask.target, ask.source
+        watch = step.state.watches.get(target.key, {}).get(source)
+        if watch is None or look_id(watch) != step.cause.id:
+            return
+        found = self._hear(step, watch, target, source)
+        if found is None:
+            return
+        said, grace = found
+        since = silent_since(watch, said, grace, step.now)
+        if since is None:
+            _set(step, watch, target, source, look_again(said, grace, step.now, step.now))
+            return
+        for name, held in sorted(said.speaking.items()):
+            event = silenced(held, target=target, condition=name, grace=grace, since=since, now=step.now)
+            step.write(CONDITIONS, condition_key(target, name), target.key, event)
+        step.write(TIMERS, watch.id, target.key, None)
+
+    def suspects(self, state: State, target: str, source: str, now: datetime) -> bool:
+        """Whether a source is not watched, its timer seems to have come to nothing, or rests on a longer period."""
+        watch = state.watches.get(target, {}).get(source)
+        if watch is None or watch.deadline is None or watch.deadline < now - _OVERDUE:
+            return True
+        grace = self._period(state, TargetRef.parse(target), source)
+        return grace is not None and watch.deadline - now > grace + _OVERDUE
+
+    def repair(self, state: State, target: TargetRef, source: str, now: datetime, emits: list[Emit]) -> None:
+        """Watch a suspect, if it has something to say and a grace period."""
+        watch = state.watches.get(target.key, {}).get(source)
+        grace = self._period(state, target, source)
+        if grace is None:
+            return
+        uid = state.targets[target.key]
+        said = voice(state.conditions[target.key], uid, source)
+        if said is None or not said.speaking:
+            return
+        if watch is None:
+            name = min(said.speaking)
+            began = (name, said.speaking[name].generation)
+            watch = Watch(timer_id(target, uid, began, source), uid, 0, None)
+        cause = Meta(
+            id=event_id("reconcile", TIMERS.short, watch.id, watch.generation),
+            source=self._source,
+            type=TIMERS.event_type,
+            time=now,
+            subject=target.key,
+        )
+        _set(Round(state, now, emits, cause), watch, target, source, said.heard + grace)
+
+    def hasten(self, state: State, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
+        """A target has another grace period; where it is shorter, look at its sources earlier than was meant."""
+        for source, watch in sorted(state.watches.get(target.key, {}).items()):
+            grace = self._period(state, target, source)
+            said = voice(state.conditions.get(target.key, {}), watch.target_uid, source)
+            if grace is None or said is None or watch.deadline is None or watch.deadline <= said.heard + grace:
+                continue
+            if watch.target_uid == state.targets.get(target.key):
+                self.repair(state, target, source, now, emits)
+
+    def _period(self, state: State, target: TargetRef, source: str) -> timedelta | None:
+        """For how long a source may be silent about a target; None for ever."""
+        return self._grace.of(target.kind, source, state.graces.get(target.key))
+
+    def _hear(self, step: Round, watch: Watch, target: TargetRef, source: str) -> tuple[Voice, timedelta] | None:
+        """What a watched source says, and its grace period; None when there is nothing (more) to watch."""
+        uid = step.state.targets.get(target.key)
+        if uid != watch.target_uid:
+            return None  # the target is gone; `wake` clears up
+        said = voice(step.state.conditions.get(target.key, {}), uid, source)
+        if said is None or not said.speaking:
+            step.write(TIMERS, watch.id, target.key, None)
+            return None
+        grace = self._period(step.state, target, source)
+        if grace is None:
+            # The settings have changed, and may change back: the source speaks on, so its timer is kept, cancelled.
+            _set(step, watch, target, source, None)
+            return None
+        return said, grace
+
+
+def _set(step: Round, watch: Watch, target: TargetRef, source: str, deadline: datetime | None) -> None:
+    event = SetTimer(
+        id=watch.id,
+        target=target,
+        owner=OWNER,
+        generation=watch.generation + 1,
+        deadline=deadline,
+        subject=source,
+        correlation_id=step.cause.correlation,
+    )
+    step.write(TIMERS, watch.id, target.key, event)

@@ -1,0 +1,305 @@
+"""The service condition-ingest.
+
+Consumes:
+    `condition-reports`, which anybody may write; everything in it is checked before it counts.
+    `timer-fired`, for its own timers. Follows `resources` for which targets exist.
+Keeps:
+    The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
+    for each source that has something to say of a target (`timers`), and the uid of each declared target.
+Emits:
+    `conditions`, `workload-conditions`: one record for each report that counts, tombstones for those of targets that
+    are gone. Conditions whose source has fallen silent become Unknown.
+    `timers`: see `moorage.core.conditions.heartbeats`.
+    `dead-letters`: what is refused, with the reason and the original.
+    `condition-reports`: a report that came to another partition than its target's, once, to the right one; and, when a
+    source seems to be silent, a record that asks to look again.
+
+A timer is not moved by each heartbeat. When it fires, the source has been heard meanwhile, and the timer is set on; or
+it seems to be silent. Then reports may still be waiting in the partition: this service may have been away for longer
+than the grace period. So the question goes through the partition itself, behind everything that was there, and
+only when it has come back is the source silent.
+
+Whether a workload is bound to the target that its deployer names is not checked: the deployer may be ahead of the
+topics that this service reads. Workloads have no heartbeats.
+
+A report belongs to the target that was declared when it was written to Kafka. One that was written before the present
+target of its name was declared is refused; and before one is judged the present targets are read, so that none counts
+for a target that is gone already.
+
+`now` is in what is written (`acceptedTime`, `statusSince`), one for each batch: the same state, batch and `now` give
+the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from moorage.core.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
+from moorage.core.conditions.reports import (
+    Accepted,
+    Refusal,
+    check_key,
+    check_size,
+    check_time,
+    check_workload,
+    earlier_target,
+    judge,
+    source_of,
+    unknown_target,
+)
+from moorage.runtime.engine.dead_letters import dead_letter
+from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
+from moorage.runtime.settings import Settings
+from moorage.workers.condition_ingest.heartbeat_monitor import Listener
+from moorage.workers.condition_ingest.state import OWNER, Round, State
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionReported
+from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.timer import TimerFired
+from moorage_schemas.topics import (
+    CONDITION_REPORTS,
+    CONDITIONS,
+    RESOURCES,
+    TIMER_FIRED,
+    TIMERS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+    condition_key,
+    partition_of,
+    workload_condition_key,
+)
+
+_SOURCE_CHARACTERS = 253
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
+
+
+class ConditionIngest(Service[State]):
+    """Reports in, conditions out."""
+
+    name: ClassVar[str] = "condition-ingest"
+    sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
+    changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
+    outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
+    follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+    refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
+
+    def __init__(self, settings: Settings) -> None:
+        self._partitions = settings.partitions
+        self._skew = timedelta(seconds=settings.clock_skew)
+        self._max_bytes = settings.report_max_bytes
+        self._source = f"moorage/{self.name}"
+        self._listener = Listener(grace_periods(settings), self._source)
+
+    def new_state(self, partition: int) -> State:
+        """An empty state for a partition."""
+        return State(partition)
+
+    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in a condition, a timer, or a declared target."""
+        state.apply(topic, key, event)
+
+    def process(self, state: State, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        """Check each report, and write what counts; look at each source whose timer has fired."""
+        if not fresh and any(self._asks_for_targets(state, record) for record in batch):
+            raise NeedFresh
+        emits: list[Emit] = []
+        for record in batch:
+            step = Round(state, now, emits, record.meta)
+            if isinstance(record.event, TimerFired):
+                if record.event.owner == OWNER:
+                    self._listener.fired(step, record.event)
+            elif isinstance(record.event, ConditionReported) and self._listener.asks(record, record.event):
+                self._listener.look(step, record.event)
+            else:
+                self._report(step, record)
+        return emits
+
+    # Reports.
+
+    def _asks_for_targets(self, state: State, record: Input) -> bool:
+        """Whether the present targets must be read before a report is judged.
+
+        Its target may have been declared a moment ago; or deleted and declared again, and a report that counted for the
+        one before would be taken away with it. A heartbeat that says nothing new does not ask, for most reports are
+        such: should it be taken away, its source will speak again.
+        """
+        report = record.event
+        if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
+            return False
+        target = report.target.key
+        if self._strayed(state, record, target):
+            return False
+        uid = state.targets.get(target)
+        if uid is None or report.workload is not None:
+            return True
+        known = state.conditions.get(target, {}).get(report.type)
+        if known is None or known.target_uid != uid or known.status is not report.status:
+            return True
+        watch = state.watches.get(target, {}).get(source_of(report, _sender(record.meta)))
+        return watch is None or watch.target_uid != uid or watch.deadline is None
+
+    def _strayed(self, state: State, record: Input, target: str) -> bool:
+        """Whether a report came to another partition than its target's.
+
+        It is sent on under its own id, as its own cause, by which it is known not to be sent on again.
+        """
+        return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
+
+    def _report(self, step: Round, record: Input) -> None:
+        report = record.event
+        if not isinstance(report, ConditionReported):
+            rule = "must be a report; a report cannot be taken back by a tombstone"
+            refusal = Refusal(RefusalReason.INVALID_EVENT, field="value", value="", rule=rule)
+            step.emits.append(self._dead_letter(record, refusal, step.now))
+            return
+        target = report.target.key
+        refused = (
+            check_size(len(record.raw.value or b"") if record.raw is not None else 0, self._max_bytes)
+            or check_key(record.key, target)
+            or check_time(report, step.now, self._skew)
+            or check_workload(report)
+        )
+        if refused is None and self._strayed(step.state, record, target):
+            sent_on = replace(record.meta, causation_id=record.meta.id)
+            step.emits.append(Emit(CONDITION_REPORTS, target, target, report, record.meta, meta=sent_on))
+            return
+        if refused is None and target not in step.state.targets:
+            refused = unknown_target(report)
+        if refused is None:
+            refused = earlier_target(report, record.written, step.state.began.get(target))
+        if refused is not None:
+            step.emits.append(self._dead_letter(record, refused, step.now))
+            return
+        self._judge(step, record.meta, report)
+
+    def _judge(self, step: Round, meta: Meta, report: ConditionReported) -> None:
+        state, target, workload = step.state, report.target.key, report.workload
+        table, name = state.conditions, report.type
+        if workload is not None:
+            table, name = state.workloads, f"{workload.key}|{report.type}"
+        known = table.get(target, {}).get(name)
+        verdict = judge(
+            report,
+            report_id=meta.id,
+            source=_sender(meta),
+            target_uid=state.targets[target],
+            known=known,
+            now=step.now,
+        )
+        if not isinstance(verdict, Accepted):
+            return
+        condition = verdict.condition
+        if workload is not None:
+            step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, condition)
+            return
+        step.write(CONDITIONS, condition_key(target, report.type), target, condition)
+        if known is not None and known.source != condition.source and known.target_uid == condition.target_uid:
+            self._listener.taken_over(step, known, report.target)
+        watch = state.watches.get(target, {}).get(condition.source)
+        if watch is None or watch.deadline is None or watch.target_uid != condition.target_uid:
+            self._listener.begin(step, watch, condition)
+
+    # Targets that are gone, and repairs.
+
+    def wake(self, state: State, now: datetime) -> list[Emit]:
+        """Take away the conditions and the timers of targets that are gone; heed a grace period that has changed."""
+        emits: list[Emit] = []
+        for target in sorted(state.orphans):
+            uid = state.targets.get(target)
+            gone = [
+                *(
+                    (CONDITIONS, condition_key(target, name), held.target_uid, held.generation)
+                    for name, held in sorted(state.conditions.get(target, {}).items())
+                ),
+                *(
+                    (WORKLOAD_CONDITIONS, _workload_key(target, name), held.target_uid, held.generation)
+                    for name, held in sorted(state.workloads.get(target, {}).items())
+                ),
+                *(
+                    (TIMERS, watch.id, watch.target_uid, watch.generation)
+                    for _, watch in sorted(state.watches.get(target, {}).items())
+                ),
+            ]
+            for topic, key, former, generation in gone:
+                if former != uid:
+                    cause = self._gone(target, event_id("target-gone", topic.short, key, former, generation))
+                    Round(state, now, emits, cause).write(topic, key, target, None)
+        state.orphans.clear()
+        for target in sorted(state.moved):
+            self._listener.hasten(state, TargetRef.parse(target), now, emits)
+        state.moved.clear()
+        return emits
+
+    def _gone(self, target: str, identity: str) -> Meta:
+        return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
+
+    def next_wake(self, state: State) -> datetime | None:
+        """At once when some target is gone or has another grace period, else never."""
+        return _AT_ONCE if state.orphans or state.moved else None
+
+    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+        """Take away what has lost its target; watch every source that has something to say and is not watched."""
+        for known in {*state.conditions, *state.workloads, *state.watches}:
+            state.look(known)
+        emits = self.wake(state, now)
+        suspects = [
+            (target, source)
+            for target, conditions in state.conditions.items()
+            for source in {held.source for held in conditions.values()}
+            if self._listener.suspects(state, target, source, now)
+        ]
+        for target, source in sorted(suspects):
+            self._listener.repair(state, TargetRef.parse(target), source, now, emits)
+        return emits
+
+    # What is refused.
+
+    def refuse(self, state: State, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - every partition alike
+        """The dead letter of a record that could not be decoded."""
+        return [dead_letter(self.name, bad, now)]
+
+    def _dead_letter(self, record: Input, refusal: Refusal, now: datetime) -> Emit:
+        bad = Malformed(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            raw=record.raw or RawRecord(key=record.key.encode(), value=None, headers=()),
+            reason=refusal.reason.value,
+            message=refusal.message,
+            field=refusal.field,
+            value=refusal.value,
+            rule=refusal.rule,
+        )
+        return dead_letter(self.name, bad, now, record.meta)
+
+
+def _sender(meta: Meta) -> str:
+    """The source that a report's envelope names, as far as it is kept."""
+    return meta.source[:_SOURCE_CHARACTERS]
+
+
+def _workload_key(target: str, name: str) -> str:
+    workload, _, condition_type = name.partition("|")
+    return workload_condition_key(workload, target, condition_type)
+
+
+def grace_periods(settings: Settings) -> GracePeriods:
+    """Which grace period a source has by the settings."""
+    return GracePeriods(
+        {
+            TargetKind.NODE: grace_period(settings.node_monitor_grace_period),
+            TargetKind.CLUSTER: grace_period(settings.cluster_monitor_grace_period),
+            TargetKind.MANAGED_CLUSTER: grace_period(settings.managed_cluster_monitor_grace_period),
+        },
+        parse_source_grace_periods(settings.source_grace_periods),
+    )
+
+
+def service(settings: Settings) -> ConditionIngest:
+    """The service, for the command line to run."""
+    return ConditionIngest(settings)

@@ -1,0 +1,588 @@
+"""The service eviction, the only writer of `evictions`.
+
+Consumes:
+    `taints`, `bindings`, `timer-fired` for its own timers, and `eviction-answers` of the governor.
+Keeps:
+    The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
+    `evictions` and `timers`). A global view of what may hold evictions back: pauses, budgets, disruption budgets.
+Emits:
+    `evictions`: each task's states. Requested stays until the binding goes, whatever becomes of the taint.
+    `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
+    `eviction-asks`: a question to the governor when a task comes due that something may hold; written again when the
+    eviction is requested, tombstoned when the task needs it no more.
+
+What nothing may hold is requested as soon as it is due, and nobody is asked. What may be held is Held, and asks. The
+answer lets it go or says what holds it. Leave to go is used at once or given back: after a restart, and when it had to
+wait for the taint-manager, the eviction asks anew. Work leaves a Karmada cluster only with the feature gate Failover
+and `enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
+
+A record may make an eviction come due, but none is requested because of a record: it becomes pending, and when all that
+is committed now has been read (taints, bindings, pauses) the present is looked at. So what a backlog once said evicts
+nobody. Nor does a set of taints that the taint-manager is about to take back: while something about the target is
+committed that it has not worked through, the eviction waits, and after a moment is Held for `UpstreamLag`.
+
+A deadline is worked out when the taints or the tolerations change, never otherwise. The time of a decision is that of
+its cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes; one
+that had to wait has the time at which it was looked at again. Only this service's own clock, and times that a record
+carries, are compared with a deadline; the governor's clock never is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar, Final
+
+from moorage.core.disruption.budgets import LEAVE_LASTS, Subject
+from moorage.core.taints.dialects.table import DIALECTS
+from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
+from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
+from moorage.runtime.settings import Settings
+from moorage.workers.eviction.guards import GuardView
+from moorage.workers.eviction.state import (
+    BINDING_ENDED,
+    NODES_ONLY,
+    OWNER,
+    Binding,
+    Pending,
+    State,
+    Target,
+    Task,
+    newer_binding,
+    newer_taints,
+)
+from moorage.workers.eviction.target_view import Look
+from moorage_schemas.base import Model
+from moorage_schemas.budget import EvictionAnswered
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.eviction import EvictionState
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import target_of_resource
+from moorage_schemas.taint import Taint, TargetTainted
+from moorage_schemas.timer import TimerFired
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITIONS,
+    EVICTION_ANSWERS,
+    EVICTION_ASKS,
+    EVICTIONS,
+    RESOURCES,
+    TAINTS,
+    TIMER_FIRED,
+    TIMERS,
+    ZONE_GRANTS,
+    Topic,
+    eviction_key,
+)
+
+_GRACE: Final = timedelta(seconds=10)
+"""The reconciler leaves a deadline that has just passed to the timer, and a question to the governor."""
+
+_ASK_AGAIN: Final = timedelta(seconds=60)
+"""After which a held eviction asks again: answers may be lost, and their topic does not keep them for ever."""
+
+_PORTION: Final = 1000
+"""Events that are written for pending evictions in one go, about; the rest waits for the next one."""
+
+_LOOK_AGAIN: Final = timedelta(milliseconds=200)
+"""Between two looks at whether the taint-manager has caught up."""
+
+_UPSTREAM_LAG: Final = "UpstreamLag"
+"""What holds an eviction while the taint-manager has something about its target to work through."""
+
+_LAG_UNTOLD: Final = timedelta(seconds=2)
+"""For so long that is not told: the taint-manager commits what it had nothing to say about within a second."""
+
+_CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
+
+
+def _concerns(topic: Topic, key: str) -> str | None:
+    """The target that a record which the taint-manager reads is about."""
+    if topic is CONDITIONS:
+        return key.partition("|")[0]
+    if topic is ZONE_GRANTS:
+        return key
+    target = target_of_resource(key)
+    return None if target is None else target.key
+
+
+_UPSTREAM: Final = Upstream("taint-manager", (RESOURCES, CONDITIONS, ZONE_GRANTS), TAINTS, _concerns)
+_NEEDS: Final = Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), (_UPSTREAM,))
+_AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Eviction(Service[State]):
+    """Taints and bindings in, evictions out."""
+
+    name: ClassVar[str] = "eviction"
+    sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
+    changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
+    outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        self._dialects = NODES_ONLY
+        if settings.failover and settings.enable_no_execute_taint_eviction:
+            self._dialects = {**NODES_ONLY, TargetKind.CLUSTER.value: DIALECTS[TargetKind.CLUSTER.value]}
+        self._clusters_wait = not math.isinf(settings.resource_eviction_rate)
+
+    def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
+        """An empty state for a partition."""
+        return State(dialects=self._dialects)
+
+    def new_globals(self) -> GlobalView:
+        """What may hold evictions back."""
+        return GuardView()
+
+    def use_globals(self, state: State, view: GlobalView) -> None:
+        """Give a partition the view of what may hold evictions back."""
+        if isinstance(view, GuardView):
+            state.guards = view.guards
+
+    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in taints, a binding, a task or a timer."""
+        state.fold(topic, key, event)
+
+    def process(
+        self,
+        state: State,
+        batch: Sequence[Input],
+        now: datetime,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+    ) -> list[Emit]:
+        """Fold each record in, and look at what it concerns; what has come due is pending until `wake`."""
+        emits: list[Emit] = []
+        for record in batch:
+            if record.topic is TAINTS:
+                emits += self._taints(state, record, now)
+            elif record.topic is BINDINGS:
+                emits += self._binding(state, record, now)
+            elif isinstance(record.event, TimerFired):
+                if record.event.owner == OWNER:
+                    self._fired(state, record, record.event)
+            elif isinstance(record.event, EvictionAnswered):
+                emits += self._answered(state, record, record.event, now)
+        return emits
+
+    def needs(self, state: State, now: datetime) -> Needs | None:
+        """The present taints, bindings and pauses, and whether the taint-manager has anything to take back."""
+        state.look_again(now)
+        if not state.begun:
+            return _NEEDS
+        return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
+
+    def refreshed(self, state: State, found: Freshness) -> None:
+        """All of it is read."""
+        state.found = found
+
+    def wake(self, state: State, now: datetime) -> list[Emit]:
+        """Decide on what is pending, in portions; after a restart look at everything first."""
+        emits: list[Emit] = []
+        if not state.begun:
+            state.begun = True
+            # What had come due and was not decided on when the partition moved is known by its deadline only.
+            emits += self._look_at_all(state, now, due=now)
+        found, state.found = state.found, None
+        if found is None:
+            return emits
+        verdicts: dict[tuple[str, int], Verdict] = {}
+        while state.pending and len(emits) < _PORTION:
+            self._settle(state, next(iter(state.pending)), found, emits, verdicts)
+        return emits
+
+    def next_wake(self, state: State) -> datetime | None:
+        """At once while something is pending; later, when all of it waits for the taint-manager."""
+        return _AT_ONCE if state.pending else state.look_at
+
+    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+        """Decide anew on everything; what differs, or was never followed by its timer, is repaired."""
+        return self._look_at_all(state, now, due=now - _GRACE)
+
+    def _look_at_all(self, state: State, now: datetime, *, due: datetime) -> list[Emit]:
+        emits: list[Emit] = []
+        for key, target in sorted(state.targets.items()):
+            if not target.taints and not target.tasks:
+                continue
+            verdicts: dict[int, Verdict] = {}
+            for workload in sorted(target.bindings.keys() | target.tasks.keys()):
+                task, binding = target.tasks.get(workload), target.bindings.get(workload)
+                step = (task.generation, task.revision) if task is not None else (0, 0)
+                cause = Meta(
+                    id=event_id("reconcile", EVICTIONS.short, key, target.generation, workload, *step),
+                    source=f"moorage/{self.name}",
+                    type=EVICTIONS.event_type,
+                    time=now,
+                    subject=key,
+                )
+                look = Look(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
+                if task is not None and _has_lost(task, binding):
+                    # Nothing tells of the end of a binding once its tombstone is gone.
+                    self._end(look, workload, task)
+                if binding is not None:
+                    self._look(state, look, target, workload)
+        return emits
+
+    def _taints(self, state: State, record: Input, now: datetime) -> list[Emit]:
+        event = record.event if isinstance(record.event, TargetTainted) else None
+        target = state.targets.get(record.key)
+        if event is not None and target is not None and not newer_taints(event, target):
+            return []
+        before = target.taints if target is not None else ()
+        self.apply(state, TAINTS, record.key, event)
+        target = state.targets.get(record.key)
+        if target is None or (target.taints == before and not target.tasks):
+            return []
+        look = Look(
+            state,
+            record.key,
+            record.meta,
+            record.meta.time or now,
+            reported=event.report_time if event is not None else None,
+        )
+        for workload in sorted(target.bindings):
+            self._look(state, look, target, workload)
+        return look.emits
+
+    def _binding(self, state: State, record: Input, now: datetime) -> list[Emit]:
+        event = record.event if isinstance(record.event, WorkloadBound) else None
+        workload, _, key = record.key.partition("|")
+        target = state.targets.get(key)
+        known = target.bindings.get(workload) if target is not None else None
+        if event is not None and not newer_binding(event, known):
+            return []
+        look = Look(state, key, record.meta, record.meta.time or now)
+        task = target.tasks.get(workload) if target is not None else None
+        if task is not None and _has_lost(task, event):
+            self._end(look, workload, task)
+        self.apply(state, BINDINGS, record.key, event)
+        if event is not None:
+            self._look(state, look, state.targets[key], workload)
+        else:
+            state.settle((key, workload))
+        return look.emits
+
+    def _fired(self, state: State, record: Input, event: TimerFired) -> None:
+        if state.timers.get(event.id) != (event.generation, event.deadline):
+            return  # it was moved, cancelled, or is over
+        target = state.targets.get(event.target.key)
+        if target is not None and event.subject in target.bindings:
+            state.put((event.target.key, event.subject), Pending(record.meta, event.fired_time))
+
+    def _answered(self, state: State, record: Input, event: EvictionAnswered, now: datetime) -> list[Emit]:
+        """The governor has answered: what it lets go is looked at again before it is requested."""
+        key, workload = event.target.key, event.workload.key
+        target = state.targets.get(key)
+        task = target.tasks.get(workload) if target is not None else None
+        if target is None or task is None or workload not in target.bindings:
+            return []
+        mine = (task.generation, task.asked) == (event.generation, event.asked)
+        if task.state is not EvictionState.HELD or not mine:
+            return []  # it was cancelled, went, or asked anew
+        time = record.meta.time or now
+        if event.granted:
+            state.put((key, workload), Pending(record.meta, time, answer=event))
+            return []
+        if event.held_by == task.held_by:
+            return []
+        look = Look(state, key, record.meta, time)
+        self._hold(
+            look, workload, held_by=event.held_by, message=event.message or f"held by {', '.join(event.held_by)}"
+        )
+        return look.emits
+
+    def _look(self, state: State, look: Look, target: Target, workload: str) -> None:
+        """Schedule, or take back, what the state that was just folded in says; what has come due is pending."""
+        binding = target.bindings[workload]
+        task = target.tasks.get(workload)
+        if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
+            return
+        found = look.judge(target, binding.tolerations)
+        place = (look.target, workload)
+        if _is_due(found, task, look.due or look.time):
+            waits = task is not None and task.state is EvictionState.HELD and task.asked
+            if (
+                not waits
+                or state.is_asked_otherwise(place)
+                or (look.due is not None and _asks_again(state, look, place))
+            ):
+                state.put(place, Pending(look.cause, look.time, reported=look.reported))
+            return
+        if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
+            return  # it has only just come due, and its timer says so
+        timed = state.is_pending(place) and (
+            isinstance(found, EvictAt) and look.timer(workload, binding.generation)[1] == found.deadline
+        )
+        if not timed:  # else its timer may have fired since this was decided, and fires no more
+            state.settle(place)
+        self._not_due(state, look, workload, found)
+
+    def _not_due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+        target = state.targets[look.target]
+        task = target.tasks.get(workload)
+        scheduled = task is not None and task.state is EvictionState.SCHEDULED
+        held = task is not None and task.state is EvictionState.HELD
+        match found:
+            case EvictAt():
+                if not (
+                    task is not None
+                    and scheduled
+                    and task.deadline == found.deadline
+                    and task.taints[0].identity == found.taint.identity
+                ):
+                    self._schedule(state, look, workload, found)
+                else:  # its timer may have been lost with the markers of its transaction
+                    look.move_timer(workload, task.generation, found.deadline)
+            case Keep() if scheduled or held:
+                reason = "Tolerated" if found.tolerated else "TaintRemoved"
+                look.unask(workload)
+                look.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
+                look.move_timer(workload, target.bindings[workload].generation, None)
+            case _:
+                pass
+
+    def _settle(
+        self,
+        state: State,
+        place: tuple[str, str],
+        fresh: Freshness,
+        emits: list[Emit],
+        verdicts: dict[tuple[str, int], Verdict],
+    ) -> None:
+        """Decide on a pending eviction, by all that is committed now."""
+        key, workload = place
+        pending = state.pending.pop(place)
+        target = state.targets.get(key)
+        binding = target.bindings.get(workload) if target is not None else None
+        if target is None or binding is None:
+            return
+        task = target.tasks.get(workload)
+        if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
+            return
+        latest = max(pending.time, fresh.now)  # the timer's clock may be ahead of this one
+        look = Look(
+            state,
+            key,
+            pending.cause,
+            latest if pending.waited else pending.time,
+            reported=pending.reported,
+            answer=pending.answer,
+            stale=pending.kept is not None and fresh.now - pending.kept >= LEAVE_LASTS,
+            emits=emits,
+        )
+        found = verdicts.get((key, id(binding.tolerations)))
+        if found is None:
+            found = verdicts[key, id(binding.tolerations)] = look.judge(target, binding.tolerations)
+        if not _is_due(found, task, latest):
+            self._not_due(state, look, workload, found)
+        elif fresh.lags(key) or target.is_unsettled(fresh.now):
+            since = pending.waited or fresh.now
+            kept = pending.kept or (fresh.now if pending.answer is not None else None)
+            state.wait(place, replace(pending, waited=since, kept=kept), fresh.now + _LOOK_AGAIN)
+            if fresh.now - since >= _LAG_UNTOLD:
+                self._hold_for_taints(look, workload, found)
+        else:
+            self._due(state, look, workload, found)
+
+    def _hold_for_taints(self, look: Look, workload: str, found: Verdict) -> None:
+        """The taints may be about to change: tell what it waits for, unless it is held anyway."""
+        task = look.state.targets[look.target].tasks.get(workload)
+        if task is None or task.state is not EvictionState.HELD:
+            self._hold(
+                look,
+                workload,
+                taints=_taints_of(found),
+                due=_due_time(found, look.time),
+                held_by=(_UPSTREAM_LAG,),
+                message="the taint-manager has something about the target to work through",
+            )
+
+    def _due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+        """It has come due: ask when something may hold it, else it goes."""
+        target = state.targets[look.target]
+        task, binding = target.tasks.get(workload), target.bindings[workload]
+        held = task is not None and task.state is EvictionState.HELD
+        if task is not None and held and task.asked:
+            paused = self._paused(state, look.target, target, workload)
+            if look.answer is not None and paused:
+                message = f"held by {', '.join(paused)}, which came after the leave to go; asks again"
+                self._ask_anew(look, workload, task, message, held_by=paused)
+            elif (look.target, workload) not in state.asked:
+                # Whatever answers the ask of before the restart may be old, and others may have been let go since.
+                self._ask_anew(look, workload, task, "asks anew after a restart")
+            elif state.is_asked_otherwise((look.target, workload)):
+                self._ask_anew(look, workload, task, "its labels or its zone are others now; asks anew")
+            elif look.answer is None:
+                look.ask(workload, due=task.deadline or look.time, revision=task.asked)
+            elif look.stale:
+                self._ask_anew(look, workload, task, "the leave to go is old; asks anew")
+            else:
+                self._request(state, look, workload, found)
+        elif self._may_wait(state, look.target, target, workload):
+            due = task.deadline if task is not None and held and task.deadline else _due_time(found, look.time)
+            revision = (task.revision if task is not None else 0) + 1
+            self._hold(
+                look,
+                workload,
+                taints=_taints_of(found),
+                due=due,
+                message=f"{found.reason}; asks whether anything holds it",
+                asked=revision,
+            )
+            look.move_timer(workload, binding.generation, None)
+            look.ask(workload, due=due, revision=revision)
+        else:
+            self._request(state, look, workload, found)
+
+    def _ask_anew(
+        self, look: Look, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
+    ) -> None:
+        """Ask once more, so that no answer to an earlier ask counts; what held it is told until the new answer."""
+        revision = task.revision + 1
+        if held_by is None:
+            held_by = task.held_by
+            message = f"held by {', '.join(held_by)}; {message}" if held_by else message
+        self._hold(look, workload, held_by=held_by, message=message, asked=revision)
+        look.ask(workload, due=task.deadline or look.time, revision=revision)
+
+    @staticmethod
+    def _hold(
+        look: Look,
+        workload: str,
+        *,
+        message: str,
+        held_by: tuple[str, ...] = (),
+        taints: tuple[Taint, ...] | None = None,
+        due: datetime | None = None,
+        asked: int | None = None,
+    ) -> None:
+        """Write that it is held; what is not said stays as it was."""
+        task = look.state.targets[look.target].tasks.get(workload)
+        look.write(
+            workload,
+            EvictionState.HELD,
+            taints=taints if taints is not None else task.taints if task is not None else (),
+            deadline=due if due is not None or task is None else task.deadline,
+            reason="Held",
+            message=message,
+            held_by=held_by,
+            asked=asked if asked is not None else task.asked if task is not None else 0,
+        )
+
+    @staticmethod
+    def _paused(state: State, key: str, target: Target, workload: str) -> tuple[str, ...]:
+        """The pauses that hold an eviction now, by name.
+
+        The governor lets nothing go that it knows to be paused. So when it has, either it had not read the pause yet,
+        or the pause is over and this process has not read that: it asks again, and no clock is asked.
+        """
+        if not state.guards.pauses:
+            return ()
+        return tuple(pause.name for pause in state.guards.pauses_of(_subject(key, target, workload)))
+
+    def _may_wait(self, state: State, key: str, target: Target, workload: str) -> bool:
+        """Whether something may hold this eviction, so that the governor has to be asked."""
+        if self._clusters_wait and key.startswith(_CLUSTERS):
+            return True
+        if not state.guards:  # what nothing may hold costs nothing
+            return False
+        return state.guards.concern(_subject(key, target, workload))
+
+    def _request(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+        tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
+        message = found.reason
+        task = state.targets[look.target].tasks.get(workload)
+        asked = task.asked if task is not None else 0
+        if look.answer is not None and look.answer.message:
+            message = f"{message}; {look.answer.message}"
+        look.write(
+            workload,
+            EvictionState.REQUESTED,
+            taints=_taints_of(found),
+            reason="TolerationExpired" if tolerated else "UntoleratedTaint",
+            message=message,
+            asked=asked,
+        )
+        look.drop_timer(workload)
+        if asked and task is not None:
+            look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1, requested=True)
+
+    def _schedule(self, state: State, look: Look, workload: str, found: EvictAt) -> None:
+        look.unask(workload)
+        look.write(
+            workload,
+            EvictionState.SCHEDULED,
+            taints=(found.taint,),
+            deadline=found.deadline,
+            reason="TolerationEnds",
+            message=found.reason,
+        )
+        generation = state.targets[look.target].bindings[workload].generation
+        look.move_timer(workload, generation, found.deadline)
+
+    def _end(self, look: Look, workload: str, task: Task) -> None:
+        """The binding is gone: so is the task."""
+        look.state.settle((look.target, workload))
+        look.drop_timer(workload)
+        look.unask(workload)
+        if task.state is EvictionState.CANCELLED:
+            # It came to nothing, and now it cannot be scheduled again.
+            key = eviction_key(workload, look.target, task.generation)
+            look.emit(EVICTIONS, key, None, step="end")
+            return
+        over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
+        look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
+
+
+def _subject(key: str, target: Target, workload: str) -> Subject:
+    """A bound workload as guards see it."""
+    binding = target.bindings[workload]
+    return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
+
+
+def _asks_again(state: State, look: Look, place: tuple[str, str]) -> bool:
+    """Whether the governor was not asked since the restore, or so long ago that its answer may be lost."""
+    asked = state.asked.get(place)
+    return asked is None or asked.time <= look.time - _ASK_AGAIN
+
+
+def _has_lost(task: Task, binding: Binding | WorkloadBound | None) -> bool:
+    """Whether the binding that a task is about is over, now that this one is there."""
+    return binding is None or task.generation < binding.generation or task.uid != binding.uid
+
+
+def _is_due(found: Verdict, task: Task | None, time: datetime) -> bool:
+    """Whether an eviction has come due; one that is held has, unless its deadline was moved on since."""
+    match found:
+        case EvictNow():
+            return True
+        case EvictAt():
+            held_at = task.deadline if task is not None and task.state is EvictionState.HELD else None
+            return found.deadline <= (time if held_at is None else max(time, held_at))
+        case Keep():
+            return False
+
+
+def _taints_of(found: Verdict) -> tuple[Taint, ...]:
+    match found:
+        case EvictNow():
+            return found.taints
+        case EvictAt():
+            return (found.taint,)
+        case Keep():
+            return ()
+
+
+def _due_time(found: Verdict, time: datetime) -> datetime:
+    """When it came due."""
+    return found.deadline if isinstance(found, EvictAt) else time
+
+
+def service(settings: Settings) -> Eviction:
+    """The service, for the command line to run."""
+    return Eviction(settings)

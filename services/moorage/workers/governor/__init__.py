@@ -1,0 +1,9 @@
+"""governor: how fast nodes are tainted and work is evicted, over the whole fleet.
+
+`zones` grants taints by the rate of a zone; `budgets` answers eviction requests, which wait in `wait_queue` while
+`counters` say no. The rules are in `moorage.core.disruption`.
+"""
+
+from moorage.workers.governor.service import Governor, service
+
+__all__ = ["Governor", "service"]

@@ -1,0 +1,304 @@
+"""Counters: what each budget counts now, and whether it lets one more eviction go.
+
+An `EvictionBudget` has one counter for the fleet, or one for each zone, namespace or owner; a `PodDisruptionBudget`
+has one; the limit on evictions from clusters has one. Asks wait in lanes (`wait_queue`), and a lane that is held
+watches one counter that holds it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from moorage.core.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
+from moorage.core.disruption.token_bucket import Bucket
+from moorage.workers.governor.view import GovernorView
+from moorage_schemas.refs import TargetKind
+
+if TYPE_CHECKING:
+    from moorage.workers.governor.wait_queue import Lane
+
+_UNBOUNDED = 1 << 31
+_CLUSTERS = f"{TargetKind.CLUSTER.value}/"
+
+
+class Counter(ABC):
+    """What may hold evictions, and the lanes that wait for it."""
+
+    def __init__(self, key: str, name: str, part: str, patience: timedelta | None) -> None:
+        self.key = key
+        """Of what it counts for: the resource's key."""
+
+        self.name = name
+        """As in `held_by`."""
+
+        self.id = (key, part)
+        self.patience = patience
+        """For how long it holds an eviction that has come due; None for ever."""
+
+        self.lanes: dict[Lane, None] = {}
+        self._watching: list[tuple[datetime, str, int, Lane]] = []
+        self._tickets = 0
+
+    @abstractmethod
+    def blocks(self, *, unhealthy: bool = False) -> bool:
+        """Whether it lets no eviction go now: of a healthy workload, or of one that is reported unhealthy."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """Why it holds, in words."""
+
+    @property
+    def shut(self) -> bool:
+        """Whether it lets nothing go at all, so that those who watch it need not be asked."""
+        return self.blocks()
+
+    @property
+    def watched(self) -> bool:
+        """Whether any lane waits for it."""
+        while self._watching:
+            due, key, ticket, lane = self._watching[0]
+            head = lane.head() if lane.watches is self and lane.ticket == ticket else None
+            if head is None:
+                heapq.heappop(self._watching)
+            elif head.order != (due, key):  # whoever was first is gone
+                heapq.heapreplace(self._watching, (*head.order, ticket, lane))
+            else:
+                return True
+        return False
+
+    @property
+    def held(self) -> int:
+        """How many evictions it holds now."""
+        return sum(len(lane) for lane in self.lanes if self.blocks(unhealthy=lane.unhealthy))
+
+    def watch(self, lane: Lane) -> None:
+        """Let a lane wait for it."""
+        self._tickets += 1
+        lane.ticket = self._tickets
+        lane.watches = self
+        head = lane.head()
+        if head is not None:
+            heapq.heappush(self._watching, (*head.order, lane.ticket, lane))
+
+    def next_lane(self) -> Lane | None:
+        """Take the lane that waits for it and whose first eviction came due first."""
+        if not self.watched:
+            return None
+        lane = heapq.heappop(self._watching)[-1]
+        lane.watches = None
+        return lane
+
+
+class BudgetCounter(Counter):
+    """One count of an `EvictionBudget`."""
+
+    def __init__(self, budget: Budget, part: str, view: GovernorView) -> None:
+        patience = None if budget.patience is None else timedelta(seconds=budget.patience)
+        super().__init__(budget.key, budget.name, part, patience)
+        self.budget = budget
+        self.part = part
+        self.progress = 0
+        self.window: dict[str, datetime] = {}
+        """Evictions that were granted within the window, and when."""
+
+        self._view = view
+
+    def limits(self) -> tuple[int, int]:
+        """How many at a time, and in the window."""
+        budget, base = self.budget, self._view.base(self.budget, self.part)
+        at_a_time, in_window = (
+            _UNBOUNDED if share is None else share.limit(base) for share in (budget.concurrent, budget.in_window)
+        )
+        return at_a_time, in_window
+
+    @property
+    def allowed(self) -> int:
+        """How many more it lets go now."""
+        at_a_time, in_window = self.limits()
+        return max(0, min(at_a_time - self.progress, in_window - len(self.window)))
+
+    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a budget does not care how well it is
+        """Whether as many are under way, or gone in the window, as may be."""
+        return self.allowed == 0
+
+    def words(self) -> str:
+        """What is under way, or gone."""
+        at_a_time, in_window = self.limits()
+        where = f" in {self.part}" if self.part else ""
+        if self.progress >= at_a_time:
+            return f"{self.progress} of {at_a_time} evictions at a time{where} are under way"
+        return f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} are spent"
+
+
+class DisruptionCounter(Counter):
+    """The count of a `PodDisruptionBudget`."""
+
+    def __init__(self, guard: Disruption, view: GovernorView, patience: timedelta) -> None:
+        super().__init__(guard.key, guard.name, "", patience)
+        self.guard = guard
+        self.leaving = 0
+        """Pods that it would count as healthy, and that are granted."""
+
+        self._view = view
+
+    def count(self) -> Disruptions:
+        """What it allows now."""
+        selected = self._view.selected(self.key)
+        healthy = selected.pods - selected.unhealthy - self.leaving
+        return disruptions(self.guard, pods=selected.pods, healthy=healthy, scale=selected.scale)
+
+    @property
+    def shut(self) -> bool:
+        """Never wholly: whether a pod that is not healthy may go depends on more."""
+        return False
+
+    def blocks(self, *, unhealthy: bool = False) -> bool:
+        """Whether it lets no such pod go."""
+        count = self.count()
+        if unhealthy:
+            return not count.lets_go_unhealthy(always=self.guard.always_allow_unhealthy)
+        return count.allowed == 0
+
+    def words(self) -> str:
+        """How many are healthy, and how many must be."""
+        count = self.count()
+        if not count.scaled:
+            return "what makes its pods does not say how many it wants"
+        return f"{count.healthy} of {count.desired} needed pods are healthy"
+
+
+class RateCounter(Counter):
+    """The limit on evictions from clusters per second."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(RATE, RATE, "", None)
+        self.rate = rate
+        self.now: datetime | None = None
+        self.bucket: Bucket | None = None
+        self.taken = False
+        """Whether a token was taken since that was last written down."""
+
+        self.unused: dict[str, datetime] = {}
+        """Evictions that were let go, and when, and that were not requested yet."""
+
+    def at(self, now: datetime) -> None:
+        """Set its clock; a new bucket is full."""
+        self.now = now
+        self.bucket = Bucket.full(self.rate, now) if self.bucket is None else self.bucket.not_after(now)
+
+    def restore(self, tokens: float, time: datetime) -> None:
+        """Go on where it was."""
+        self.bucket = Bucket(self.rate, tokens, time)
+
+    def take(self) -> None:
+        """Spend a token."""
+        if self.bucket is not None and self.now is not None:
+            self.bucket = self.bucket.take(self.now)
+            self.taken = True
+
+    @property
+    def next_token(self) -> datetime | None:
+        """When there is a token; None for never, and while something has to be requested first."""
+        return None if self.bucket is None or self._is_kept_waiting() else self.bucket.next_token()
+
+    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a rate does not care how well it is
+        """Whether there is no token, or what was let go a while ago has yet to go."""
+        if self.bucket is None or self.now is None or not self.bucket.has_token(self.now):
+            return True
+        return self._is_kept_waiting()
+
+    def _is_kept_waiting(self) -> bool:
+        now = self.now
+        return now is not None and any(now - time >= LEAVE_LASTS for time in self.unused.values())
+
+    def words(self) -> str:
+        """The rate."""
+        return f"{self.rate:g} evictions per second" if self.rate else "the rate is 0"
+
+    @property
+    def limits(self) -> bool:
+        """Whether there is a limit at all."""
+        return not math.isinf(self.rate)
+
+
+class Counters:
+    """Every counter that anything waits or counts for.
+
+    Args:
+        rate: evictions from clusters per second; `inf` for no limit.
+        patience: for how long a PodDisruptionBudget holds.
+    """
+
+    def __init__(self, rate: float, patience: timedelta) -> None:
+        self.view = GovernorView()
+        self.rate = RateCounter(rate)
+        self.opened: dict[Counter, None] = {}
+        """Those that may let something go that they held before."""
+
+        self.stale: dict[str, None] = {}
+        """Keys of what counts something else now than before."""
+
+        self._patience = patience
+        self._all: dict[tuple[str, str], Counter] = {self.rate.id: self.rate}
+
+    def __iter__(self) -> Iterator[Counter]:
+        return iter(self._all.values())
+
+    def of(self, subject: Subject) -> list[Counter]:
+        """What an eviction counts for: disruption budgets by name, budgets by name, the rate."""
+        guards = self.view.guards
+        found: list[Counter] = [
+            self.disruption(guard) for guard in guards.disruptions_of(subject.workload, subject.labels)
+        ]
+        found += [self._budget(budget, budget.part(subject)) for budget in guards.budgets_of(subject)]
+        if self.rate.limits and subject.target.startswith(_CLUSTERS):
+            found.append(self.rate)
+        return found
+
+    def disruption(self, guard: Disruption) -> DisruptionCounter:
+        """The counter of a PodDisruptionBudget."""
+        counter = self._all.get((guard.key, ""))
+        if not isinstance(counter, DisruptionCounter):
+            counter = self._all[guard.key, ""] = DisruptionCounter(guard, self.view, self._patience)
+        return counter
+
+    def get(self, counter_id: tuple[str, str]) -> Counter | None:
+        """A counter, if anything has ever counted for it."""
+        return self._all.get(counter_id)
+
+    def parts(self, key: str) -> list[BudgetCounter]:
+        """The counters of an `EvictionBudget`."""
+        return [one for one in self._all.values() if isinstance(one, BudgetCounter) and one.key == key]
+
+    def change(self, counter: Counter, *, opens: bool) -> None:
+        """A counter counts something else now."""
+        self.stale[counter.key] = None
+        if opens:
+            self.opened[counter] = None
+
+    def bases_changed(self) -> None:
+        """Other numbers of workloads are bound."""
+        for counter in self._all.values():
+            if isinstance(counter, BudgetCounter) and counter.budget.percent:
+                self.change(counter, opens=True)
+        self.stale.update((key, None) for key, budget in self.view.guards.budgets.items() if budget.percent)
+
+    def drop(self, namespaces: Collection[str] | None) -> None:
+        """Forget the counters of guards that may have changed: disruption budgets of namespaces; None for all."""
+        for counter in list(self._all.values()):
+            near = isinstance(counter, DisruptionCounter) and counter.guard.namespace in (namespaces or ())
+            if near or (namespaces is None and counter is not self.rate):
+                del self._all[counter.id]
+                self.opened.pop(counter, None)
+                self.stale[counter.key] = None
+
+    def _budget(self, budget: Budget, part: str) -> BudgetCounter:
+        counter = self._all.get((budget.key, part))
+        if not isinstance(counter, BudgetCounter):
+            counter = self._all[budget.key, part] = BudgetCounter(budget, part, self.view)
+        return counter

@@ -1,0 +1,259 @@
+"""Evictions that were granted: for as long as each counts, and for what.
+
+An eviction is under way while its binding stands; then, of a controller's pod, while the controller has fewer healthy
+pods bound than it wants, for at most as many as it lacks, the newest first. What is over stays over, and counts in
+windows only; what counts for nothing is forgotten.
+
+A window counts what goes, and between the leave to go and the request there is somebody else, who may be away. So what
+has not been requested stays in its windows, and what is requested late is in them from then on. With the limit on
+evictions from clusters it is the same: it waits for what was let go a while ago, and a late request takes a token.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
+from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
+from moorage.workers.governor.wait_queue import Ask
+from moorage_schemas.budget import EvictionSlot
+
+Put = Callable[[str, EvictionSlot | None], None]
+"""Writes a slot, None for its end, and folds it in."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Where a granted eviction counts."""
+
+    slot: EvictionSlot
+    budgets: tuple[BudgetCounter, ...]
+    disruptions: tuple[DisruptionCounter, ...]
+    under_way: bool = False
+    leaving: bool = False
+    windows: int = 0
+    """In how many windows it is."""
+
+
+class Granted:
+    """All that was granted and still counts.
+
+    Args:
+        counters: what it counts for.
+        slots: every slot, by the eviction's key.
+        asks: the asks that there are: an eviction whose ask is there stands, for the ask outlives the binding a
+            little; when it goes, what is bound instead is known. An ask also says whether it was requested.
+    """
+
+    def __init__(self, counters: Counters, slots: dict[str, EvictionSlot], asks: Mapping[str, Ask]) -> None:
+        self._counters = counters
+        self._slots = slots
+        self._asks = asks
+        self._counted: dict[str, _Counted] = {}
+        self._of_owner: dict[str, dict[str, None]] = {}
+        self._windows: list[tuple[datetime, str, tuple[str, str]]] = []
+        self._later: dict[str, None] = {}
+
+    def next_end(self) -> datetime | None:
+        """When the next eviction leaves a window."""
+        while self._windows and self._windows[0][1] not in self._counted:
+            heapq.heappop(self._windows)
+        return self._windows[0][0] if self._windows else None
+
+    def owners(self, names: set[str]) -> list[str]:
+        """Those owners that have evictions under way."""
+        return sorted(names & self._of_owner.keys())
+
+    def forget(self, namespaces: set[str] | None) -> None:
+        """Count out what is of these namespaces (None for all), for its guards may have changed."""
+        for key, counted in list(self._counted.items()):
+            if namespaces is None or counted.slot.workload.namespace in namespaces:
+                self._count_out(key)
+
+    def recount(self, keys: Iterable[str], owners: Iterable[str], now: datetime, put: Put) -> None:
+        """Look again at what slots count for, together with the other evictions of their owners."""
+        concerned = dict.fromkeys(owners)
+        for key in keys:
+            slot, counted = self._slots.get(key), self._counted.get(key)
+            if counted is not None:
+                concerned[counted.slot.owner.key] = None
+            if slot is None or not slot.granted:
+                self._count_out(key)
+                continue
+            if counted is None or counted.slot is not slot:
+                self._count_in(key, slot, now)
+            if slot.over:
+                self._end(key, put)
+            else:
+                concerned[slot.owner.key] = None
+        for owner in concerned:
+            self._recount_owner(owner, put)
+
+    def grant(self, key: str, slot: EvictionSlot, now: datetime) -> None:
+        """Count in what is granted just now, whose binding stands.
+
+        Other evictions of its owner are not looked at: it makes a difference to them only when it is not well, and then
+        `recount_later` finds it.
+        """
+        self._count_in(key, slot, now)
+        bound = self._counters.view.bound(key.rpartition("|")[0])
+        well = bound is not None and not bound.unhealthy
+        self._set(self._counted[key], under_way=True, leaving=well)
+        if not well:
+            self._later[slot.owner.key] = None
+
+    def use(self, key: str, now: datetime, put: Put) -> None:
+        """An eviction is requested now, as far as is known; when its leave is old it counts from now on.
+
+        To be called before its slot is counted anew.
+        """
+        rate, slot = self._counters.rate, self._slots.get(key)
+        if rate.unused.pop(key, None) is not None:
+            self._counters.change(rate, opens=True)
+        if slot is None or not slot.granted or now - slot.granted_time < LEAVE_LASTS:
+            return
+        counters = self._counters.of(_subject_of(slot))
+        if rate in counters:
+            rate.take()
+        if any(isinstance(counter, BudgetCounter) and counter.budget.in_window is not None for counter in counters):
+            put(key, slot.model_copy(update={"granted_time": now}))
+
+    def recount_later(self, now: datetime, put: Put) -> None:
+        """Look again at the owners of what was granted though it was not well."""
+        owners, self._later = self._later, {}
+        self.recount((), owners, now, put)
+
+    def pass_time(self, now: datetime, put: Put) -> None:
+        """Let what was granted too long ago leave the windows."""
+        while self._windows and self._windows[0][0] <= now:
+            _, key, counter_id = heapq.heappop(self._windows)
+            counter, counted = self._counters.get(counter_id), self._counted.get(key)
+            if not isinstance(counter, BudgetCounter) or counted is None or key not in counter.window:
+                continue
+            if _end_of(counter, counted.slot) > now:
+                continue  # it was granted anew since
+            if self._is_unused(key):
+                heapq.heappush(self._windows, (now + LEAVE_LASTS, key, counter_id))
+                continue
+            del counter.window[key]
+            counted.windows -= 1
+            self._counters.change(counter, opens=True)
+            if counted.slot.over:
+                self._end(key, put)
+
+    def _count_in(self, key: str, slot: EvictionSlot, now: datetime) -> None:
+        self._count_out(key)
+        counters = self._counters.of(_subject_of(slot))
+        counted = self._counted[key] = _Counted(
+            slot,
+            tuple(counter for counter in counters if isinstance(counter, BudgetCounter)),
+            tuple(counter for counter in counters if isinstance(counter, DisruptionCounter)),
+        )
+        if not slot.over:
+            self._of_owner.setdefault(slot.owner.key, {})[key] = None
+        unused = self._is_unused(key)
+        if unused and self._counters.rate in counters:
+            self._counters.rate.unused[key] = slot.granted_time
+        for counter in counted.budgets:
+            end = _end_of(counter, slot)
+            if unused and end <= now:
+                end = now + LEAVE_LASTS
+            if counter.budget.in_window is not None and end > now:
+                counter.window[key] = slot.granted_time
+                counted.windows += 1
+                heapq.heappush(self._windows, (end, key, counter.id))
+                self._counters.change(counter, opens=False)
+
+    def _count_out(self, key: str) -> None:
+        counted = self._counted.pop(key, None)
+        if counted is None:
+            return
+        self._set(counted, under_way=False, leaving=False)
+        for counter in counted.budgets:
+            if counter.window.pop(key, None) is not None:
+                self._counters.change(counter, opens=True)
+        if self._counters.rate.unused.pop(key, None) is not None:
+            self._counters.change(self._counters.rate, opens=True)
+        self._disown(key, counted.slot)
+
+    def _is_unused(self, key: str) -> bool:
+        """Whether what was let go has yet to be requested."""
+        ask = self._asks.get(key)
+        return ask is not None and not ask.event.requested
+
+    def _disown(self, key: str, slot: EvictionSlot) -> None:
+        owned = self._of_owner.get(slot.owner.key, {})
+        owned.pop(key, None)
+        if not owned:
+            self._of_owner.pop(slot.owner.key, None)
+
+    def _recount_owner(self, owner: str, put: Put) -> None:
+        ended: list[tuple[datetime, str]] = []
+        standing: set[str] = set()
+        for key in self._of_owner.get(owner, ()):
+            counted, binding = self._counted[key], key.rpartition("|")[0]
+            bound = self._counters.view.bound(binding)
+            stands = bound is not None and bound.generation == counted.slot.generation
+            if stands or key in self._asks:
+                standing.add(binding)
+                self._set(counted, under_way=True, leaving=stands and bound is not None and not bound.unhealthy)
+            else:
+                ended.append((counted.slot.granted_time, key))
+        if not ended:
+            return
+        lacks = self._lacks(owner, standing) if ended[0][1].startswith(POD_PREFIX) else 0
+        ended.sort(reverse=True)
+        for _, key in ended[:lacks]:
+            self._set(self._counted[key], under_way=True, leaving=False)
+        for _, key in ended[lacks:]:
+            self._end(key, put)
+
+    def _lacks(self, owner: str, standing: set[str]) -> int:
+        """How many pods a controller lacks: not bound, or bound and reported unhealthy (those about to go apart).
+
+        One that a policy has placed on clusters meanwhile makes no pods here, so it lacks none.
+        """
+        found = self._counters.view.owner(owner)
+        if found is None or found.wanted is None or found.on_clusters:
+            return 0
+        ill = sum(1 for key in found.unhealthy if key not in standing)
+        return max(0, found.wanted - found.bound + ill)
+
+    def _set(self, counted: _Counted, *, under_way: bool, leaving: bool) -> None:
+        if under_way != counted.under_way:
+            counted.under_way = under_way
+            for budget in counted.budgets:
+                budget.progress += 1 if under_way else -1
+                self._counters.change(budget, opens=not under_way)
+        if leaving != counted.leaving:
+            counted.leaving = leaving
+            for disruption in counted.disruptions:
+                disruption.leaving += 1 if leaving else -1
+                self._counters.change(disruption, opens=not leaving)
+
+    def _end(self, key: str, put: Put) -> None:
+        """The eviction is over: it counts in windows only, or no more."""
+        counted = self._counted[key]
+        self._set(counted, under_way=False, leaving=False)
+        if not counted.windows:
+            self._count_out(key)
+            put(key, None)
+        elif not counted.slot.over:
+            self._disown(key, counted.slot)
+            counted.slot = counted.slot.model_copy(update={"over": True})
+            put(key, counted.slot)
+
+
+def _subject_of(slot: EvictionSlot) -> Subject:
+    return Subject(slot.workload.key, slot.owner.key, slot.target.key, slot.zone, slot.labels)
+
+
+def _end_of(counter: BudgetCounter, slot: EvictionSlot) -> datetime:
+    """When an eviction leaves a window: it is in it at that very instant no more."""
+    try:
+        return slot.granted_time + timedelta(seconds=counter.budget.window)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,125 @@
+"""Writing answers: each with its slot, by which it is remembered, and with its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from moorage.workers.governor.wait_queue import Ask
+from moorage.workers.governor.writing import SOURCE, Write
+from moorage_schemas.base import Model
+from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.topics import BUDGETS, EVICTION_ANSWERS, EVICTION_SLOTS, FLEET, Topic
+
+
+class Answers:
+    """The pen of one book; `begin` gives it the paper of one settling.
+
+    Args:
+        slots: every slot, by the eviction's key.
+    """
+
+    def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
+        self.causes: dict[str, Meta] = {}
+        """Asks, and ends of asks, that have come since the last settling."""
+
+        self._slots = slots
+        self._now = datetime.min.replace(tzinfo=UTC)
+        self._write: Write = _nowhere
+        self._freed: Meta | None = None
+
+    def begin(self, now: datetime, write: Write) -> None:
+        """Write with this from now on."""
+        self._now, self._write, self._freed = now, write, None
+
+    def freed_by(self, meta: Meta | None) -> None:
+        """What the view has learnt last is the cause of what no ask has caused."""
+        self._freed = meta
+
+    def end(self) -> None:
+        """Write no more; the causes are told."""
+        self._write, self._freed = _nowhere, None
+        self.causes.clear()
+
+    def record(self, ask: Ask, *, granted: bool, message: str, held_by: tuple[str, ...] = ()) -> EvictionSlot:
+        """Write an answer and its slot."""
+        event, known = ask.event, self._slots.get(ask.key)
+        slot = EvictionSlot(
+            workload=event.workload,
+            workload_uid=event.workload_uid,
+            owner=event.owner,
+            target=event.target,
+            generation=event.generation,
+            labels=event.labels if granted else {},
+            zone=event.zone if granted else "",
+            granted_time=self._now,
+            granted=granted,
+            held_by=held_by,
+            revision=known.revision + 1 if known is not None else 1,
+            asked=event.revision,
+        )
+        cause = self._cause(ask.key, "answer", slot.revision, ask)
+        self._write(EVICTION_SLOTS, ask.key, FLEET, slot, cause)
+        self._answer(ask.key, slot, message, cause)
+        return slot
+
+    def repeat(self, ask: Ask) -> None:
+        """Write an answer once more: perhaps it was lost."""
+        slot = self._slots[ask.key]
+        message = "" if slot.granted else f"held by {', '.join(slot.held_by)}"
+        self._answer(ask.key, slot, message, self._cause(ask.key, "again", slot.revision))
+
+    def slot(self, key: str, slot: EvictionSlot | None, what: str = "") -> None:
+        """Write what has become of a slot, None for its end."""
+        what = what or ("over" if slot is not None else "end")
+        self._write(EVICTION_SLOTS, key, FLEET, slot, self._cause(key, what, self._slots[key].revision))
+
+    def count(self, key: str, event: BudgetCounted | None, step: int) -> None:
+        """Write what a budget counts."""
+        self._write(BUDGETS, key, FLEET, event, self._by_time("counted", key, step, self._now.isoformat()))
+
+    def _answer(self, key: str, slot: EvictionSlot, message: str, cause: Meta) -> None:
+        answer = EvictionAnswered(
+            workload=slot.workload,
+            target=slot.target,
+            generation=slot.generation,
+            revision=slot.revision,
+            asked=slot.asked,
+            granted=slot.granted,
+            held_by=slot.held_by,
+            message=message,
+            answered_time=self._now,
+        )
+        self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
+
+    def _cause(self, key: str, what: str, revision: int, ask: Ask | None = None) -> Meta:
+        """Why something is written now: the ask that has just come, or what the view has learnt, or the time.
+
+        No cause is named twice for one ask, for the ids of what is written follow from it.
+        """
+        said = self.causes.get(key)
+        if said is not None and (ask is None or ask.caused_by != said.id):
+            if ask is not None:
+                ask.caused_by = said.id
+            return said
+        correlation = ask.correlation if ask is not None else ""
+        freed = self._freed
+        if ask is not None and freed is not None and ask.caused_by != freed.id:
+            ask.caused_by = freed.id
+            return replace(freed, correlation_id=correlation or freed.correlation)
+        return replace(self._by_time(what, key, revision), correlation_id=correlation)
+
+    def _by_time(self, *about: object) -> Meta:
+        return Meta(
+            id=event_id("governor", *about),
+            source=SOURCE,
+            type=EVICTION_SLOTS.event_type,
+            time=self._now,
+            subject=str(about[1]),
+        )
+
+
+def _nowhere(topic: Topic, key: str, _partition_key: str, _event: Model | None, _cause: Meta) -> None:
+    raise AssertionError(f"{topic.short} {key} is written outside of settle")

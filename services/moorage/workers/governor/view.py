@@ -1,0 +1,322 @@
+"""What budgets look at: guards, how many pods their makers want, what is bound and whether it is well.
+
+The view keeps sums while records come in, so that a budget is counted without going over all bindings again. A record
+of a binding costs a few look-ups, one more for each budget in percent and each disruption budget of its namespace; a
+new disruption budget costs one look at each pod of its namespace; a budget in percent that is new, or a target that
+changes its zone while there is one, costs one look at every binding, once, when it is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from moorage.core.disruption.budgets import (
+    BUDGET,
+    DISRUPTION,
+    GUARD_PREFIXES,
+    POD_PREFIX,
+    SCALED,
+    Budget,
+    Subject,
+)
+from moorage.core.disruption.guard_index import Guards
+from moorage.core.scheduling.nodes.workloads import CONTROLLERS, WorkloadError, controller_of
+from moorage.core.taints.desired.incidents import zone_of_target
+from moorage.runtime.service import GlobalView, Input
+from moorage.workers.governor.records import Bound, Marks, Owner, Selected
+from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.topics import BINDINGS, RESOURCES, WORKLOAD_CONDITIONS, Topic
+from moorage_schemas.zone import NO_ZONE
+
+_MAKERS: Final = tuple(f"{kind}/" for kind in CONTROLLERS)
+_TARGETS: Final = (f"{TargetKind.NODE.value}/", f"{TargetKind.CLUSTER.value}/")
+_RESOURCES: Final = (*GUARD_PREFIXES, *_MAKERS, *_TARGETS)
+_HEALTHY: Final = f"|{HEALTHY}"
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class GovernorView(GlobalView):
+    """The whole, as budgets see it."""
+
+    def __init__(self) -> None:
+        self.guards = Guards()
+        self._bound: dict[str, Bound] = {}
+        self._owners: dict[str, Owner] = {}
+        self._pods: dict[str, dict[str, Bound]] = {}  # by namespace
+        self._selected: dict[str, Selected] = {}
+        self._zones: dict[str, str] = {}
+        self._ill: dict[str, float] = {}  # when Moorage last took up that a workload is unhealthy
+        self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._bases: dict[tuple[str, str], int] | None = None
+        self._percent: tuple[Budget, ...] = ()
+        self._watchers: weakref.WeakSet[Marks] = weakref.WeakSet()
+
+    def watch(self) -> Marks:
+        """What changes from now on; for as long as the caller keeps it."""
+        marks = Marks()
+        self._watchers.add(marks)
+        return marks
+
+    # From the log.
+
+    def wants(self, topic: Topic, key: str) -> bool:
+        """Guards, makers of pods, targets' zones; all bindings; how well workloads are."""
+        if topic is RESOURCES:
+            return key.startswith(_RESOURCES)
+        return topic is not WORKLOAD_CONDITIONS or key.endswith(_HEALTHY)
+
+    def apply(self, record: Input) -> None:
+        """Fold a record in.
+
+        Raises:
+            ValueError: a resource is wrong; it counts as gone.
+        """
+        for marks in self._watchers:
+            marks.meta = record.meta
+        if record.topic is BINDINGS:
+            self._bind(record.key, record.event if isinstance(record.event, WorkloadBound) else None)
+        elif record.topic is WORKLOAD_CONDITIONS:
+            self._condition(record)
+        else:
+            event = record.event if isinstance(record.event, ResourceDeclared) else None
+            if record.key.startswith(GUARD_PREFIXES):
+                self._guard(record.key, event)
+            elif record.key.startswith(_MAKERS):
+                self._maker(record.key, event)
+            else:
+                self._target(record.key, event)
+
+    def _guard(self, key: str, event: ResourceDeclared | None) -> None:
+        kind, namespace, _ = key.split("/", 2)
+        if kind == DISRUPTION:
+            self._selected.pop(key, None)
+            for marks in self._watchers:
+                marks.namespaces.add(namespace)
+                marks.disruptions.add(key)
+        else:
+            for marks in self._watchers:
+                marks.guards = True
+        try:
+            self.guards.put(key, event.object if event is not None else None)
+        finally:
+            if kind == BUDGET:
+                self._percent = tuple(one for one in self.guards.budgets.values() if one.percent)
+                self._bases = None
+        guard = self.guards.disruptions.get(key)
+        if guard is not None:
+            self._selected[key] = selected = Selected()
+            for bound in self._pods.get(namespace, {}).values():
+                if guard.selects(bound.labels):
+                    _select(selected, bound, 1)
+
+    def _maker(self, key: str, event: ResourceDeclared | None) -> None:
+        wanted: int | None = None
+        try:
+            if event is not None:
+                controller = controller_of(event.object)
+                wanted = None if controller.daemon else controller.replicas
+        except WorkloadError:
+            wanted = None
+        owner = self._owners.get(key)
+        if owner is None:
+            if wanted is None:
+                return
+            owner = self._owners[key] = Owner()
+        if owner.wanted == wanted:
+            return
+        owner.wanted = wanted
+        near = f"{DISRUPTION}/{key.split('/', 2)[1]}/"
+        guards = {one for one, selected in self._selected.items() if one.startswith(near) and key in selected.owners}
+        for guard_key in guards:
+            self._selected[guard_key].scaled = False
+        for marks in self._watchers:
+            marks.owners.add(key)
+            marks.disruptions |= guards
+        self._tidy(key, owner)
+
+    def _target(self, key: str, event: ResourceDeclared | None) -> None:
+        target = target_of_resource(key)
+        if target is None:
+            return
+        zone = zone_of_target(event) if event is not None else None
+        if self._zones.get(target.key) == zone:
+            return
+        if zone is None:
+            del self._zones[target.key]
+        else:
+            self._zones[target.key] = sys.intern(zone)
+        if self._percent:
+            self._bases = None
+            for marks in self._watchers:
+                marks.bases = True
+
+    def _bind(self, key: str, event: WorkloadBound | None) -> None:
+        """Take in a binding, or its end; the log of a key is in order, so the last record holds."""
+        before = self._bound.get(key)
+        if before is not None:
+            self._take(key, before)
+        if event is not None:
+            owner, since = event.owner.key, event.bound_time.timestamp()
+            bound = Bound(
+                owner="" if key.startswith(f"{owner}|") else sys.intern(owner),
+                target=sys.intern(event.target.key),
+                generation=event.generation,
+                labels=self._pooled(event.labels),
+                bound_time=since,
+                unhealthy=self._ill.get(key, since - 1) >= since,
+            )
+            self._put(key, bound)
+
+    def _condition(self, record: Input) -> None:
+        """Take in how well a workload is; what was said before it was bound is not about this binding."""
+        event, key = record.event, record.key.removesuffix(_HEALTHY)
+        if isinstance(event, WorkloadConditionChanged) and event.status is ConditionStatus.FALSE:
+            self._ill[key] = (event.accepted_time or event.last_heartbeat_time).timestamp()
+        else:
+            self._ill.pop(key, None)
+        bound = self._bound.get(key)
+        if bound is None:
+            return
+        unhealthy = self._ill.get(key, bound.bound_time - 1) >= bound.bound_time
+        if unhealthy != bound.unhealthy:
+            self._take(key, bound)
+            bound.unhealthy = unhealthy
+            self._put(key, bound)
+
+    def _put(self, key: str, bound: Bound) -> None:
+        self._bound[key] = bound
+        if bound.owner:
+            owner = self._owners.get(bound.owner)
+            if owner is None:
+                owner = self._owners[bound.owner] = Owner()
+            if not key.startswith(POD_PREFIX):
+                owner.on_clusters += 1
+            else:
+                owner.bound += 1
+                if bound.unhealthy:
+                    owner.unhealthy[key] = None
+        if key.startswith(POD_PREFIX):
+            self._pods.setdefault(_namespace(key), {})[key] = bound
+        self._count(key, bound, 1)
+
+    def _take(self, key: str, bound: Bound) -> None:
+        del self._bound[key]
+        if bound.owner:
+            owner = self._owners[bound.owner]
+            if not key.startswith(POD_PREFIX):
+                owner.on_clusters -= 1
+            else:
+                owner.bound -= 1
+                owner.unhealthy.pop(key, None)
+            self._tidy(bound.owner, owner)
+        if key.startswith(POD_PREFIX):
+            namespace = _namespace(key)
+            del self._pods[namespace][key]
+            if not self._pods[namespace]:
+                del self._pods[namespace]
+        self._count(key, bound, -1)
+
+    def _count(self, key: str, bound: Bound, change: int) -> None:
+        guards = [guard.key for guard in self.guards.disruptions_of(key, bound.labels)]
+        for guard_key in guards:
+            _select(self._selected[guard_key], bound, change)
+        if self._percent and self._bases is not None:
+            _add(self._bases, self._percent, self._subject(key, bound), change)
+        for marks in self._watchers:
+            marks.owners.add(bound.owner or key.partition("|")[0])
+            marks.bindings.add(key)
+            marks.disruptions.update(guards)
+            marks.bases = marks.bases or bool(self._percent)
+
+    def _subject(self, key: str, bound: Bound) -> Subject:
+        workload = key.partition("|")[0]
+        zone = self._zones.get(bound.target, NO_ZONE)
+        return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
+
+    def _pooled(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        return self._labels.setdefault(tuple(labels.items()), labels) if labels else _NO_LABELS
+
+    def _tidy(self, key: str, owner: Owner) -> None:
+        if owner.wanted is None and not (owner.bound or owner.on_clusters):
+            self._owners.pop(key, None)
+
+    # Questions.
+
+    def nodes(self) -> list[str]:
+        """Every node that is declared, by its target's key."""
+        return [target for target in self._zones if target.startswith(_TARGETS[0])]
+
+    def bound(self, key: str) -> Bound | None:
+        """The binding of this key that stands."""
+        return self._bound.get(key)
+
+    def owner(self, key: str) -> Owner | None:
+        """What makes workloads; None when there is neither it nor anything of it."""
+        return self._owners.get(key)
+
+    def selected(self, key: str) -> Selected:
+        """The pods that a disruption budget selects."""
+        selected = self._selected.get(key) or Selected()
+        if not selected.scaled:
+            selected.scale, selected.scaled = self._scale(selected), True
+        return selected
+
+    def base(self, budget: Budget, part: str) -> int:
+        """How many workloads are bound that a budget counts, in one of its parts."""
+        if not budget.percent:
+            return 0
+        if self._bases is None:
+            self._bases = {}
+            for key, bound in self._bound.items():
+                _add(self._bases, self._percent, self._subject(key, bound), 1)
+        return self._bases.get((budget.key, part), 0)
+
+    def parts(self, budget: Budget) -> list[str]:
+        """The parts of a budget in percent in which anything is bound."""
+        self.base(budget, "")
+        return [part for key, part in self._bases or () if key == budget.key]
+
+    def _scale(self, selected: Selected) -> int | None:
+        wanted = 0
+        for key in selected.owners:
+            owner = self._owners.get(key)
+            if owner is None or owner.wanted is None or key.partition("/")[0] not in SCALED:
+                return None
+            wanted += owner.wanted
+        return wanted
+
+
+def _namespace(key: str) -> str:
+    return key.split("/", 2)[1]
+
+
+def _select(selected: Selected, bound: Bound, change: int) -> None:
+    """Count a pod in, or out."""
+    selected.pods += change
+    selected.unhealthy += change if bound.unhealthy else 0
+    if not bound.owner:
+        return
+    count = selected.owners.get(bound.owner, 0) + change
+    if count:
+        selected.owners[bound.owner] = count
+    else:
+        selected.owners.pop(bound.owner, None)
+    if count in (0, change):
+        selected.scaled = False
+
+
+def _add(bases: dict[tuple[str, str], int], budgets: Iterable[Budget], subject: Subject, change: int) -> None:
+    for budget in budgets:
+        if budget.test(subject):
+            place = (budget.key, budget.part(subject))
+            count = bases.get(place, 0) + change
+            if count:
+                bases[place] = count
+            else:
+                del bases[place]

@@ -1,0 +1,111 @@
+"""The zones' part of the governor: from what nodes say to records of zones and grants, each with its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from moorage.core.disruption.zones import ZoneRules, ZoneTable
+from moorage.runtime.service import Input
+from moorage.runtime.settings import Settings
+from moorage.workers.governor.writing import SOURCE, Write
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.topics import FLEET, ZONE_GRANTS, ZONE_MEMBERS, ZONES, Topic
+from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
+
+
+class ZoneBook:
+    """All nodes and zones, of the one partition that has them.
+
+    Args:
+        settings: the rates and thresholds.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._table = ZoneTable(
+            ZoneRules(
+                rate=settings.node_eviction_rate,
+                secondary_rate=settings.secondary_node_eviction_rate,
+                threshold=settings.unhealthy_zone_threshold,
+                large=settings.large_cluster_size_threshold,
+                wait=timedelta(seconds=settings.node_monitor_period),
+            )
+        )
+        self._causes: dict[str, Meta] = {}
+        self._gone: dict[str, Meta] = {}
+        self._turned: set[str] = set()
+
+    def apply(self, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in a node or a zone."""
+        if topic is ZONE_MEMBERS:
+            self._table.set_member(key, event if isinstance(event, ZoneMembered) else None)
+        elif topic is ZONES:
+            self._table.set_record(key, event if isinstance(event, ZoneChanged) else None)
+
+    def note(self, record: Input) -> None:
+        """Remember that a node has spoken, until `settle`; to be called before its record is folded in."""
+        event, known = record.event, self._table.member(record.key)
+        if event is None and known is not None:
+            self._gone[record.key] = record.meta
+        if isinstance(event, ZoneMembered) and event.tainted:
+            had = known is not None and known.tainted
+            if not had or known is None or (known.target_uid, known.incident) != (event.target_uid, event.incident):
+                self._turned.add(record.key)
+        self._causes.pop(record.key, None)  # so that the last to speak is the last in the order
+        self._causes[record.key] = record.meta
+
+    def look_again(self) -> None:
+        """Let the next `settle` work everything out."""
+        self._table.look_again()
+
+    def settle(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
+        """Write what has changed of zones and whom they grant; `declared` gives the nodes that there are.
+
+        The cause of a grant is what its node has said just now; when it comes with time, which may be after a restart,
+        it is named by what is durable of the node, so that the same topics give the same ids.
+        """
+        settled = self._table.settle(now, self._turned, declared)
+        spoken = next(reversed(self._causes.values()), None)
+        for target, meta in self._gone.items():
+            write(ZONE_GRANTS, target, target, None, meta)
+        for name, record in settled.zones:
+            write(ZONES, name, FLEET, record, spoken or _by_time(name, record, now))
+        for grant in settled.grants:
+            target = grant.target.key
+            said = self._causes.get(target) if grant.granted else spoken
+            write(ZONE_GRANTS, target, target, grant, said or self._remembered(grant))
+        self._table.done()
+        self._causes.clear()
+        self._gone.clear()
+        self._turned.clear()
+
+    def next_wake(self) -> datetime | None:
+        """When the next node may be granted."""
+        return self._table.next_wake()
+
+    def may_grant(self, now: datetime) -> bool:
+        """Whether anybody could be granted now."""
+        return self._table.may_grant(now)
+
+    def _remembered(self, grant: NoExecuteGranted) -> Meta:
+        member = self._table.member(grant.target.key)
+        return Meta(
+            id=event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation),
+            source=SOURCE,
+            type=ZONE_MEMBERS.event_type,
+            time=grant.granted_time if member is None else member.since,
+            subject=grant.target.key,
+            correlation_id="" if member is None else member.correlation_id,
+        )
+
+
+def _by_time(name: str, record: ZoneChanged | None, now: datetime) -> Meta:
+    generation = 0 if record is None else record.generation
+    return Meta(
+        id=event_id("time", ZONES.short, name, generation, now.isoformat()),
+        source=SOURCE,
+        type=ZONES.event_type,
+        time=now,
+        subject=name,
+    )

@@ -1,0 +1,208 @@
+"""Where decisions on claimed resources are written, and only what is new of them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from moorage.runtime.service import Emit, Service
+from moorage.workers.placement.karmada.draft import Draft
+from moorage.workers.placement.karmada.state import ClusterWork, Placed
+from moorage.workers.placement.karmada.terms import Rules, terms_of
+from moorage.workers.placement.karmada.view import Terms, bound_of
+from moorage.workers.placement.state import State
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+
+REFRESH: Final = timedelta(seconds=30)
+"""How often the counts in a waiting resource's message are brought up to date, at most."""
+
+
+def cluster_ref(name: str) -> TargetRef:
+    """The reference of a cluster."""
+    return TargetRef(kind=TargetKind.CLUSTER, name=name)
+
+
+class ClusterDesk:
+    """Where the decisions of one call are made and collected."""
+
+    def __init__(self, service: Service[State], state: State, now: datetime, rules: Rules) -> None:
+        self.rules = rules
+        self.pods = state
+        self.state = state.clusters
+        self.view = state.clusters.view
+        self.now = now
+        self.emits: list[Emit] = []
+        self.flipped: list[ClusterWork] = []
+        """Resources that began, or ceased, to be placed on clusters: their pods on nodes are to be looked at."""
+
+        self.owner = ""
+        self.at = now
+        """When what is decided counts as decided: the time of its cause."""
+
+        self._service = service
+        self._work = ClusterWork("", None)
+        self._cause = Meta(id="", source="", type="")
+
+    def begin(self, work: ClusterWork) -> None:
+        """Take up a piece of work; what comes of it has its cause."""
+        self._work, self.owner = work, work.owner
+        cause, known = work.cause, self.state.placed.get(work.owner)
+        if cause is None:
+            resource = self.state.resources.get(work.owner)
+            grounds = (resource.version if resource else 0, known.generation if known else 0, self.now.isoformat())
+            told = event_id("moorage/placement", work.owner, *grounds)
+            cause = Meta(id=told, source="moorage/placement", type=PLACEMENTS.event_type)
+        self._cause = cause
+        self.at = cause.time or self.now
+        if known is not None:  # causes may come out of order; decisions do not go back in time
+            self.at = max(self.at, known.decided_time)
+
+    def caused_by(self, meta: Meta) -> None:
+        """What is written from now on has another cause."""
+        self._cause = meta
+
+    def look_again(self, draft: Draft) -> None:
+        """Put the resource on the list of work once more."""
+        self.state.notice(draft.workload.key, self._cause)
+
+    def is_healthy(self, draft: Draft, cluster: str) -> bool:
+        """Whether the workload was reported healthy on a cluster since its binding is as it is."""
+        bound = self.state.binding(binding_key(draft.workload, cluster_ref(cluster)))
+        generation = draft.kept[cluster].binding_generation
+        if bound is None or bound.generation != generation:
+            return False
+        return self.view.healthy_since(draft.workload.key, cluster, bound.bound_time)
+
+    def end(self, known: Placed) -> None:
+        """A resource is placed no more: it is gone, or no policy selects it."""
+        for name in sorted(known.targets.keys() | known.leaving.keys()):
+            self._unbind(WorkloadRef.parse(known.workload), name)
+        self._emit_placed(known.workload, None)
+        self.flipped.append(self._work)
+
+    def end_orphans(self, draft: Draft) -> None:
+        """End the bindings that belong to no decision; only the reconciler looks for them."""
+        wanted = {binding_key(draft.workload, cluster_ref(name)) for name in draft.kept.keys() | draft.leaving.keys()}
+        for key in self.view.bindings_of(draft.workload.key):
+            if key not in wanted and self.state.binding(key) is not None:
+                self._unbind(draft.workload, key.rpartition("/")[2])
+
+    def write(self, draft: Draft, *, repair: bool) -> None:
+        """Write a decision and its bindings, as far as they differ from what is there."""
+        changed = self._bindings(draft, repair=repair)
+        if not changed and not draft.ended and not self._says_more(draft, repair=repair):
+            return
+        first = draft.known is None and self.owner not in self.state.placed
+        self._emit_placed(draft.workload.key, self._event(draft))
+        step = str(draft.generation)
+        for event in changed:
+            key = binding_key(event.workload, event.target)
+            self.state.written[key] = bound_of(event)
+            self.emits.append(Emit(BINDINGS, key, event.target.key, event, self._cause, step=step))
+        for name in sorted(draft.ended - draft.kept.keys() - draft.leaving.keys()):
+            self._unbind(draft.workload, name)
+        if first:
+            self.flipped.append(self._work)
+
+    def _bindings(self, draft: Draft, *, repair: bool) -> list[WorkloadBound]:
+        """The bindings that are new, or say something else from now on."""
+        found = []
+        was = draft.known.targets if draft.known is not None else {}
+        for name, one in sorted(draft.kept.items()):
+            terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, one.replicas)
+            key = binding_key(draft.workload, one.target)
+            bound = self.state.binding(key)
+            if bound is not None and bound.generation != one.binding_generation:
+                bound = None
+            new = one.binding_generation == draft.generation
+            other = name in was and was[name].replicas != one.replicas
+            if new or other or (repair if bound is None else bound.terms != terms):
+                more = new or (name in was and was[name].replicas < one.replicas)
+                time = self.at if more or bound is None else bound.bound_time
+                found.append(self._bound(draft, one.target, one.binding_generation, terms, time))
+        for name, leaving in sorted(draft.leaving.items()):
+            if repair and self.state.binding(binding_key(draft.workload, leaving.target)) is None:
+                terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, leaving.replicas)
+                found.append(self._bound(draft, cluster_ref(name), leaving.binding_generation, terms, leaving.since))
+        return found
+
+    def _bound(self, draft: Draft, target: TargetRef, generation: int, terms: Terms, time: datetime) -> WorkloadBound:
+        return WorkloadBound(
+            workload=draft.workload,
+            uid=draft.uid,
+            owner=draft.resource.ref,
+            target=target,
+            generation=generation,
+            # A later decision makes a later revision, so it needs no memory of its own.
+            revision=draft.generation - generation + 1,
+            tolerations=terms.tolerations,
+            requests=dict(terms.requests),
+            bound_time=time,
+            labels=dict(terms.labels),
+            replicas=terms.replicas,
+            purge_mode=terms.purge_mode,
+        )
+
+    def _says_more(self, draft: Draft, *, repair: bool) -> bool:
+        """Whether a decision says something that the one before did not."""
+        known = draft.known
+        if known is None:
+            return True
+        before = (known.reason, known.targets, known.leaving, known.policy, known.placement_key, known.affinity_name)
+        after = (
+            draft.reason,
+            draft.kept,
+            draft.leaving,
+            draft.policy.key,
+            draft.placement_key,
+            draft.affinity_name,
+        )
+        if before != after:
+            return True
+        if not known.waiting or repair or known.message == draft.message:
+            return False
+        return known.grounds != _grounds(draft) or self.at - known.decided_time >= REFRESH
+
+    def _event(self, draft: Draft) -> WorkloadPlaced:
+        decision, known = draft.decision, draft.known
+        waiting = known is not None and known.state is PlacementState.PENDING
+        return WorkloadPlaced(
+            workload=draft.workload,
+            uid=draft.uid,
+            owner=draft.resource.ref,
+            owner_uid=draft.resource.uid,
+            template_hash=draft.placement_key,
+            generation=draft.generation,
+            state=PlacementState.PLACED if draft.kept else PlacementState.PENDING,
+            previous_target=cluster_ref(draft.left) if draft.left else None,
+            reason=draft.reason,
+            message=draft.message,
+            targets_considered=decision.considered if decision is not None else len(self.view.fleet),
+            filters=decision.filters if decision is not None else (),
+            scores=decision.scores if decision is not None else (),
+            decided_time=self.at,
+            report_time=draft.report_time or (known.report_time if known is not None and waiting else None),
+            targets=tuple(draft.kept[name] for name in sorted(draft.kept)),
+            leaving=tuple(draft.leaving[name] for name in sorted(draft.leaving)),
+            policy=draft.policy.key,
+            affinity_name=draft.affinity_name,
+        )
+
+    def _unbind(self, workload: WorkloadRef, cluster: str) -> None:
+        target = cluster_ref(cluster)
+        key = binding_key(workload, target)
+        self.state.written[key] = None
+        self.emits.append(Emit(BINDINGS, key, target.key, None, self._cause))
+
+    def _emit_placed(self, workload: str, event: WorkloadPlaced | None) -> None:
+        # One request to leave may be the cause of several decisions: the first finds no replacement, a later one does.
+        step = str(event.generation) if event is not None else ""
+        self.emits.append(Emit(PLACEMENTS, workload, self.owner, event, self._cause, step=step))
+        self._service.apply(self.pods, PLACEMENTS, workload, event)
+
+
+def _grounds(draft: Draft) -> tuple[tuple[str, str], ...]:
+    return tuple((one.filter, one.reason) for one in draft.decision.filters) if draft.decision is not None else ()

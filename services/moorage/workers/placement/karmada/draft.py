@@ -1,0 +1,48 @@
+"""A decision on a claimed resource in the making."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from moorage.core.scheduling.karmada.policy_match import Policy
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision
+from moorage.workers.placement.karmada.state import SCHEDULED, Placed, Resource
+from moorage.workers.placement.karmada.terms import Demand, binding_uid
+from moorage_schemas.placement import LeavingTarget, PlacedTarget
+from moorage_schemas.refs import WorkloadRef
+
+
+@dataclass(slots=True)
+class Draft:
+    """A decision in the making."""
+
+    resource: Resource
+    policy: Policy
+    demand: Demand
+    workload: WorkloadRef
+    known: Placed | None
+    """The decision before, on the same resource."""
+
+    generation: int
+    """That the new decision has, if there is one."""
+
+    kept: dict[str, PlacedTarget] = field(default_factory=dict)
+    leaving: dict[str, LeavingTarget] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    """Clusters whose binding is over."""
+
+    reason: str = SCHEDULED
+    message: str = ""
+    left: str = ""
+    """A cluster that was left, for people to see."""
+
+    placement_key: str = ""
+    affinity_name: str = ""
+    decision: ClusterDecision | None = None
+    report_time: datetime | None = None
+
+    @property
+    def uid(self) -> str:
+        """Of the workload."""
+        return binding_uid(self.resource)

@@ -1,0 +1,325 @@
+"""What every partition in a process shares about clusters: them, policies, bindings, evictions, what is healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final, Protocol
+
+from pydantic import ValidationError
+
+from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
+from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.taints.desired.reconcile import newer_taints
+from moorage.runtime.service import Input
+from moorage.workers.placement.engine.target_table import present_taints
+from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.envelope import Meta
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.taint import TargetTainted, Toleration
+from moorage_schemas.topics import (
+    BINDINGS,
+    EVICTIONS,
+    RESOURCES,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    Topic,
+    workload_condition_key,
+)
+
+CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
+POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
+
+Scope = tuple[str, str, str]
+"""What a policy may claim: apiVersion, kind, and its namespace, empty for all."""
+
+_NONE: Final[list[Policy]] = []
+
+
+class ClusterListener(Protocol):
+    """A partition's state, as the view sees it."""
+
+    def notice(self, workload: str, meta: Meta) -> None:
+        """Something has happened to a placed workload; ignored when it is not of this partition."""
+
+    def healthy(self, workload: str, meta: Meta) -> None:
+        """A workload was reported healthy; of use only while it leaves a cluster."""
+
+    def binding_seen(self, key: str, bound: Bound | None) -> None:
+        """A binding is in the log as it is now; None when it was ended."""
+
+    def cluster_gone(self, name: str, meta: Meta) -> None:
+        """A cluster was deleted, or made again under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a binding says of its workload: what is to be written anew when it changes."""
+
+    tolerations: tuple[Toleration, ...]
+    requests: tuple[tuple[str, int], ...]
+    replicas: int
+    labels: tuple[tuple[str, str], ...]
+    purge_mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A binding of a workload to a cluster."""
+
+    generation: int
+    revision: int
+    bound_time: datetime
+    terms: Terms
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Orders the states of one binding."""
+        return (self.generation, self.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """An eviction from a cluster that is requested."""
+
+    event: EvictionDecided
+    meta: Meta
+
+
+class ClusterView:
+    """The whole, as the placing of resources sees it."""
+
+    def __init__(self) -> None:
+        self.fleet = ClusterFleet()
+        self.decider = ClusterDecider(self.fleet)
+        self.policies: dict[str, Policy] = {}
+        self.openings = 0
+        """Grows with whatever may let a resource be placed elsewhere: a cluster, fewer taints."""
+
+        self.rooms = 0
+        """Grows with that, and with whatever may let one be placed that waits: more room."""
+
+        self.opened_by: Meta | None = None
+        self.kind_versions: dict[Scope, int] = {}
+        """Grows with each change of a policy for it."""
+
+        self.policy_version = 0
+        self.policy_by: Meta | None = None
+        self.bindings: dict[str, Bound] = {}
+        self._declared: dict[str, ResourceDeclared] = {}
+        self._tainted: dict[str, TargetTainted] = {}
+        self._of_scope: dict[Scope, list[Policy]] = {}
+        self._bound_of: dict[str, set[str]] = {}
+        self._tasks: dict[str, dict[str, Requested]] = {}
+        self._highest: dict[str, int] = {}
+        self._healthy: dict[str, datetime] = {}
+        self._listeners: list[ClusterListener] = []
+
+    # From the log.
+
+    @staticmethod
+    def concerns(topic: Topic, key: str) -> bool:
+        """Whether a record is for this view, by its key."""
+        if topic is RESOURCES:
+            return key.startswith((CLUSTERS, *POLICIES))
+        if topic is TAINTS:
+            return key.startswith(CLUSTERS)
+        about = key.partition("|")[2]
+        return about.startswith(CLUSTERS) and (topic is not WORKLOAD_CONDITIONS or about.endswith(f"|{HEALTHY}"))
+
+    def apply(self, record: Input) -> None:
+        """Fold a record in; what is not newer changes nothing."""
+        event = record.event
+        if record.topic is RESOURCES:
+            declared = event if isinstance(event, ResourceDeclared) else None
+            if record.key.startswith(CLUSTERS):
+                self._cluster(record, declared)
+            else:
+                self._policy(record, declared)
+        elif record.topic is TAINTS:
+            self._taints(record, event if isinstance(event, TargetTainted) else None)
+        elif record.topic is BINDINGS:
+            self._binding(record.key, event if isinstance(event, WorkloadBound) else None)
+        elif record.topic is EVICTIONS:
+            self._eviction(record, event if isinstance(event, EvictionDecided) else None)
+        elif record.topic is WORKLOAD_CONDITIONS:
+            self._condition(record, event if isinstance(event, WorkloadConditionChanged) else None)
+
+    def _cluster(self, record: Input, event: ResourceDeclared | None) -> None:
+        target = target_of_resource(record.key)
+        if target is None:
+            return
+        known = self._declared.get(target.name)
+        if event is None:
+            if known is not None:
+                del self._declared[target.name]
+                self.fleet.remove(target.name)
+                self._gone(target.name, record.meta)
+            return
+        if known is not None and known.uid == event.uid and event.version < known.version:
+            return
+        self._declared[target.name] = event
+        if known is not None and known.uid != event.uid:
+            self.fleet.remove(target.name)
+            self._gone(target.name, record.meta)
+        self._fold(target.name, record.meta)
+
+    def _taints(self, record: Input, event: TargetTainted | None) -> None:
+        name = record.key.partition("/")[2]
+        if event is None:
+            self._tainted.pop(name, None)
+        elif newer_taints(event, self._tainted.get(name)):
+            self._tainted[name] = event
+        self._fold(name, record.meta)
+
+    def _fold(self, name: str, meta: Meta) -> None:
+        declared = self._declared.get(name)
+        if declared is None:
+            return
+        try:
+            info = ClusterInfo.of(declared.object, present_taints(declared, self._tainted.get(name)))
+        except ValidationError:
+            return  # the gateway lets none through that cannot be read: what was known before holds
+        change = self.fleet.put(info)
+        if change >= Change.ROOM:
+            self.rooms += 1
+            self.openings += change is Change.OPENED
+            self.opened_by = meta
+
+    def _gone(self, name: str, meta: Meta) -> None:
+        for listener in self._listeners:
+            listener.cluster_gone(name, meta)
+
+    def _policy(self, record: Input, event: ResourceDeclared | None) -> None:
+        before = self.policies.pop(record.key, None)
+        if event is not None:
+            try:
+                self.policies[record.key] = policy_of(event.object)
+            except ValidationError:
+                if before is not None:
+                    self.policies[record.key] = before
+                return
+        after = self.policies.get(record.key)
+        for scope in _scopes(before) | _scopes(after):
+            self.kind_versions[scope] = self.kind_versions.get(scope, 0) + 1
+            mine = [policy for policy in self._of_scope.get(scope, ()) if policy is not before]
+            if after is not None and scope in _scopes(after):
+                mine.append(after)
+            self._of_scope[scope] = mine
+        self.policy_version += 1
+        self.policy_by = record.meta
+
+    def _binding(self, key: str, event: WorkloadBound | None) -> None:
+        workload = key.partition("|")[0]
+        found = bound_of(event) if event is not None else None
+        for listener in self._listeners:
+            listener.binding_seen(key, found)
+        if found is None:
+            if self.bindings.pop(key, None) is not None:
+                self._bound_of[workload].discard(key)
+                if not self._bound_of[workload]:
+                    del self._bound_of[workload]
+            return
+        known = self.bindings.get(key)
+        if known is None or found.age >= known.age:
+            self.bindings[key] = found
+            self._bound_of.setdefault(workload, set()).add(key)
+
+    def _eviction(self, record: Input, event: EvictionDecided | None) -> None:
+        workload, generation = record.key.partition("|")[0], record.key.rpartition("|")[2]
+        tasks = self._tasks.setdefault(workload, {})
+        if event is not None:
+            if generation.isdigit():
+                self._highest[workload] = max(self._highest.get(workload, 0), int(generation))
+            if event.state is EvictionState.REQUESTED:
+                tasks[record.key] = Requested(event, record.meta)
+                self._tell(workload, record.meta)
+                return
+        tasks.pop(record.key, None)
+        if not tasks:
+            del self._tasks[workload]
+
+    def _condition(self, record: Input, event: WorkloadConditionChanged | None) -> None:
+        if event is not None and event.status is ConditionStatus.TRUE:
+            # A report that was taken up late speaks of the time before; one from a clock that is ahead, of the present.
+            heard = event.accepted_time or event.last_heartbeat_time
+            self._healthy[record.key] = min(heard, event.last_heartbeat_time)
+            for listener in self._listeners:
+                listener.healthy(record.key.partition("|")[0], record.meta)
+        else:
+            self._healthy.pop(record.key, None)
+
+    def _tell(self, workload: str, meta: Meta) -> None:
+        for listener in self._listeners:
+            listener.notice(workload, meta)
+
+    # Questions.
+
+    def attach(self, listener: ClusterListener) -> None:
+        """A partition begins."""
+        self._listeners.append(listener)
+
+    def detach(self, listener: ClusterListener) -> None:
+        """A partition is taken away."""
+        self._listeners = [one for one in self._listeners if one is not listener]
+
+    def policies_for(self, api_version: str, kind: str, namespace: str) -> Sequence[Policy]:
+        """The policies that may claim a resource of a kind in a namespace."""
+        mine = self._of_scope.get((api_version, kind, namespace), _NONE)
+        return mine + self._of_scope.get((api_version, kind, ""), _NONE) if namespace else mine
+
+    def bindings_of(self, workload: str) -> list[str]:
+        """The keys of the bindings of a workload that are in the log, sorted."""
+        return sorted(self._bound_of.get(workload, ()))
+
+    def requested(self, workload: str, uid: str, cluster: str, generation: int) -> Requested | None:
+        """The eviction that asks for the end of exactly this binding; None when none does."""
+        for task in self._tasks.get(workload, {}).values():
+            event = task.event
+            same_life = not event.workload_uid or event.workload_uid == uid
+            if same_life and event.target.name == cluster and event.generation == generation:
+                return task
+        return None
+
+    def highest_eviction(self, workload: str) -> int:
+        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        return self._highest.get(workload, 0)
+
+    def taint_generation(self, cluster: str) -> int:
+        """The generation of the taints that are known of a cluster; 0 when nothing is."""
+        known = self._tainted.get(cluster)
+        return known.generation if known is not None else 0
+
+    def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:
+        """Whether a workload was reported healthy on a cluster, and not until after it was bound there.
+
+        Many a deployer tells the time in whole seconds, so what it says of that very second counts.
+        """
+        reported = self._healthy.get(workload_condition_key(workload, f"{CLUSTERS}{cluster}", HEALTHY))
+        return reported is not None and reported >= bound.replace(microsecond=0)
+
+
+def _scopes(policy: Policy | None) -> set[Scope]:
+    return set() if policy is None else {(api, kind, policy.namespace) for api, kind in policy.selects}
+
+
+def bound_of(event: WorkloadBound) -> Bound:
+    """What is kept of a binding."""
+    terms = Terms(
+        tolerations=event.tolerations,
+        requests=tuple(sorted(event.requests.items())),
+        replicas=event.replicas,
+        labels=tuple(sorted(event.labels.items())),
+        purge_mode=event.purge_mode,
+    )
+    return Bound(event.generation, event.revision, event.bound_time, _shared(terms))
+
+
+_shared: Callable[[Terms], Terms] = lru_cache(maxsize=65_536)(lambda terms: terms)
+"""The same object for equal terms. (Tolerations are frozen, so they have a hash.)"""

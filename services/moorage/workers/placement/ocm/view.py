@@ -1,0 +1,305 @@
+"""What every partition in a process shares of OCM: clusters, their taints and scores, sets, bindings, decisions.
+
+Decisions of all placements are counted by cluster, for Balance. They come from the log, and, before they are there,
+from this process's own partitions (`assume`), so that one placement after another sees what those before it took.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from pydantic import ValidationError
+
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
+from moorage.core.scheduling.ocm.columns import Aspect
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.usage import Usage
+from moorage.core.taints.desired.reconcile import newer_taints
+from moorage.runtime.service import Input
+from moorage.workers.placement.engine.target_table import present_taints
+from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, Member, PlacementClass
+from moorage.workers.placement.ocm.selections import Selections
+from moorage.workers.placement.ocm.sets import Membership
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.managed import ManagedClusterSet
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, Topic
+
+CLUSTERS: Final = f"{TargetKind.MANAGED_CLUSTER.value}/"
+SETS: Final = "ManagedClusterSet/"
+BINDINGS: Final = "ManagedClusterSetBinding/"
+SCORES: Final = "AddOnPlacementScore/"
+DECISIONS: Final = "PlacementDecision/"
+
+_DECLARED: Final = (CLUSTERS, SETS, BINDINGS, SCORES)
+
+_LEFT_BEHIND: Final = 256
+"""So many clusters that are gone may be kept in mind in any case."""
+
+Clusters = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The clusters of one PlacementDecision, as a record says them."""
+
+    uid: str
+    """Of its placement."""
+
+    generation: int
+    clusters: Clusters
+
+
+class ManagedView:
+    """The whole, as OCM placements see it."""
+
+    def __init__(self) -> None:
+        self.fleet = ManagedFleet()
+        self.scheduler = Scheduler(self.fleet)
+        self.usage = Usage(self.fleet)
+        self.members = Membership()
+        self._declared: dict[str, ResourceDeclared] = {}
+        self._tainted: dict[str, TargetTainted] = {}
+        self._logged: dict[str, Decided] = {}
+        self._assumed: dict[str, tuple[object, Decided | None]] = {}
+        self._index = ClassIndex()
+        self._spaces: dict[str, dict[str, Member]] = {}
+        self._left_behind = 0
+        """Clusters that were gone and still decided on when it was last tidied up, twice."""
+
+        self._selections: Selections[Member] = Selections(self.fleet)
+
+    # From the log.
+
+    @staticmethod
+    def concerns(topic: Topic, key: str) -> bool:
+        """Whether a record is for this view, by its key."""
+        if topic is RESOURCES:
+            return key.startswith(_DECLARED)
+        if topic is TAINTS:
+            return key.startswith(CLUSTERS)
+        return topic is PLACEMENTS and key.startswith(DECISIONS)
+
+    def apply(self, record: Input) -> None:
+        """Fold a record in; what is not newer changes nothing."""
+        event = record.event
+        if record.topic is TAINTS:
+            self._taints(record, event if isinstance(event, TargetTainted) else None)
+        elif record.topic is PLACEMENTS:
+            self._decision(record.key, event if isinstance(event, WorkloadPlaced) else None)
+        else:
+            declared = event if isinstance(event, ResourceDeclared) else None
+            _, namespace, name = record.key.split("/", 2)
+            try:
+                self._resource(record, namespace, name, declared)
+            except ValidationError:
+                return  # the gateway lets none through that cannot be read: what was known before holds
+
+    def _resource(self, record: Input, namespace: str, name: str, event: ResourceDeclared | None) -> None:
+        if record.key.startswith(CLUSTERS):
+            self._cluster(sys.intern(name), event, record.meta)
+        elif record.key.startswith(SETS):
+            self._set(name, event, record.meta)
+        elif record.key.startswith(BINDINGS):
+            changed = self.members.unbind if event is None else self.members.bind
+            if changed(namespace, name):
+                self._regroup([namespace], record.meta)
+        elif event is None:
+            self._changed(self.fleet.remove_score(namespace, name), record.meta)
+            self._tidy()
+        else:
+            self._changed(self.fleet.put_score(ScoreFacts.of(event.object)), record.meta)
+
+    def _cluster(self, name: str, event: ResourceDeclared | None, meta: Meta) -> None:
+        known = self._declared.get(name)
+        if event is None:
+            if known is not None:
+                del self._declared[name]
+                self._changed(self.fleet.remove(name), meta)
+                self._tidy()
+        elif known is None or known.uid != event.uid or event.version >= known.version:
+            facts = self._facts(name, event)
+            self._declared[name] = event
+            self._changed(self.fleet.put(facts), meta)
+
+    def _tidy(self) -> None:
+        """Let go of what is kept of clusters that are gone, once they are many, and of which no decision tells."""
+        fleet = self.fleet
+        if fleet.left_behind > max(self._left_behind, len(fleet), _LEFT_BEHIND):
+            fleet.forget((self.usage.counts > 0) | self._selections.selected)
+            self._left_behind = 2 * fleet.left_behind
+
+    def _taints(self, record: Input, event: TargetTainted | None) -> None:
+        name = sys.intern(record.key.partition("/")[2])
+        if event is None:
+            self._tainted.pop(name, None)
+        elif newer_taints(event, self._tainted.get(name)):
+            self._tainted[name] = event
+        declared = self._declared.get(name)
+        if declared is not None:
+            self._changed(self.fleet.put(self._facts(name, declared)), record.meta)
+
+    def _facts(self, name: str, declared: ResourceDeclared) -> ClusterFacts:
+        """What is known of a cluster; a record of taints that is about another of its name does not count."""
+        tainted = self._tainted.get(name)
+        if tainted is not None and tainted.target_uid not in {"", declared.uid}:
+            tainted = None
+        labels = tainted.labels if tainted is not None else {}
+        return ClusterFacts.of(declared.object, taints=present_taints(declared, tainted), labels=labels)
+
+    def _set(self, name: str, event: ResourceDeclared | None, meta: Meta) -> None:
+        if event is None:
+            changed = self.members.sets.remove(name)
+        else:
+            found = ManagedClusterSet.model_validate(event.object)
+            changed = self.members.sets.put(name, found.spec)
+        if changed:
+            self._regroup(self.members.namespaces(name), meta)
+
+    # What a change means to placements.
+
+    def _changed(self, touched: Touched, meta: Meta) -> None:
+        """Tell the placements to which the change of a cluster can matter."""
+        if not touched:
+            return
+        having = {member.key: member for member in self._selections.having(touched.row)}
+        index = self._index
+        # Of a cluster that comes or goes every answer is another; of one that is about to go none need be.
+        leaves = touched.before != touched.after and Aspect.SCORES not in touched.aspects
+        for one in index.classes.values() if leaves else index.resting_on(touched.columns):
+            for member in one.touched(touched.row, touched.columns, having):
+                member.partition.notice(member, meta)
+        aspects = touched.aspects.value
+        for member in having.values():
+            if aspects & member.grouped:
+                member.partition.notice(member, meta)
+
+    def _regroup(self, namespaces: list[str], meta: Meta) -> None:
+        """The sets of namespaces are others, or have other clusters: their placements are to be decided again."""
+        found = [member for namespace in namespaces for member in self._spaces.get(namespace, {}).values()]
+        for member in found:
+            self._leave_class(member)
+        for member in found:
+            self._join_class(member)
+            member.partition.notice(member, meta)
+
+    def join(self, member: Member) -> None:
+        """A placement is to be told of what matters to it."""
+        self._spaces.setdefault(member.namespace, {})[member.key] = member
+        member.place = self._selections.enter(member)
+        self._join_class(member)
+
+    def leave(self, member: Member) -> None:
+        """A placement is told no more."""
+        mine = self._spaces.get(member.namespace, {})
+        if mine.get(member.key) is member:
+            del mine[member.key]
+            if not mine:
+                del self._spaces[member.namespace]
+        self._selections.leave(member.place)
+        self._leave_class(member)
+
+    def selects(self, member: Member, clusters: tuple[Clusters, ...]) -> None:
+        """What a placement has selected by now."""
+        member.clusters = clusters
+        member.selected = sum(map(len, clusters))
+        self._selections.put(member.place, chain.from_iterable(clusters))
+
+    def _join_class(self, member: Member) -> None:
+        key = (self.candidates(self.sets_of(member)), member.terms.key)
+        one = self._index.classes.get(key)
+        if one is None:
+            one = PlacementClass(key, member.terms, self.fleet, self.usage)
+            self.fleet.hold(one.columns)
+            self._index.add(one)
+        one.members[member.key] = member
+        member.of = one
+
+    def _leave_class(self, member: Member) -> None:
+        one, member.of = member.of, None
+        if one is None or one.members.get(member.key) is not member:
+            return
+        del one.members[member.key]
+        if not one.members:
+            self._index.remove(one)
+            self.fleet.release(one.columns)
+
+    def sets_of(self, member: Member) -> UsableSets:
+        """The sets that a placement may choose from."""
+        return self.members.usable(member.namespace, member.terms.sets)
+
+    def candidates(self, sets: UsableSets) -> frozenset[ManagedSet]:
+        """The sets themselves."""
+        found = (self.members.sets.get(name) for name in sets.eligible)
+        return frozenset(one for one in found if one is not None)
+
+    # Decisions.
+
+    def _decision(self, key: str, event: WorkloadPlaced | None) -> None:
+        found = None
+        if event is not None:
+            found = Decided(event.uid, event.generation, self.shared(key, event.clusters))
+        before = self.clusters_of(key)
+        if key in self._assumed:
+            assumed = self._assumed[key][1]
+            arrived = assumed is None if found is None else assumed is not None and _reaches(found, assumed)
+            if arrived:
+                del self._assumed[key]
+        if found is None:
+            self._logged.pop(key, None)
+        else:
+            self._logged[key] = found
+        self._count(before, self.clusters_of(key))
+
+    def assume(self, partition: object, decided: Mapping[str, Decided | None]) -> None:
+        """PlacementDecisions of one placement that are about to be written hold from now on; None for a tombstone.
+
+        What one loses and another gets is counted at once, so that a cluster that only moves costs nothing.
+        """
+        before = tuple(chain.from_iterable(map(self.clusters_of, decided)))
+        for key, one in decided.items():
+            self._assumed[key] = (partition, one)
+        self._count(before, tuple(chain.from_iterable(map(self.clusters_of, decided))))
+
+    def drop(self, partition: object) -> None:
+        """A partition is taken away: what it has assumed is taken back."""
+        for key in [key for key, (one, _) in self._assumed.items() if one is partition]:
+            before = self.clusters_of(key)
+            del self._assumed[key]
+            self._count(before, self.clusters_of(key))
+
+    def clusters_of(self, key: str) -> Clusters:
+        """The clusters of a PlacementDecision, written or about to be."""
+        found = self._assumed[key][1] if key in self._assumed else self._logged.get(key)
+        return found.clusters if found is not None else ()
+
+    def shared(self, key: str, clusters: Clusters) -> Clusters:
+        """The same clusters, as the object that is held of them already, if one is."""
+        for held in (self._logged.get(key), self._assumed.get(key, (None, None))[1]):
+            if held is not None and held.clusters == clusters:
+                return held.clusters
+        return tuple(map(sys.intern, clusters))
+
+    def _count(self, before: Clusters, after: Clusters) -> None:
+        if before is after or before == after:
+            return
+        was, now = set(before), set(after)
+        if len(was) == len(before) and len(now) == len(after):
+            self.usage.remove(was - now)
+            self.usage.add(now - was)
+        else:  # after a crash the log may be behind: there, a cluster may still be in the list that it has left
+            self.usage.remove(before)
+            self.usage.add(after)
+
+
+def _reaches(found: Decided, assumed: Decided) -> bool:
+    return found.uid == assumed.uid and found.generation >= assumed.generation

@@ -1,0 +1,109 @@
+"""Signs of an add-on: that it is enabled, or that it lives; and whether one changes a label.
+
+Each add-on renews its lease about once a minute, and hardly ever that changes anything. So a renewal is folded in,
+compared with the label, and forgotten: it neither works the cluster's taints out nor moves the instant at which the
+cluster is looked at. When that comes, and leases have been renewed meanwhile, it is put off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from moorage.core.taints.desired.addons import (
+    ADD_ON,
+    AVAILABLE,
+    LABEL_PREFIX,
+    LEASE,
+    AddOn,
+    AddOns,
+    Named,
+    is_available,
+    of_managed_cluster,
+)
+from moorage.runtime.service import Input
+from moorage.workers.taint_manager.state import State
+from moorage_schemas.base import Model
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import RESOURCES
+
+
+def fold(state: State, key: str, event: Model | None) -> None:
+    """Fold an add-on or a lease in; any other record changes nothing."""
+    found = of_managed_cluster(key)
+    if found is None:
+        return
+    target, kind, name = found
+    known = state.addons.get(target)
+    if known is None:
+        if event is None:
+            return
+        known = state.addons[target] = AddOns()
+    known.put(kind, name, event if isinstance(event, ResourceDeclared) else None)
+    if not known:
+        del state.addons[target]
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One record of an add-on or a lease, which is about to be folded in."""
+
+    target: str
+    kind: str
+    name: str
+    taken_away: bool
+    before: AddOn | None
+    """The add-on as it was."""
+
+    @classmethod
+    def of(cls, state: State, record: Input) -> Sign | None:
+        """The sign that a record is; None when it is none."""
+        found = of_managed_cluster(record.key) if record.topic is RESOURCES else None
+        if found is None:
+            return None
+        target, kind, name = found
+        known = state.addons.get(target)
+        return cls(target, kind, name, record.event is None, known.enabled.get(name) if known is not None else None)
+
+    def gone(self, state: State) -> tuple[Named, ...]:
+        """What it has taken away, once it is folded in, see `add_on_labels`."""
+        if self.kind == LEASE:
+            return ((LEASE, self.name),) if self.taken_away else ()
+        after = _add_on(state, self.target, self.name)
+        if after is None:
+            return ((self.kind, self.name),)
+        before = self.before
+        # Made again, or another way of telling its health: what the label said does not count.
+        anew = before is not None and (before.version.uid, not before.said) != (after.version.uid, not after.said)
+        return ((LEASE, self.name),) if anew else ()
+
+
+def changes_nothing(state: State, sign: Sign, now: datetime) -> bool:
+    """Whether a sign that has been folded in changes neither a label nor when the cluster is to be looked at."""
+    resource, tainted = state.resources.get(sign.target), state.taints.get(sign.target)
+    if resource is None:
+        return True
+    if sign.kind != LEASE or sign.taken_away or tainted is None or tainted.target_uid != resource.uid:
+        return False
+    known = state.addons[sign.target]
+    add_on, lease = known.enabled.get(sign.name), known.leases[sign.name]
+    if add_on is None or add_on.said or not is_available(state.conditions.get(sign.target, {})):
+        return True
+    if tainted.labels.get(LABEL_PREFIX + sign.name) != lease.state(now):
+        return False
+    wait = state.waits.get(sign.target)
+    early = wait is not None and wait.due is not None and lease.expires is not None and wait.due <= lease.expires
+    return early or lease.state(now) != AVAILABLE
+
+
+def missing(state: State, target: str) -> list[Named]:
+    """What labels of a cluster rest on, or would, and is not known."""
+    tainted, known = state.taints.get(target), state.addons.get(target, AddOns())
+    labelled = [key.removeprefix(LABEL_PREFIX) for key in tainted.labels] if tainted is not None else []
+    found = [(ADD_ON, name) for name in labelled if name not in known.enabled]
+    return found + [(LEASE, name) for name in known.enabled if name not in known.leases]
+
+
+def _add_on(state: State, target: str, name: str) -> AddOn | None:
+    known = state.addons.get(target)
+    return None if known is None else known.enabled.get(name)

@@ -1,0 +1,380 @@
+"""The service taint-manager, the only writer of `taints`.
+
+Consumes:
+    `conditions`; of `resources` the targets with people's wishes about their taints, and the add-ons of managed
+    clusters with their leases; and `zone-grants`, by which the governor says which nodes may carry the taint that
+    evicts.
+Keeps:
+    The latest of them for each target (source tables), the taints of each target (changelog `taints`), and, with the
+    feature gate Failover, a view of every ClusterTaintPolicy.
+Emits:
+    `taints`: the full set of a target, each time it changes, with the labels that tell the states of its add-ons; a
+    tombstone when the target is gone.
+    `zone-members`: a node as its zone sees it, each time that changes, in the same transaction; a tombstone when the
+    node is gone.
+
+`timeAdded` of a taint that a condition brings is the time at which the condition was accepted: the CloudEvents time of
+its record in `conditions`, which is durable, so that the same topics give the same bytes. It is not the probe's
+time: a late report must not make a deadline early. That of a person's taint is the time of the wish, that of one that
+waited for its zone the time of the grant, and that of one that waited until its condition had held for long enough the
+end of that wait.
+
+An add-on's label follows its lease's `renewTime`, which is durable too, whenever the record with it was written. A
+cluster that is deleted and made again has the labels of those add-ons that are still declared.
+
+Policies are evaluated for a cluster when a condition of it changes, when it appears, when a policy that selects it (or
+did) is made or changed, when a wait of a policy ends, and once after each restart; not when people wish for taints or
+delete policies. So what a person takes away of a policy's taints stays away until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from moorage.core.conditions.reports import newer_condition
+from moorage.core.taints.desired.addons import AddOns, Named
+from moorage.core.taints.desired.cluster_affinity import ClusterFacts
+from moorage.core.taints.desired.hold import Holds
+from moorage.core.taints.desired.incidents import member_of, zone_sees_change
+from moorage.core.taints.desired.reconcile import Decided, TaintRules, decide_taints, newer_taints
+from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
+from moorage.runtime.settings import Settings
+from moorage.workers.taint_manager.addon_signs import Sign, changes_nothing, fold, missing
+from moorage.workers.taint_manager.policies import PolicyView
+from moorage.workers.taint_manager.state import State
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.topics import CONDITIONS, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
+from moorage_schemas.zone import NoExecuteGranted
+
+_NODE = f"{TargetKind.NODE.value}/"
+_CLUSTER = f"{TargetKind.CLUSTER.value}/"
+_NO_ADDONS = AddOns()
+_NEEDS = Needs((CONDITIONS, RESOURCES, ZONE_GRANTS))
+
+
+class TaintManager(Service[State]):
+    """Conditions and targets in, taints out; without policies.
+
+    Args:
+        rules: what the settings say about taints.
+    """
+
+    name: ClassVar[str] = "taint-manager"
+    sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
+    changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
+    outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
+
+    def __init__(self, rules: TaintRules) -> None:
+        self._rules = rules
+
+    def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
+        """An empty state for a partition."""
+        return State()
+
+    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+        """Fold in a condition, a target or a sign of its add-ons, a grant, or a set of taints."""
+        if topic is CONDITIONS:
+            _apply_condition(state, key, event)
+        elif topic is RESOURCES:
+            _apply_resource(state, key, event)
+        elif topic is ZONE_GRANTS:
+            _apply_grant(state, key, event)
+        elif isinstance(event, TargetTainted):
+            if newer_taints(event, state.taints.get(key)):
+                state.taints[key] = event
+        else:
+            state.taints.pop(key, None)
+
+    def process(
+        self,
+        state: State,
+        batch: Sequence[Input],
+        now: datetime,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+    ) -> list[Emit]:
+        """Fold each record in, and write the taints that it changes."""
+        emits: list[Emit] = []
+        for record in batch:
+            event, sign = record.event, Sign.of(state, record)
+            target = sign.target if sign is not None else _target_key(record)
+            time = record.meta.time or now
+            if target is not None:
+                if not state.looked:
+                    self._resume(state, target, min(time, now))
+                if target in state.waits:
+                    emits += self._settle(state, target, min(time, now))
+            beat = isinstance(event, ConditionChanged) and _only_a_heartbeat(state, target, event)
+            evaluate = not beat and target is not None and _calls_policies(state, target, event)
+            self.apply(state, record.topic, record.key, event)
+            if target is None or beat or (sign is not None and changes_nothing(state, sign, time)):
+                continue
+            if record.topic is not RESOURCES and target not in state.resources:
+                # Its end is told in `resources`; after a restore its latest record there may be yet to be read.
+                continue
+            reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
+            gone = sign.gone(state) if sign is not None else ()
+            emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)
+        return emits
+
+    def needs(self, state: State, now: datetime) -> Needs | None:
+        """All that is known of conditions, targets and grants, when a wait ends: it may have been ended by a record.
+
+        A process that stood still finds the end of the wait due, and the record yet to be read.
+        """
+        due = state.next_due()
+        return _NEEDS if due is not None and due[0] <= now else None
+
+    def wake(self, state: State, now: datetime) -> list[Emit]:
+        """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
+        emits: list[Emit] = []
+        if not state.looked:
+            state.looked = True
+            emits += self._look_at_all(state, now)
+        if state.view is not None and state.cursor is not None:
+            for change in state.view.unseen(state.cursor):
+                state.cursor.policies = change.policies
+                time = min(change.meta.time or now, now)
+                for target in sorted(key for key in state.resources if key.startswith(_CLUSTER)):
+                    if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
+                        emits += self._settle(state, target, time)
+                        emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
+        while (due := state.next_due()) is not None and due[0] <= now:
+            emits += self._settle(state, due[1], now)
+        return emits
+
+    def next_wake(self, state: State) -> datetime | None:
+        """When the first wait ends."""
+        due = state.next_due()
+        return None if due is None else due[0]
+
+    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+        """Work every target out anew, but for what policies ask; what differs is repaired.
+
+        So are labels of add-ons whose end, or whose lease's, was compacted away unread.
+        """
+        emits: list[Emit] = []
+        for target in sorted(state.resources.keys() | state.taints.keys()):
+            cause = self._own_cause(state, "reconcile", target, now)
+            emits += self._decide(state, target, cause, now, None, gone=missing(state, target))
+        return emits
+
+    def drop(self, state: State) -> None:
+        """The partition goes: it follows policies no longer."""
+        if state.view is not None and state.cursor is not None:
+            state.view.leave(state.cursor)
+            state.cursor = None
+
+    def _look_at_all(self, state: State, now: datetime) -> list[Emit]:
+        """After a restart: what waits is not written down as such, and policies and holds may have changed meanwhile.
+
+        What an earlier hold keeps, or keeps back, is looked at even if there is no hold now: a taint that it keeps must
+        not wait for the reconciler to go, for somebody's deadline may come first.
+
+        A node of which an earlier version has written no zone is told of to its zone now, not by the reconciler later:
+        until every node is known there, the governor cannot tell whether all are down. So is a managed cluster of which
+        it has written nothing, for it is out of every placement until then.
+        """
+        damped = self._rules.holds != Holds()
+        if state.view is not None and state.cursor is not None:
+            state.view.catch_up(state.cursor)
+        emits: list[Emit] = []
+        for target in sorted(state.resources):
+            cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
+            unheard = known is None or (target.startswith(_NODE) and not known.zone)
+            labelled = known is not None and bool(known.labels)
+            waits = known is not None and (bool(known.held) or known.settles_at is not None)
+            if not (cluster or damped or unheard or labelled or waits):
+                continue
+            self._resume(state, target, now)
+            emits += self._settle(state, target, now)
+            cause = self._own_cause(state, "restart", target, now)
+            emits += self._decide(state, target, cause, now, None, evaluate=cluster)
+        return emits
+
+    def _resume(self, state: State, target: str, now: datetime) -> None:
+        """After a restart: note until when what was held is held, and an add-on available.
+
+        A wait that ended meanwhile ended then, so what is decided does not depend on when the service came back.
+        """
+        known = state.taints.get(target)
+        resource = state.resources.get(target)
+        if known is None or resource is None:
+            return
+        if known.held:
+            since = max(held.since for held in known.held)
+            state.wait(target, self._look(state, target, min(since, now)))
+        elif known.labels and known.target_uid == resource.uid and target not in state.waits:
+            state.wait(target, Decided(None, state.addons.get(target, _NO_ADDONS).first_end(known.labels)))
+
+    def _settle(self, state: State, target: str, until: datetime) -> list[Emit]:
+        """Decide on a target at each instant up to `until` at which one of its waits ends."""
+        emits: list[Emit] = []
+        while (wait := state.waits.get(target)) is not None and wait.due is not None and wait.due <= until:
+            cause = self._own_cause(state, "wait", target, wait.due)
+            emits += self._decide(state, target, cause, wait.due, None, evaluate=wait.evaluate)
+        return emits
+
+    def _own_cause(self, state: State, why: str, target: str, time: datetime) -> Meta:
+        known, resource = state.taints.get(target), state.resources.get(target)
+        uid = resource.uid if resource is not None else ""
+        return Meta(
+            id=event_id(why, TAINTS.short, target, uid, known.generation if known is not None else 0),
+            source=f"moorage/{self.name}",
+            type=TAINTS.event_type,
+            time=time,
+            subject=target,
+        )
+
+    def _decide(
+        self,
+        state: State,
+        target: str,
+        cause: Meta,
+        time: datetime,
+        reported: datetime | None,
+        *,
+        evaluate: bool = False,
+        gone: Collection[Named] = (),
+    ) -> list[Emit]:
+        known = state.taints.get(target)
+        if target not in state.resources:
+            # Taints of what is not declared are of no use; conditions may come before their target's record does.
+            state.waits.pop(target, None)
+            if known is None:
+                return []
+            self.apply(state, TAINTS, target, None)
+            tombs = [Emit(TAINTS, target, target, None, cause)]
+            if target.startswith(_NODE):
+                tombs.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
+            return tombs
+        decided = self._look(state, target, time, reported, evaluate=evaluate, gone=gone)
+        state.wait(target, decided)
+        event = decided.event
+        if event is None:
+            return []
+        self.apply(state, TAINTS, target, event)
+        emits = [Emit(TAINTS, target, target, event, cause)]
+        if target.startswith(_NODE) and zone_sees_change(known, event):
+            member = member_of(event, time, cause.correlation, hold=self._rules.holds.add)
+            emits.append(Emit(ZONE_MEMBERS, target, FLEET, member, cause))
+        return emits
+
+    def _look(
+        self,
+        state: State,
+        target: str,
+        time: datetime,
+        reported: datetime | None = None,
+        *,
+        evaluate: bool = False,
+        gone: Collection[Named] = (),
+    ) -> Decided:
+        """What becomes of a declared target's taints; changes nothing."""
+        return decide_taints(
+            state.taints.get(target),
+            state.resources[target],
+            state.conditions.get(target, {}),
+            time,
+            reported,
+            grant=state.grants.get(target),
+            rules=self._rules,
+            policies=state.cursor.policies if state.cursor is not None else (),
+            evaluate=evaluate,
+            addons=state.addons.get(target, _NO_ADDONS),
+            gone=gone,
+        )
+
+
+class PolicyTaintManager(TaintManager):
+    """The same, with ClusterTaintPolicies: what the feature gate Failover turns on."""
+
+    globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
+
+    def new_globals(self) -> PolicyView:
+        """The view of every policy."""
+        return PolicyView()
+
+    def use_globals(self, state: State, view: GlobalView) -> None:
+        """Follow the policies from here on."""
+        if not isinstance(view, PolicyView):
+            raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
+        state.view, state.cursor = view, view.enter()
+
+
+def _apply_condition(state: State, key: str, event: Model | None) -> None:
+    target, _, condition_type = key.partition("|")
+    if isinstance(event, ConditionChanged):
+        known = state.conditions.setdefault(target, {})
+        if newer_condition(event, known.get(condition_type)):
+            known[condition_type] = event
+    elif (known := state.conditions.get(target, {})).pop(condition_type, None) is not None and not known:
+        del state.conditions[target]
+
+
+def _apply_resource(state: State, key: str, event: Model | None) -> None:
+    target = target_of_resource(key)
+    if target is None:
+        fold(state, key, event)
+        return
+    if isinstance(event, ResourceDeclared):
+        known = state.resources.get(target.key)
+        if known is None or known.uid != event.uid or known.version < event.version:
+            state.resources[target.key] = event
+    else:
+        state.resources.pop(target.key, None)
+
+
+def _apply_grant(state: State, key: str, event: Model | None) -> None:
+    if isinstance(event, NoExecuteGranted):
+        known = state.grants.get(key)
+        if known is None or known.target_uid != event.target_uid or known.generation < event.generation:
+            state.grants[key] = event
+    else:
+        state.grants.pop(key, None)
+
+
+def _only_a_heartbeat(state: State, target: str | None, event: ConditionChanged) -> bool:
+    """Whether a condition says nothing that has not been decided on."""
+    known = state.conditions.get(target or "", {}).get(event.type)
+    return known is not None and known.status is event.status and known.target_uid == event.target_uid
+
+
+def _calls_policies(state: State, target: str, event: Model | None) -> bool:
+    """Whether a record that is about to be folded in makes the policies act: a condition changes, a cluster appears."""
+    if state.view is None or not target.startswith(_CLUSTER):
+        return False
+    if isinstance(event, ConditionChanged):
+        return newer_condition(event, state.conditions.get(target, {}).get(event.type))
+    if isinstance(event, ResourceDeclared):
+        known = state.resources.get(target)
+        return known is None or known.uid != event.uid
+    return False
+
+
+def _target_key(record: Input) -> str | None:
+    """The key of the target that a record is about; None when it is about none."""
+    if record.topic is CONDITIONS:
+        return record.key.partition("|")[0]
+    if record.topic is ZONE_GRANTS:
+        return record.key
+    target = target_of_resource(record.key)
+    return None if target is None else target.key
+
+
+def service(settings: Settings) -> TaintManager:
+    """The service, for the command line to run."""
+    rules = TaintRules(
+        holds=Holds(timedelta(seconds=settings.taint_add_hold), timedelta(seconds=settings.taint_remove_hold)),
+        policies=settings.failover,
+        no_execute_policies=settings.allow_no_execute_taint_policy,
+    )
+    return PolicyTaintManager(rules) if settings.failover else TaintManager(rules)
