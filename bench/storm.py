@@ -37,7 +37,7 @@ from prometheus_client.parser import text_string_to_metric_families
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
 from bench import harness, processes, storm_verdict
 
-from moorage.gateway import objects
+from moorage.gateway.admission import defaults
 from moorage.runtime import codec
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -137,7 +137,7 @@ class Writer:
     async def declare(self, document: dict[str, Any]) -> str:
         """Write a resource, with the defaults of admission, and return its key."""
         now = datetime.now(UTC)
-        made = objects.created(objects.prepared(document, ()), uid=event_id("uid", document["metadata"]), now=now)
+        made = defaults.created(defaults.prepared(document, ()), uid=event_id("uid", document["metadata"]), now=now)
         event = ResourceDeclared(object=made, version=1)
         await self._send(RESOURCES, event.key, resource_partition_key(event.key), event.model_dump_json(), now)
         return event.key

@@ -19,7 +19,7 @@ from tests.brokers import Broker, EmbeddedBroker
 from tests.kafka.toys import eventually
 
 from moorage.gateway import serve, server
-from moorage.gateway.kafka_reader import Reader
+from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.server import first_of
 from moorage.gateway.store import Store

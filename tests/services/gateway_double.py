@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 
-from moorage.gateway.app import Gateway, create_app
+from moorage.gateway.admission.feature_gates import Switches
 from moorage.gateway.errors import unavailable
+from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.log import Place, Write
 from moorage.gateway.store import Store
-from moorage.gateway.switches import Switches
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id

@@ -10,8 +10,8 @@ import pytest
 
 from moorage.gateway import server
 from moorage.gateway.errors import StatusError
-from moorage.gateway.kafka_log import KafkaLog
-from moorage.gateway.kafka_reader import Reader
+from moorage.gateway.kafka.log import KafkaLog
+from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
 from moorage.runtime.errors import TablesTooOld
 from moorage.runtime.kafka.table_age import Instant, TableAge

@@ -9,9 +9,9 @@ import pytest
 from tests.services.gateway_double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
 
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway import watching
+from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.http import watch
 from moorage.gateway.kinds import SERVED
-from moorage.gateway.switches import Switches
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
@@ -162,8 +162,8 @@ async def test_every_kind_can_be_written_conflicts_and_is_watched(path: str, bod
     await gateway.ok("DELETE", f"{path}/x")
     kind = next(kind for kind in SERVED if kind.kind == made["kind"])
     version = int(made["metadata"]["resourceVersion"])
-    watch = watching.Watch(kind=kind, namespace="", selected=lambda _: True, version=version, timeout=0.0)
-    events = watching.events(gateway.store, watch, watching.start(gateway.store, watch))
+    asked = watch.Watch(kind=kind, namespace="", selected=lambda _: True, version=version, timeout=0.0)
+    events = watch.events(gateway.store, asked, watch.start(gateway.store, asked))
     lines = [line async for chunk in events for line in chunk.splitlines()]
     assert [orjson.loads(line)["type"] for line in lines] == ["MODIFIED", "DELETED"]
     assert (await gateway.call("GET", f"{path}/x")).status_code == 404

@@ -9,9 +9,9 @@ import orjson
 import pytest
 from tests.services.gateway_double import NOW, Fixture, Json, later
 
-from moorage.gateway import watching
+from moorage.gateway.http import watch
+from moorage.gateway.http.selectors import selector
 from moorage.gateway.kinds import BY_PLURAL
-from moorage.gateway.selecting import selector
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -300,8 +300,8 @@ async def test_all_versions_show_one_object_each_in_its_own_words() -> None:
     await gateway.ok("PUT", f"{OLDER_SETS}/s", {**changed, "apiVersion": made["apiVersion"], "spec": {}})
     assert declared(gateway).object["apiVersion"].endswith("/v1beta2")
     kind = BY_PLURAL[("cluster.open-cluster-management.io", "v1beta1", "managedclustersets")]
-    watch = watching.Watch(kind=kind, namespace="", selected=selector("", "metadata.name=s"), version=0, timeout=0)
-    lines = b"".join([line async for line in watching.events(gateway.store, watch, 0)]).splitlines()
+    asked = watch.Watch(kind=kind, namespace="", selected=selector("", "metadata.name=s"), version=0, timeout=0)
+    lines = b"".join([line async for line in watch.events(gateway.store, asked, 0)]).splitlines()
     shown = [orjson.loads(line)["object"]["apiVersion"] for line in lines]
     assert shown
     assert set(shown) == {made["apiVersion"]}

@@ -10,9 +10,9 @@ import orjson
 import pytest
 from tests.services.gateway_double import Fixture, node
 
+from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.watch import Watch, events, start
 from moorage.gateway.kinds import BY_PLURAL, ServedKind
-from moorage.gateway.selecting import selector
-from moorage.gateway.watching import Watch, events, start
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import RESOURCES
 

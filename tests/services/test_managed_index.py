@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS, SET_LABEL, ManagedSet
-from moorage.gateway.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
+from moorage.gateway.views.ocm_index import CLUSTER, SET, ManagedIndex, merged_labels
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import ManagedClusterSet

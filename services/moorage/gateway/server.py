@@ -11,13 +11,13 @@ from datetime import timedelta
 import structlog
 import uvicorn
 
-from moorage.gateway.app import Gateway, create_app
-from moorage.gateway.kafka_log import KafkaLog
-from moorage.gateway.kafka_reader import Reader
+from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.http.app import Gateway, create_app
+from moorage.gateway.http.reports import Limits
+from moorage.gateway.kafka.log import KafkaLog
+from moorage.gateway.kafka.reader import Reader
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.reports import Limits
 from moorage.gateway.store import Store
-from moorage.gateway.switches import Switches
 from moorage.runtime.clock import WallClock
 from moorage.runtime.errors import StartAfresh, TablesTooOld
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept

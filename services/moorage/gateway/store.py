@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.gateway import pods
 from moorage.gateway.history import History
 from moorage.gateway.log import Place
 from moorage.gateway.tables import ObjectId, Tables
-from moorage.gateway.views import ALWAYS, COUNTED, Views
+from moorage.gateway.views import pods
+from moorage.gateway.views.objects import ALWAYS, COUNTED, Views
 from moorage.runtime.service import Input
 from moorage_schemas.topics import Topic
 

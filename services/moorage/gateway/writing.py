@@ -13,13 +13,14 @@ from typing import Any
 from moorage.core.admission import machine_sets
 from moorage.core.admission.defaults import SYSTEM_ACTOR, declare_external_cloud, role_taints
 from moorage.core.apimachinery.quantities import QuantityError
-from moorage.gateway import checking, errors, objects, versions, wishes
+from moorage.gateway import errors
+from moorage.gateway.admission import defaults, taint_edits, validation, versions
+from moorage.gateway.admission.feature_gates import Switches
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import Shown, Store, within
-from moorage.gateway.switches import Switches
 from moorage.gateway.tables import ObjectId
-from moorage.gateway.views import BUILT_IN_SET_IDS, DEFAULT_NAMESPACE_ID
+from moorage.gateway.views.objects import BUILT_IN_SET_IDS, DEFAULT_NAMESPACE_ID
 from moorage.runtime.clock import Clock
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
@@ -95,7 +96,7 @@ class Writer:
     Args:
         store: what is there.
         log: where writes go.
-        clock: the time of system fields and of wishes.
+        clock: the time of system fields and of taint_edits.
         switches: what is switched on.
     """
 
@@ -117,8 +118,8 @@ class Writer:
         if not metadata.get("name") and isinstance(generate, str) and generate:
             suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
-        resource = checking.typed(document, kind)
-        checking.check(resource, kind, self._switches)
+        resource = validation.typed(document, kind)
+        validation.check(resource, kind, self._switches)
         if isinstance(resource, Node) and self._switches.external_cloud:
             document = declare_external_cloud(document)
         if resource.metadata.resource_version:
@@ -130,10 +131,10 @@ class Writer:
                 raise errors.already_exists(kind.group, kind.plural, object_id.name)
             now = self._clock.now()
             uid = str(uuid.uuid4())
-            new = objects.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
+            new = defaults.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
             wished = self._wishes(None, resource, new, caller)
             if isinstance(resource, Node):
-                wished = wishes.with_defaults(
+                wished = taint_edits.with_defaults(
                     wished,
                     role_taints(resource.metadata.labels, resource.spec.taints or ()),
                     now=now,
@@ -158,17 +159,17 @@ class Writer:
             wanted = change(dict(shown.document))
             if kind.kind == machine_sets.KIND:
                 wanted = machine_sets.with_template(wanted, shown.document)
-            resource = checking.typed(wanted, kind)
+            resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
-            checking.check(resource, kind, self._switches)
+            validation.check(resource, kind, self._switches)
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
-            checking.check_update(shown.document, prepared, kind)
+            validation.check_update(shown.document, prepared, kind)
             if kind.kind == "Pod":
-                prepared = objects.with_declared_node(prepared, stored.object)
+                prepared = defaults.with_declared_node(prepared, stored.object)
             wished = self._wishes(stored, resource, prepared, caller)
-            new = objects.updated(prepared, stored.object, wished=bool(wished))
+            new = defaults.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
                 return shown
             tainted = self._store.views.taints(stored) if isinstance(resource, Tainted) else None
@@ -178,7 +179,7 @@ class Writer:
             declared = ResourceDeclared(
                 object=new,
                 version=stored.version + 1,
-                wishes=wishes.merged(stored.wishes, wished, applied),
+                wishes=taint_edits.merged(stored.wishes, wished, applied),
             )
             return await self._write(kind, object_id, declared, verb, caller)
 
@@ -261,9 +262,9 @@ class Writer:
     @staticmethod
     def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
         try:
-            return objects.prepared(versions.stored(document, kind), rules)
+            return defaults.prepared(versions.stored(document, kind), rules)
         except QuantityError as error:
-            raise checking.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
+            raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
     def _wishes(
         self, stored: ResourceDeclared | None, resource: Resource, document: Document, caller: Caller
@@ -277,8 +278,8 @@ class Writer:
         if isinstance(resource, ManagedCluster):
             # When a taint was added is the system's to say; what a person says of it counts for nothing.
             wanted = [taint.model_copy(update={"time_added": None}) for taint in wanted]
-        wanted = list(wishes.asked_for(document, wanted, shown))
-        return wishes.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
+        wanted = list(taint_edits.asked_for(document, wanted, shown))
+        return taint_edits.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
 
     @staticmethod
     def _check_preconditions(kind: ServedKind, object_id: ObjectId, shown: Shown, wanted: Preconditions) -> None:

@@ -15,11 +15,11 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from moorage.gateway.app import Gateway, create_app
+from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.http.app import Gateway, create_app
+from moorage.gateway.http.reports import Limits
 from moorage.gateway.log import Place, Write
-from moorage.gateway.reports import Limits
 from moorage.gateway.store import Shown, Store
-from moorage.gateway.switches import Switches
 from moorage.gateway.tables import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings

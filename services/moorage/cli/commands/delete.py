@@ -66,7 +66,7 @@ def _chooser(selector: str) -> Callable[[Mapping[str, Any]], bool]:
         UsageError: the selector cannot be read.
     """
     from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only who gives both a file and labels pays for it
-    from moorage.gateway.selecting import selector as selecting  # noqa: PLC0415 - as above
+    from moorage.gateway.http.selectors import selector as selecting  # noqa: PLC0415 - as above
 
     try:
         return selecting(selector, "")

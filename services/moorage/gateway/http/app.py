@@ -17,16 +17,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from moorage.gateway import discovery, paths
+from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.controllers.machine_sets import MachineKeeper
+from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.errors import StatusError, no_such_path
+from moorage.gateway.http import discovery, paths
+from moorage.gateway.http.reports import Intake, Limits
+from moorage.gateway.http.resources import ResourcesApi, answer
 from moorage.gateway.log import Log
-from moorage.gateway.machine_keeper import MachineKeeper
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.reports import Intake, Limits
-from moorage.gateway.resources_api import ResourcesApi, answer
 from moorage.gateway.store import Store
-from moorage.gateway.sweeping import Sweeper
-from moorage.gateway.switches import Switches
 from moorage.gateway.writing import Writer
 from moorage.runtime.clock import Clock, WallClock
 

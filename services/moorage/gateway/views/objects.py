@@ -9,10 +9,10 @@ from typing import Any, Final
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway import bindings, counts, managed, pods
 from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
-from moorage.gateway.managed_index import CLUSTER, SET
 from moorage.gateway.tables import ObjectId, Tables, taint_id
+from moorage.gateway.views import ocm, pods, resource_bindings, status
+from moorage.gateway.views.ocm_index import CLUSTER, SET
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.placement import WorkloadPlaced
@@ -58,14 +58,14 @@ class Views:
         if placed is None:
             return None
         if object_id.kind == DECISION_KIND:
-            return managed.placement_decision(placed)
-        return bindings.resource_binding(placed, self._tables)
+            return ocm.placement_decision(placed)
+        return resource_bindings.resource_binding(placed, self._tables)
 
     def _always(self, object_id: ObjectId) -> Document | None:
         """What is there though nobody has declared it."""
         if object_id in BUILT_IN_SET_IDS:
-            status = managed.set_status(object_id.name, self._tables.managed)
-            return {**managed.built_in_set(object_id.name), "status": status}
+            status = ocm.set_status(object_id.name, self._tables.managed)
+            return {**ocm.built_in_set(object_id.name), "status": status}
         return default_namespace() if object_id == DEFAULT_NAMESPACE_ID else None
 
     def _declared(self, object_id: ObjectId, resource: ResourceDeclared) -> Document:
@@ -83,10 +83,10 @@ class Views:
         if kind == "Namespace":
             return {"phase": "Active"}
         if kind == "MachineSet":
-            return counts.machine_set_status(resource, self._tables)
+            return status.machine_set_status(resource, self._tables)
         if kind in {"EvictionPause", "EvictionBudget", "PodDisruptionBudget"}:
             return self._guard_status(object_id, resource)
-        return managed.status(object_id.key, resource, self._tables, self._tables.managed)
+        return ocm.status(object_id.key, resource, self._tables, self._tables.managed)
 
     def _guard_status(self, object_id: ObjectId, resource: ResourceDeclared) -> Document | None:
         kind = object_id.kind
@@ -94,13 +94,13 @@ class Views:
             return {"held": len(self._tables.held.get(f"{kind}/{object_id.name}", ()))}
         counted = self._tables.budgets.get(object_id.key)
         if kind == "PodDisruptionBudget":
-            return counts.disruption_budget_status(resource, counted)
-        return counts.eviction_budget_status(counted) if counted is not None else None
+            return status.disruption_budget_status(resource, counted)
+        return status.eviction_budget_status(counted) if counted is not None else None
 
     def _ill(self, placed: WorkloadPlaced, target: TargetRef) -> bool:
         if not self._tables.workload_conditions:
             return False  # asked for each pod of a controller, and mostly nobody reports any
-        found = bindings.health(self._tables, placed.workload.key, target.key)
+        found = resource_bindings.health(self._tables, placed.workload.key, target.key)
         return found is not None and found is not ConditionStatus.TRUE
 
     def taints(self, resource: ResourceDeclared) -> TargetTainted | None:
@@ -152,7 +152,7 @@ class Views:
             ]
         found = resource.object
         if resource.kind == CLUSTER:
-            found = managed.with_labels(found, resource, self._tables.taints.get(f"{resource.kind}/{resource.name}"))
+            found = ocm.with_labels(found, resource, self._tables.taints.get(f"{resource.kind}/{resource.name}"))
         status = dict(found.get("status") or {})
         known = self._tables.conditions.get(f"{resource.kind}/{resource.name}", {})
         shown = [
@@ -174,8 +174,8 @@ class Views:
             return self._taint(object_id, key)
         if object_id.kind == "Zone":
             zone = self._tables.zones.get(key)
-            status = None if zone is None else counts.zone_status(zone)
-            return None if status is None else {**_read_only(object_id, status), "spec": counts.zone_spec(key)}
+            shown = None if zone is None else status.zone_status(zone)
+            return None if shown is None else {**_read_only(object_id, shown), "spec": status.zone_spec(key)}
         event: Model | None
         if object_id.kind == "Condition":
             target, _, condition_type = key.rpartition("|")

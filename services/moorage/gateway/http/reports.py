@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.core.conditions.reports import Refusal, check_size, check_time, check_workload, unknown_target
-from moorage.gateway import parsing, paths
 from moorage.gateway.errors import Cause, StatusError, bad_request, field_errors, unavailable
+from moorage.gateway.http import bodies, paths
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import Store
 from moorage.runtime.clock import Clock
@@ -75,14 +75,14 @@ class Intake:
         """
         if request.method != "POST":
             raise paths.not_allowed(request.method)
-        media = parsing.check_media_type(request, parsing.JSON, STRUCTURED, BATCH)
+        media = bodies.check_media_type(request, bodies.JSON, STRUCTURED, BATCH)
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")
-        body = await parsing.read_body(request)
+        body = await bodies.read_body(request)
         if media == BATCH:
-            return await self._batch(parsing.parse_json(body), request.headers)
+            return await self._batch(bodies.parse_json(body), request.headers)
         write = (
-            self._structured(parsing.parse_json(body)) if media == STRUCTURED else self._binary(body, request.headers)
+            self._structured(bodies.parse_json(body)) if media == STRUCTURED else self._binary(body, request.headers)
         )
         write = _traced(write, request.headers)
         await self._log.report([write])
@@ -136,7 +136,7 @@ class Intake:
             meta, _ = parse_structured(attributes)
         except EnvelopeError as error:
             raise _invalid_envelope(error) from None
-        return self._checked(meta, parsing.parse_json(body), len(body))
+        return self._checked(meta, bodies.parse_json(body), len(body))
 
     def _checked(self, meta: Meta, data: Any, size: int) -> Write:
         if meta.type != CONDITION_REPORTS.event_type:
@@ -177,4 +177,4 @@ def _invalid_envelope(error: EnvelopeError) -> StatusError:
 
 
 def _answer(code: int, document: Mapping[str, Any]) -> Response:
-    return Response(orjson.dumps(document), code, media_type=parsing.JSON)
+    return Response(orjson.dumps(document), code, media_type=bodies.JSON)

@@ -31,10 +31,10 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.selectors import matches_labels
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.gateway import errors
+from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
 from moorage.gateway.kinds import VIEW_GROUP, ServedKind
-from moorage.gateway.switches import Switches
-from moorage.gateway.unknown_fields import unknown_fields
 from moorage_schemas.resources.budgets import EvictionBudget, EvictionPause, PodDisruptionBudget
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Iterable
 import structlog
 
 from moorage.core.admission import machine_sets
-from moorage.gateway.counts import machines_of
 from moorage.gateway.errors import StatusError
 from moorage.gateway.kinds import BY_PLURAL
 from moorage.gateway.store import Store
 from moorage.gateway.tables import ObjectId
+from moorage.gateway.views.status import machines_of
 from moorage.gateway.writing import Caller, Preconditions, Writer
 from moorage_schemas.resource import ResourceDeclared, resource_key
 

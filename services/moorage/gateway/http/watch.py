@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from moorage.gateway import versions
+from moorage.gateway.admission import versions
 from moorage.gateway.errors import StatusError
 from moorage.gateway.history import Change, TooOldError
+from moorage.gateway.http.selectors import Predicate
 from moorage.gateway.kinds import ServedKind
-from moorage.gateway.selecting import Predicate
 from moorage.gateway.store import Store
 
 BOOKMARK_EVERY = 30.0

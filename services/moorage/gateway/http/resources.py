@@ -10,16 +10,18 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from moorage.gateway import decisions, errors, parsing, paths, scaling, versions, watching
+from moorage.gateway import errors
+from moorage.gateway.admission import placement_decisions, versions
+from moorage.gateway.admission.feature_gates import Switches, unused, warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
+from moorage.gateway.http import bodies, paths, scale, watch
+from moorage.gateway.http.paths import ResourcePath
+from moorage.gateway.http.selectors import selector
 from moorage.gateway.kinds import DECISION_KIND
-from moorage.gateway.managed import missing_set
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.paths import ResourcePath
-from moorage.gateway.selecting import selector
 from moorage.gateway.store import Shown, Store
-from moorage.gateway.switches import Switches, unused, warning_header, warnings
 from moorage.gateway.tables import ObjectId
+from moorage.gateway.views.ocm import missing_set
 from moorage.gateway.writing import Caller, Preconditions, Writer
 
 Part = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -77,7 +79,7 @@ class ResourcesApi:
         selected = selector(query.get("labelSelector", ""), fields)
         if _flag(request, "watch"):
             return self._watch(
-                watching.Watch(
+                watch.Watch(
                     kind=path.kind,
                     namespace=path.namespace,
                     selected=selected,
@@ -103,22 +105,22 @@ class ResourcesApi:
             },
         )
 
-    def _watch(self, watch: watching.Watch) -> Response:
-        number = watching.start(self._store, watch)
+    def _watch(self, asked: watch.Watch) -> Response:
+        number = watch.start(self._store, asked)
 
         async def lines() -> AsyncIterator[bytes]:
             with self._metrics.watches.track_inprogress():
-                async for line in watching.events(self._store, watch, number):
+                async for line in watch.events(self._store, asked, number):
                     yield line
 
-        return StreamingResponse(lines(), media_type=parsing.JSON)
+        return StreamingResponse(lines(), media_type=bodies.JSON)
 
     async def _create(self, request: Request, path: ResourcePath) -> Response:
         if path.kind.namespaced and not path.namespace:
             raise paths.not_allowed(request.method)
-        parsing.check_media_type(request, parsing.JSON)
-        body = parsing.parse_object(await parsing.read_body(request))
-        document = parsing.check_identity(body, path.kind, path.namespace, "")
+        bodies.check_media_type(request, bodies.JSON)
+        body = bodies.parse_object(await bodies.read_body(request))
+        document = bodies.check_identity(body, path.kind, path.namespace, "")
         shown = await self._writer.create(path.kind, document, caller(request))
         return self._object(201, path, shown, document)
 
@@ -132,28 +134,28 @@ class ResourcesApi:
             raise errors.StatusError(
                 405, f"{path.kind.plural}.{path.kind.group} are decided by Moorage's services: they can only be read"
             )
-        parsing.check_media_type(request, parsing.JSON)
-        body = parsing.parse_object(await parsing.read_body(request))
-        wanted = parsing.check_identity(body, path.kind, path.namespace, "")
-        shown = decisions.already_decided(wanted, path.kind, self._store.all(DECISION_KIND, path.namespace))
+        bodies.check_media_type(request, bodies.JSON)
+        body = bodies.parse_object(await bodies.read_body(request))
+        wanted = bodies.check_identity(body, path.kind, path.namespace, "")
+        shown = placement_decisions.already_decided(wanted, path.kind, self._store.all(DECISION_KIND, path.namespace))
         response = answer(200, versions.shown(shown.document, path.kind))
-        response.headers.append("warning", warning_header(decisions.NOT_STORED))
+        response.headers.append("warning", warning_header(placement_decisions.NOT_STORED))
         return response
 
     async def _replace(self, request: Request, path: ResourcePath) -> Response:
-        parsing.check_media_type(request, parsing.JSON)
-        body = parsing.parse_object(await parsing.read_body(request))
-        document = parsing.check_identity(body, path.kind, path.namespace, path.name)
+        bodies.check_media_type(request, bodies.JSON)
+        body = bodies.parse_object(await bodies.read_body(request))
+        document = bodies.check_identity(body, path.kind, path.namespace, path.name)
         shown = await self._writer.change(path.kind, _object_id(path), lambda _: document, "update", caller(request))
         return self._object(200, path, shown, document)
 
     async def _patch(self, request: Request, path: ResourcePath) -> Response:
-        parsing.check_media_type(request, parsing.MERGE_PATCH)
-        patch = parsing.parse_object(await parsing.read_body(request))
+        bodies.check_media_type(request, bodies.MERGE_PATCH)
+        patch = bodies.parse_object(await bodies.read_body(request))
 
         def patched(shown: dict[str, Any]) -> dict[str, Any]:
-            merged = parsing.patched(dict(versions.shown(shown, path.kind)), patch)
-            return parsing.check_identity(merged, path.kind, path.namespace, path.name)
+            merged = bodies.patched(dict(versions.shown(shown, path.kind)), patch)
+            return bodies.check_identity(merged, path.kind, path.namespace, path.name)
 
         shown = await self._writer.change(path.kind, _object_id(path), patched, "patch", caller(request))
         return self._object(200, path, shown, patch)
@@ -161,7 +163,7 @@ class ResourcesApi:
     async def _subresource(self, request: Request, path: ResourcePath) -> Response:
         """`scale` and `status` of an object: a part of it that is read and changed by itself."""
         method = request.method
-        show: Part = scaling.scale_of if path.subresource == "scale" else dict
+        show: Part = scale.scale_of if path.subresource == "scale" else dict
         if method in {"GET", "HEAD"}:
             shown = self._store.get(_object_id(path))
             if shown is None:
@@ -171,15 +173,15 @@ class ResourcesApi:
             raise paths.not_allowed(method)
         if request.query_params.get("dryRun"):
             raise bad_request("dryRun: is not supported yet, and nothing was written")
-        parsing.check_media_type(request, parsing.JSON if method == "PUT" else parsing.MERGE_PATCH)
-        body = parsing.parse_object(await parsing.read_body(request))
+        bodies.check_media_type(request, bodies.JSON if method == "PUT" else bodies.MERGE_PATCH)
+        body = bodies.parse_object(await bodies.read_body(request))
 
         def changed(shown: dict[str, Any]) -> dict[str, Any]:
             shown = dict(versions.shown(shown, path.kind))
-            part = body if method == "PUT" else parsing.patched(show(shown), body)
+            part = body if method == "PUT" else bodies.patched(show(shown), body)
             if path.subresource == "scale":
-                return scaling.scaled(shown, part, path.name)
-            wanted = parsing.check_identity(part, path.kind, path.namespace, path.name)
+                return scale.scaled(shown, part, path.name)
+            wanted = bodies.check_identity(part, path.kind, path.namespace, path.name)
             metadata = {**shown["metadata"], "resourceVersion": wanted["metadata"].get("resourceVersion", "")}
             metadata["uid"] = wanted["metadata"].get("uid") or metadata.get("uid", "")
             return {**shown, "metadata": metadata, "status": wanted.get("status") or {}}
@@ -196,8 +198,8 @@ class ResourcesApi:
         return response
 
     async def _delete(self, request: Request, path: ResourcePath) -> Response:
-        body = await parsing.read_body(request)
-        options = parsing.parse_object(body) if body.strip() else {}
+        body = await bodies.read_body(request)
+        options = bodies.parse_object(body) if body.strip() else {}
         if options.get("dryRun"):
             raise bad_request("dryRun: is not supported yet, and nothing was deleted")
         policy = options.get("propagationPolicy") or request.query_params.get("propagationPolicy")
@@ -243,7 +245,7 @@ def caller(request: Request) -> Caller:
 
 def answer(code: int, document: Mapping[str, Any]) -> Response:
     """A JSON response."""
-    return Response(orjson.dumps(document), code, media_type=parsing.JSON)
+    return Response(orjson.dumps(document), code, media_type=bodies.JSON)
 
 
 def _object_id(path: ResourcePath) -> ObjectId:

@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
 from moorage.gateway.errors import StatusError, too_large, unavailable
-from moorage.gateway.kafka_reader import TAKEOVER, Reader
+from moorage.gateway.kafka.reader import TAKEOVER, Reader
 from moorage.gateway.log import Place, Write
 from moorage.gateway.metrics import Metrics
 from moorage.runtime.clock import Clock

@@ -10,7 +10,7 @@ from moorage.core.admission.validation.ocm import misconfigured_expressions, mis
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage.core.taints.desired.from_conditions import belongs_to_state
-from moorage.gateway.unknown_fields import told_of
+from moorage.gateway.admission.unknown_fields import told_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.pod import OpenToleration

@@ -1,0 +1,1 @@
+"""What the gateway does by itself: it keeps machine sets at their number, and deletes bare pods that were evicted."""
