@@ -7,18 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.apimachinery.selectors import matches_labels
-from moorage.core.scheduling.ocm.cluster_sets import (
-    DEFAULT_SET,
-    GLOBAL_SET,
-    SET_LABEL,
-    ManagedSet,
-    ManagedSets,
-    UsableSets,
-    named_set,
-    usable_sets,
-)
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, named_set, usable_sets
 from moorage.core.scheduling.ocm.selector import LabelTerms, SelectorError
-from moorage_schemas.resources.managed import ManagedClusterSetSpec
+from moorage_schemas.resources.managed import DEFAULT_SET, GLOBAL_SET, SET_LABEL, ManagedClusterSetSpec
 from moorage_schemas.resources.meta import LabelSelector
 
 

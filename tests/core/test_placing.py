@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.core import placing_reference as reference
 from tests.core.placing_reference import Bound
 
+from moorage.core.scheduling.framework.plugins import plugins_in
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import (
     Filter,
@@ -21,7 +22,6 @@ from moorage.core.scheduling.nodes.plugin import (
     Request,
     discovered_filters,
     discovered_prioritizers,
-    plugins_in,
 )
 from moorage.core.scheduling.nodes.scheduler import Decider, Decision
 from moorage.core.scheduling.nodes.shape import PodShape, pod_requests, shape_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS, SET_LABEL, ManagedSet
-from moorage.gateway.views.ocm_index import CLUSTER, SET, ManagedIndex, merged_labels
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.gateway.ocm_index import CLUSTER, SET, ManagedIndex, merged_labels
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.managed import ManagedClusterSet
+from moorage_schemas.resources.managed import BUILT_IN_SETS, SET_LABEL, ManagedClusterSet
 from moorage_schemas.taint import TargetTainted
 
 FEATURE = "feature.open-cluster-management.io/addon-x"

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import Field
 
 from moorage_schemas.base import OpenModel, Timestamp
 from moorage_schemas.resources.meta import LabelSelector, Resource, SelectorRequirement
 from moorage_schemas.resources.node import OpenTaint
 from moorage_schemas.resources.pod import OpenToleration
+
+SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
+"""The label by which a cluster names its exclusive set."""
+
+DEFAULT_SET: Final = "default"
+GLOBAL_SET: Final = "global"
+BUILT_IN_SETS: Final = frozenset({DEFAULT_SET, GLOBAL_SET})
+"""The sets that are always there; they can be neither changed nor deleted."""
+
+EXCLUSIVE: Final = "ExclusiveClusterSetLabel"
+LEGACY: Final = "LegacyClusterSetLabel"
+"""What the exclusive kind is called in older versions of the API."""
+LABEL_SELECTOR: Final = "LabelSelector"
+SELECTOR_TYPES: Final = (EXCLUSIVE, LABEL_SELECTOR, LEGACY)
 
 Amounts = dict[str, str | int | float]
 

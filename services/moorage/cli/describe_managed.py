@@ -22,9 +22,9 @@ from moorage.cli.managed_tables import (
     set_text,
 )
 from moorage.cli.tables import at, condition_status
-from moorage.core.scheduling.ocm.cluster_sets import GLOBAL_SET, ManagedSets
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSets
 from moorage.core.taints.desired.ocm import AVAILABLE
-from moorage_schemas.resources.managed import ManagedClusterSet
+from moorage_schemas.resources.managed import GLOBAL_SET, ManagedClusterSet
 
 _CLUSTERS = kinds.find("managedclusters")
 _SETS = kinds.find("managedclustersets")

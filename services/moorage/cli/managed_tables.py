@@ -6,8 +6,8 @@ from typing import Any
 
 from moorage.cli.durations import age
 from moorage.cli.tables import AGE, Cell, Column, Object, at, condition_status, labels_text, taints, text
-from moorage.core.scheduling.ocm.cluster_sets import SET_LABEL
 from moorage.core.taints.desired.ocm import AVAILABLE
+from moorage_schemas.resources.managed import SET_LABEL
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
 GROUP_NAME_LABEL = "cluster.open-cluster-management.io/decision-group-name"

@@ -10,14 +10,14 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from moorage.conformance.answers import Answer
 from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import invalid, not_supported, required
-from moorage.core.scheduling.ocm.cluster_sets import SELECTOR_TYPES, ManagedSet, ManagedSets, UsableSets, usable_sets
+from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, laid_out
 from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage_schemas.placement import PlacementCondition
-from moorage_schemas.resources.managed import ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
+from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 
 DISABLE: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"

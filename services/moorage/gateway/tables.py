@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from moorage.core.admission import machine_sets
 from moorage.gateway.kinds import DECISION_KIND, PLACED_KIND
-from moorage.gateway.views.ocm_index import CLUSTER, ManagedIndex
+from moorage.gateway.ocm_index import CLUSTER, ManagedIndex
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged

@@ -9,7 +9,7 @@ from typing import Any
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.core.scheduling.nodes.verdicts import NodeVerdicts
-from moorage.core.scheduling.nodes.workloads import POD, daemon_index
+from moorage.core.scheduling.nodes.workloads import daemon_index
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
@@ -39,6 +39,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workloads import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, binding_key

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.core.scheduling.ocm.cel import CelColumn, ExpressionError, compiled
+from moorage.core.apimachinery.cel import ExpressionError, compiled
+from moorage.core.scheduling.ocm.cel_column import CelColumn, scores_of
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
@@ -59,7 +60,7 @@ HOLD = [
 @pytest.mark.parametrize("text", HOLD)
 def test_what_holds(text: str) -> None:
     made = fleet()
-    assert compiled(text).holds(made.at(0), made)
+    assert compiled(text).holds(made.at(0).document, scores_of(made))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_what_holds(text: str) -> None:
 )
 def test_what_cannot_be_answered_does_not_hold(text: str) -> None:
     made = fleet()
-    assert not compiled(text).holds(made.at(0), made)
+    assert not compiled(text).holds(made.at(0).document, scores_of(made))
 
 
 UNDECLARED = "undeclared reference to '{}' (in container '')"

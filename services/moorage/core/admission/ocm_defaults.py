@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.scheduling.ocm.cluster_sets import DEFAULT_SET, SET_LABEL
 from moorage.core.taints.desired.addons import LABEL_PREFIX
+from moorage_schemas.resources.managed import DEFAULT_SET, SET_LABEL
 
 
 def admit_managed_cluster(cluster: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moorage.core.scheduling.ocm.cluster_sets import EXCLUSIVE, LEGACY
 from moorage.gateway.kinds import ServedKind
+from moorage_schemas.resources.managed import EXCLUSIVE, LEGACY
 
 Document = Mapping[str, Any]
 

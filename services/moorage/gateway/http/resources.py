@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moorage.gateway import errors
-from moorage.gateway.admission import placement_decisions, versions
+from moorage.gateway.admission import versions
 from moorage.gateway.admission.feature_gates import Switches, unused, warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
-from moorage.gateway.http import bodies, paths, scale, watch
+from moorage.gateway.http import bodies, paths, placement_decisions, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.kinds import DECISION_KIND

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS
 from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway.ocm_index import CLUSTER, SET
 from moorage.gateway.tables import ObjectId, Tables, taint_id
 from moorage.gateway.views import ocm, pods, resource_bindings, status
-from moorage.gateway.views.ocm_index import CLUSTER, SET
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.managed import BUILT_IN_SETS
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time, parse_time
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.scheduling.ocm.cluster_sets import BUILT_IN_SETS, DEFAULT_SET, EXCLUSIVE, LABEL_SELECTOR, SET_LABEL
 from moorage.core.taints.desired.addons import AVAILABLE, LABEL_PREFIX, UNHEALTHY, UNREACHABLE
 from moorage.gateway.kinds import DECISION_KIND
-from moorage.gateway.views.ocm_index import ADD_ON, CLUSTER, SET, SET_BINDING, ManagedIndex, merged_labels
+from moorage.gateway.ocm_index import ADD_ON, CLUSTER, SET, SET_BINDING, ManagedIndex, merged_labels
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.managed import BUILT_IN_SETS, DEFAULT_SET, EXCLUSIVE, LABEL_SELECTOR, SET_LABEL
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time
 

@@ -23,7 +23,7 @@ from moorage.core.disruption.budgets import (
     Subject,
 )
 from moorage.core.disruption.guard_index import Guards
-from moorage.core.scheduling.nodes.workloads import CONTROLLERS, WorkloadError, controller_of
+from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.service import GlobalView, Input
 from moorage.workers.governor.records import Bound, Marks, Owner, Selected
@@ -31,6 +31,7 @@ from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditio
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.resources.workloads import CONTROLLERS
 from moorage_schemas.topics import BINDINGS, RESOURCES, WORKLOAD_CONDITIONS, Topic
 from moorage_schemas.zone import NO_ZONE
 

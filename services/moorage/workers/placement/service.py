@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
-from moorage.core.scheduling.nodes.workloads import CONTROLLERS, POD
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.karmada.desk import ClusterDesk
@@ -45,6 +44,7 @@ from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
 
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,8 +15,6 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.scheduling.nodes.scheduler import Decision
 from moorage.core.scheduling.nodes.shape import PodShape, shape_of
 from moorage.core.scheduling.nodes.workloads import (
-    CONTROLLERS,
-    POD,
     Controller,
     WorkloadError,
     controller_of,
@@ -33,6 +31,7 @@ from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.pod import PodSpec
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
 
 REPLACES = "replaces Pod/"
 """How the words begin that tell what a pod replaces; they end the message."""

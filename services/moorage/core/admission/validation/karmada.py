@@ -17,7 +17,6 @@ from moorage.core.admission.validation.core import (
 )
 from moorage.core.apimachinery import names
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from moorage.core.scheduling.nodes.workloads import CONTROLLERS, POD
 from moorage.core.taints.desired.cluster_taint_policy import ADD_HOLD, REMOVE_HOLD
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage_schemas.condition import ConditionStatus
@@ -33,6 +32,7 @@ from moorage_schemas.resources.policies import (
     SpreadConstraint,
 )
 from moorage_schemas.resources.table import KINDS
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
 from moorage_schemas.taint import TaintEffect
 
 EVICT_WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"

@@ -19,10 +19,9 @@ from moorage.core.admission.validation.core import (
     validate_tolerations,
 )
 from moorage.core.apimachinery import names
+from moorage.core.apimachinery.cel import ExpressionError, compiled
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
 from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
-from moorage.core.scheduling.ocm.cel import ExpressionError, compiled
-from moorage.core.scheduling.ocm.cluster_sets import EXCLUSIVE, LABEL_SELECTOR, LEGACY
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage.core.taints.dialects.ocm import (
     ALLOCATABLE_CPU,
@@ -33,6 +32,9 @@ from moorage.core.taints.dialects.ocm import (
     STEADY,
 )
 from moorage_schemas.resources.managed import (
+    EXCLUSIVE,
+    LABEL_SELECTOR,
+    LEGACY,
     AddOnPlacementScore,
     GroupClusterSelector,
     GroupStrategy,

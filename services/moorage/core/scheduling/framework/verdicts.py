@@ -64,3 +64,12 @@ class TargetVerdict:
     def against(self) -> FilterVerdict | None:
         """The first filter that rules it out: the one that a decision counts; None when all let it pass."""
         return next((one for one in self.filters if not one.passed), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """How many targets one filter rules out for one reason, of those that the filters before let pass."""
+
+    filter: str
+    reason: str
+    count: int

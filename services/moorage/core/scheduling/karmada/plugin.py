@@ -9,13 +9,10 @@ from datetime import datetime
 from functools import cache
 from typing import ClassVar, Final
 
+from moorage.core.scheduling.framework.plugins import plugins_in
 from moorage.core.scheduling.karmada.fleet import ClusterInfo
-from moorage.core.scheduling.nodes.plugin import plugins_in
 from moorage_schemas.resources.policies import ClusterAffinity, Placement
 from moorage_schemas.taint import Toleration
-
-MAX_SCORE: Final = 100
-"""The best score of a prioritizer."""
 
 _NO_TARGETS: Final[Mapping[str, int]] = {}
 

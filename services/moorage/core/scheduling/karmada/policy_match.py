@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moorage.core.apimachinery.hashes import document_hash
 from moorage.core.apimachinery.selectors import matches_labels
-from moorage.core.scheduling.nodes.workloads import template_hash
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.policies import (
     ClusterPropagationPolicy,
@@ -80,7 +80,7 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
         name=meta.name,
         spec=policy.spec,
         annotations=meta.annotations or {},
-        placement_key=template_hash(placement),
+        placement_key=document_hash(placement),
     )
 
 

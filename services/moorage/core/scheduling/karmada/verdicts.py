@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Candidate
 from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision, groups_of
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
-from moorage.core.scheduling.nodes.verdicts import Reason
 from moorage_schemas.resources.policies import ClusterAffinity
 
 

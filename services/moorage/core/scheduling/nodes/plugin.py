@@ -1,22 +1,18 @@
-"""What a filter and a prioritizer are, and how they are found."""
+"""What a filter and a prioritizer of nodes are."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE, plugins_in
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
 from moorage.core.scheduling.nodes.shape import PodShape
-
-MAX_SCORE: Final = 100
-"""The best score of a prioritizer, before its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +70,6 @@ class Prioritizer(ABC):
     @abstractmethod
     def scores(self, request: Request, fleet: Fleet, rows: Rows) -> Counts:
         """Scores 0 to 100 for `rows`, in their order; normalised over them where the rule says so."""
-
-
-P = TypeVar("P")
-
-
-def plugins_in(package: str, kind: type[P]) -> tuple[P, ...]:
-    """The plugins of a package, one for each of its modules, in the order of the modules' names.
-
-    Raises:
-        TypeError: a module has no `PLUGIN` of this kind.
-    """
-    found = []
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        plugin = getattr(importlib.import_module(f"{package}.{module.name}"), "PLUGIN", None)
-        if not isinstance(plugin, kind):
-            raise TypeError(f"{package}.{module.name} must have a PLUGIN that is a {kind.__name__}, not {plugin!r}")
-        found.append(plugin)
-    return tuple(found)
 
 
 def discovered_filters() -> tuple[Filter, ...]:

@@ -7,27 +7,17 @@ the nodes that the first filter against them rules out, and keeps the best few s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict
 from moorage.core.scheduling.nodes.fleet import Counts, Mask
 from moorage.core.scheduling.nodes.plugin import Filter, Prioritizer, Request
 from moorage.core.scheduling.nodes.scheduler import Decider, preference
 
 ONE_NODE: Final = "DaemonSet"
 """Stands for a filter: a DaemonSet's pod belongs on one node."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """How many nodes one filter rules out for one reason, of those that the filters before let pass."""
-
-    filter: str
-    reason: str
-    count: int
 
 
 class NodeVerdicts:

@@ -12,23 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import orjson
-
 from moorage.core.admission.defaults import admit_pod, qos_class
+from moorage.core.apimachinery.hashes import document_hash, letters_of
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
 
-POD: Final = "Pod"
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 STATEFUL_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
-CONTROLLERS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
-"""Kinds that make pods."""
-
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
-_HASH: Final = 10
 _LONGEST_LABEL: Final = 63
 _LONGEST_NAME: Final = 253
 
@@ -97,7 +91,7 @@ def controller_of(obj: Mapping[str, Any]) -> Controller:
 
 def template_hash(template: Mapping[str, Any]) -> str:
     """A short hash of a pod template, safe in names and labels."""
-    return _letters(orjson.dumps(template, option=orjson.OPT_SORT_KEYS), _HASH)
+    return document_hash(template)
 
 
 def pod_name(controller: Controller, index: int, *salt: object) -> str:
@@ -118,7 +112,7 @@ def pod_name(controller: Controller, index: int, *salt: object) -> str:
         if len(full) > _LONGEST_NAME:
             raise WorkloadError("metadata.name", name, f"must leave room for -{index} in {_LONGEST_NAME} characters")
         return full
-    ending = "-" + _letters(repr((controller.uid, index, *salt)).encode(), _SUFFIX)
+    ending = "-" + letters_of(repr((controller.uid, index, *salt)).encode(), _SUFFIX)
     if controller.ref.kind == "Deployment":
         ending = f"-{controller.template_hash}{ending}"
     return name[: _LONGEST_LABEL - len(ending)].rstrip("-.") + ending
@@ -219,13 +213,3 @@ def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise WorkloadError(f"spec.{field}", value, "must be an integer greater than or equal to 0")
     return value
-
-
-def _letters(data: bytes, length: int) -> str:
-    """A hash in letters and digits that make no words, as Kubernetes' generated names have them."""
-    number = int.from_bytes(hashlib.blake2b(data, digest_size=16).digest(), "big")
-    letters = []
-    for _ in range(length):
-        number, place = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[place])
-    return "".join(letters)

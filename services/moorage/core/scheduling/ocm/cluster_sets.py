@@ -12,21 +12,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from moorage.core.scheduling.ocm.selector import LabelTerms, SelectorError
-from moorage_schemas.resources.managed import ManagedClusterSetSpec
-
-SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
-"""The label by which a cluster names its exclusive set."""
-
-DEFAULT_SET: Final = "default"
-GLOBAL_SET: Final = "global"
-BUILT_IN_SETS: Final = frozenset({DEFAULT_SET, GLOBAL_SET})
-"""The sets that are always there; they can be neither changed nor deleted."""
-
-EXCLUSIVE: Final = "ExclusiveClusterSetLabel"
-LEGACY: Final = "LegacyClusterSetLabel"
-"""What the exclusive kind is called in older versions of the API."""
-LABEL_SELECTOR: Final = "LabelSelector"
-SELECTOR_TYPES: Final = (EXCLUSIVE, LABEL_SELECTOR, LEGACY)
+from moorage_schemas.resources.managed import (
+    BUILT_IN_SETS,
+    DEFAULT_SET,
+    EXCLUSIVE,
+    GLOBAL_SET,
+    LABEL_SELECTOR,
+    LEGACY,
+    SET_LABEL,
+    ManagedClusterSetSpec,
+)
 
 
 def named_set(labels: Mapping[str, str], *, as_upstream: bool = False) -> str:

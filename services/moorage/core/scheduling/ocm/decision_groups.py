@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.core.scheduling.ocm.cel import ExpressionError
+from moorage.core.apimachinery.cel import ExpressionError
 from moorage.core.scheduling.ocm.columns import NOTHING, Aspect
 from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage.core.scheduling.ocm.selector import SelectorError
@@ -54,7 +54,7 @@ class _Named:
         return (
             selector.labels.hold(cluster.labels)
             and selector.claims.hold(cluster.claims)
-            and all(expression.holds(cluster) for expression in selector.expressions)
+            and all(expression.holds(cluster.document) for expression in selector.expressions)
         )
 
 

@@ -12,16 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from moorage.core.scheduling.nodes.plugin import plugins_in
+from moorage.core.scheduling.framework.plugins import plugins_in
 from moorage.core.scheduling.ocm.columns import Column, Mask, Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
 
 if TYPE_CHECKING:
     from moorage.core.scheduling.ocm.usage import Usage
-
-MAX_SCORE: Final = 100
-"""The best score of a prioritizer, before its weight; the worst is its negative."""
 
 
 class Code(StrEnum):

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.columns import Column, Mask, Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, microseconds
 from moorage.core.scheduling.ocm.membership import SetColumn, members
 from moorage.core.scheduling.ocm.plugin import (
-    MAX_SCORE,
     SUCCESS,
     ManagedPrioritizer,
     MisconfiguredError,

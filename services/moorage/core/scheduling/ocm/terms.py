@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from moorage.core.scheduling.ocm.cel import Expression, ExpressionError, compiled
+from moorage.core.apimachinery.cel import Expression, ExpressionError, compiled
 from moorage.core.scheduling.ocm.selector import LabelTerms, SelectorError
 from moorage.core.taints.dialects.ocm import BALANCE, STEADY
 from moorage_schemas.resources.managed import (

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Final
 
-from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
-from moorage.core.scheduling.nodes.verdicts import Reason
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, UsableSets
 from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
@@ -169,7 +168,7 @@ def _predicates(terms: PlacementTerms, facts: ClusterFacts) -> Iterator[str]:
 def _failing(terms: SelectorTerms, facts: ClusterFacts) -> Iterator[str]:
     yield from _unmet(terms.labels, facts.labels, "label")
     yield from _unmet(terms.claims, facts.claims, "claim")
-    yield from (f"CEL {one.text}" for one in terms.expressions if not one.holds(facts))
+    yield from (f"CEL {one.text}" for one in terms.expressions if not one.holds(facts.document))
 
 
 def _unmet(terms: LabelTerms, present: Mapping[str, str], kind: str) -> Iterator[str]:

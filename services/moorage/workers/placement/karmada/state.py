@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Final
 
 from moorage.core.scheduling.karmada.policy_match import Claimable, Policy, claim
-from moorage.core.scheduling.nodes.workloads import CONTROLLERS, POD, text_labels
+from moorage.core.scheduling.nodes.workloads import text_labels
 from moorage.workers.placement.karmada.view import Bound, ClusterView
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
 
 RESOURCE_BINDING: Final = "ResourceBinding"
 """The kind of the workload that a claimed resource is."""

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.decision_pages import Layout, laid_out
-from moorage.core.scheduling.ocm.plugin import MAX_SCORE, Code, Status
+from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage.core.taints.dialects.ocm import BALANCE, STEADY

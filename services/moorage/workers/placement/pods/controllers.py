@@ -7,10 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.nodes.workloads import POD, Controller, daemon_index, pod_name, pod_uid
+from moorage.core.scheduling.nodes.workloads import Controller, daemon_index, pod_name, pod_uid
 from moorage.workers.placement.pods.reconcile import CONFLICT, TAINT_EVICTION, Desk, Leaving, Slot
 from moorage.workers.placement.state import Held, Owner, Work
 from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.workloads import POD
 
 PORTION: Final = 500
 """Events that are emitted before the rest of an owner waits for the next call."""

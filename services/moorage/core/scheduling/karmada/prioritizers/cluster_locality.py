@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.karmada.fleet import ClusterInfo
-from moorage.core.scheduling.karmada.plugin import MAX_SCORE, ClusterPrioritizer, ClusterRequest
+from moorage.core.scheduling.karmada.plugin import ClusterPrioritizer, ClusterRequest
 
 
 class ClusterLocality(ClusterPrioritizer):

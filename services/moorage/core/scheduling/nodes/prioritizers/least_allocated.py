@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.nodes.fleet import COUNTED_AT_LEAST, UNLIMITED, Counts, Fleet, Rows
-from moorage.core.scheduling.nodes.plugin import MAX_SCORE, Prioritizer, Request
+from moorage.core.scheduling.nodes.plugin import Prioritizer, Request
 
 
 class NodeResourcesFit(Prioritizer):

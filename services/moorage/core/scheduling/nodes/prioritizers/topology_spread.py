@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
-from moorage.core.scheduling.nodes.plugin import MAX_SCORE, Prioritizer, Request
+from moorage.core.scheduling.nodes.plugin import Prioritizer, Request
 
 ZONE: Final = "topology.kubernetes.io/zone"
 ZONE_SKEW: Final = 5

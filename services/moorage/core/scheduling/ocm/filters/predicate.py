@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.cel import TRUE, UNKNOWN, CelColumn
+from moorage.core.scheduling.ocm.cel_column import TRUE, UNKNOWN, CelColumn, scores_of
 from moorage.core.scheduling.ocm.columns import Column, Mask
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.label_columns import ClaimColumn, LabelColumn
@@ -76,7 +76,7 @@ def holds(terms: SelectorTerms, fleet: ManagedFleet, row: int) -> bool:
     return (
         terms.labels.hold(facts.labels)
         and terms.claims.hold(facts.claims)
-        and all(one.holds(facts, fleet) for one in terms.expressions)
+        and all(one.holds(facts.document, scores_of(fleet)) for one in terms.expressions)
     )
 
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import MAX_SCORE, ManagedPrioritizer, Request, Scored
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
 from moorage.core.scheduling.ocm.terms import Coordinate
 from moorage.core.taints.dialects.ocm import BALANCE
 

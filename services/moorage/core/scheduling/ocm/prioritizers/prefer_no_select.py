@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import MAX_SCORE, ManagedPrioritizer, Request, Scored
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
 from moorage.core.taints.dialects.ocm import OCM, PREFER_NO_SELECT_SCORE
 from moorage.core.taints.matching import prefer_count

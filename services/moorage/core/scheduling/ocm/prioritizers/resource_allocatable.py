@@ -13,9 +13,10 @@ from typing import ClassVar, Final
 import numpy as np
 
 from moorage.core.apimachinery.quantities import CPU, MEMORY, QuantityError, parse_quantity
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import MAX_SCORE, ManagedPrioritizer, Request, Scored
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
 from moorage.core.taints.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY
 

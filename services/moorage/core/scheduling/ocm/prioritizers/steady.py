@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Rows
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import MAX_SCORE, ManagedPrioritizer, Request, Scored
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
 from moorage.core.scheduling.ocm.terms import Coordinate
 from moorage.core.taints.dialects.ocm import STEADY
 

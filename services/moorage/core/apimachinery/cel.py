@@ -1,4 +1,4 @@
-"""CEL expressions of placements: the variable `managedCluster` is the cluster's object.
+"""CEL expressions over managed clusters: the variable `managedCluster` is the cluster's object.
 
 An expression that cannot be answered for a cluster (a field is not there, types do not go together) does not hold of
 it, as upstream. What is wrong before any cluster is looked at is an `ExpressionError`: the syntax, and names that
@@ -8,24 +8,17 @@ nobody has declared. Upstream's compiler checks types too; here such an expressi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, Final
 
 import cel
-import numpy as np
 
-from moorage.core.scheduling.ocm.cel_functions import FUNCTIONS
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.apimachinery.cel_functions import FUNCTIONS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from moorage.core.scheduling.ocm.facts import ClusterFacts
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
-
-UNKNOWN, FALSE, TRUE = 0, 1, 2
-"""Answers of a `CelColumn`; unknown is not asked yet."""
+Scores = Callable[[str, str], Mapping[str, int] | None]
+"""The scores of a cluster: its name and the name of the AddOnPlacementScore to them; None where there are none."""
 
 CLUSTER: Final = "managedCluster"
 
@@ -56,15 +49,17 @@ class Expression:
     text: str
     program: cel.Program = field(compare=False, repr=False)
 
-    def holds(self, facts: ClusterFacts, fleet: ManagedFleet | None = None) -> bool:
-        """Whether it is true of a cluster; False too when it cannot be answered. `scores` asks the fleet."""
-        return self.holds_in(_context(fleet), facts)
+    def holds(self, cluster: Mapping[str, Any], within: cel.Context | None = None) -> bool:
+        """Whether it is true of a cluster's object; False too when it cannot be answered.
 
-    def holds_in(self, context: cel.Context, facts: ClusterFacts) -> bool:
-        """The same in a context that has the functions already."""
-        context.add_variable(CLUSTER, facts.document)
+        Args:
+            cluster: the object.
+            within: from `context`; without it no scores are known. One serves many clusters.
+        """
+        asked = within if within is not None else context()
+        asked.add_variable(CLUSTER, cluster)
         try:
-            return self.program.execute(context) is True
+            return self.program.execute(asked) is True
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
             return False
 
@@ -106,41 +101,16 @@ def _undeclared(text: str, program: cel.Program) -> list[str]:
     return said
 
 
-def _context(fleet: ManagedFleet | None) -> cel.Context:
-    """The functions; those of a fleet know its scores."""
-    context = cel.Context()
+def context(scores: Scores | None = None) -> cel.Context:
+    """What expressions are asked in: the functions, with the scores that `scores` knows; none without."""
+    made = cel.Context()
     for name, function in FUNCTIONS.items():
-        context.add_function(name, function)
+        made.add_function(name, function)
 
-    def scores(cluster: Mapping[str, Any], resource: str) -> list[dict[str, Any]] | None:
-        name = cluster.get("metadata", {}).get("name", "")
-        found = None if fleet is None else fleet.score(name, resource)
+    def of_cluster(cluster: Mapping[str, Any], resource: str) -> list[dict[str, Any]] | None:
+        found = None if scores is None else scores(cluster.get("metadata", {}).get("name", ""), resource)
         # Nothing can be asked of null, so that an expression which needs missing scores does not hold.
-        return None if found is None else [{"name": one, "value": value} for one, value in found.scores.items()]
+        return None if found is None else [{"name": one, "value": value} for one, value in found.items()]
 
-    context.add_function(_SCORES, scores)
-    return context
-
-
-@dataclass(frozen=True, slots=True)
-class CelColumn(Column):
-    """Whether an expression holds; asked of a cluster when somebody needs to know."""
-
-    expression: Expression
-
-    aspects: ClassVar[Aspect] = Aspect.DOCUMENT | Aspect.SCORES | Aspect.LABELS | Aspect.TAINTS | Aspect.LIFE
-    lazy: ClassVar[bool] = True
-
-    def empty(self, capacity: int) -> Values:
-        """Not asked yet."""
-        return np.zeros(capacity, dtype=np.uint8)
-
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
-        """Ask about one cluster."""
-        return TRUE if self.expression.holds(fleet.at(row), fleet) else FALSE
-
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
-        """Ask about the rows."""
-        context = _context(fleet)
-        for row in rows.tolist():
-            values[row] = TRUE if self.expression.holds_in(context, fleet.at(row)) else FALSE
+    made.add_function(_SCORES, of_cluster)
+    return made

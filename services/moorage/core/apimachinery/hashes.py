@@ -1,0 +1,27 @@
+"""Short hashes that are safe in names and labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LENGTH: Final = 10
+
+
+def document_hash(document: Mapping[str, Any]) -> str:
+    """A hash of an object's part, the same for whatever order of its keys: ten letters and digits."""
+    return letters_of(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), _LENGTH)
+
+
+def letters_of(data: bytes, length: int) -> str:
+    """A hash in letters and digits that make no words, as Kubernetes' generated names have them."""
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=16).digest(), "big")
+    letters = []
+    for _ in range(length):
+        number, place = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[place])
+    return "".join(letters)
