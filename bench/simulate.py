@@ -29,10 +29,11 @@ from bench.harness import fleet, kafka
 
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.simulation import changes, report, running
-from moorage.simulation.edge import ADDRESS, Edge
-from moorage.simulation.snapshot import COMPACTED, Kept, Snapshot
-from moorage.simulation.stack import Stack
+from moorage.simulation.copy import run
+from moorage.simulation.copy.gateway import ADDRESS, Edge
+from moorage.simulation.copy.snapshot import COMPACTED, Kept, Snapshot
+from moorage.simulation.copy.stack import Stack
+from moorage.simulation.diff import changes, report
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key
@@ -48,7 +49,7 @@ def build(nodes: int, pods: int, zones: int) -> Stack:
     """A fleet that has come to rest: nodes that are ready, deployments of a hundred pods each."""
     # A long grace period: what is measured takes longer than 40 s, and nobody reports meanwhile.
     settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=86_400)
-    stack = Stack(running.services(settings), partitions=PARTITIONS, start=START)
+    stack = Stack(run.services(settings), partitions=PARTITIONS, start=START)
     for number in range(nodes):
         name = f"n{number:05}"
         labels = {"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": f"z{number % zones}"}
@@ -115,7 +116,7 @@ def copy_of(stack: Stack) -> Snapshot:
     )
 
 
-def _outage(text: str) -> running.Change:
+def _outage(text: str) -> run.Change:
     def change(edge: Edge, stack: Stack) -> list[str]:
         found = changes.Outage.parse(text).targets(stack)
         events = changes.outage(stack, found, ConditionStatus.UNKNOWN)
@@ -149,7 +150,7 @@ async def through_kafka(stack: Stack) -> tuple[Snapshot, float, int]:
             await producer.flush()
         await committed(settings, stack)
         began = time.perf_counter()
-        snapshot = await Snapshot.load(settings, services=running.services(settings))
+        snapshot = await Snapshot.load(settings, services=run.services(settings))
         return snapshot, time.perf_counter() - began, written
 
 
@@ -199,7 +200,7 @@ def main() -> None:
     }
     for name, text in {"one node": "node=n00000", "one zone": "zone=r/z0", "everything": "region=r"}.items():
         began, cpu = time.perf_counter(), time.process_time()
-        simulated = running.simulate(snapshot, Settings(), _outage(text), timedelta(minutes=given.minutes))
+        simulated = run.simulate(snapshot, Settings(), _outage(text), timedelta(minutes=given.minutes))
         ran = time.perf_counter() - began
         said = report.document(simulated)
         found["changes"][name] = {

@@ -15,8 +15,8 @@ from typing import Any
 
 from moorage.runtime.engine.batch import Decision
 from moorage.runtime.service import Emit, Service
-from moorage.simulation.memory import Record
-from moorage.simulation.stack import Owner, Stack
+from moorage.simulation.copy.memory import Record
+from moorage.simulation.copy.stack import Owner, Stack
 from moorage_schemas.topics import TOPICS, Cleanup, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -26,7 +26,7 @@ from tests.kafka.toys import (
 )
 
 from moorage.runtime.settings import Settings
-from moorage.simulation.snapshot import Snapshot, SnapshotError
+from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 from moorage_schemas.topics import Topic, partition_of
 
 pytestmark = pytest.mark.kafka

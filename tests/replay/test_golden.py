@@ -8,11 +8,11 @@ import pytest
 from tests.replay.golden import FOLDER, SEEDS
 from tests.seeded.bugs import BUGS
 
-from moorage.replay.comparing import Replayed, replay
+from moorage.replay.comparison import Replayed, replay
 from moorage.replay.recording import Recording
 from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
-from moorage.simulation.running import services
+from moorage.simulation.copy.run import services
 from moorage.workers.eviction.service import Eviction
 
 FILES = sorted(FOLDER.glob("*.jsonl.gz"))

@@ -12,7 +12,7 @@ from tests.seeded.replaying import problems, recorded, replayed
 from tests.seeded.seeds import many
 from tests.seeded.stories import Play, draw
 
-from moorage.replay.comparing import replay
+from moorage.replay.comparison import replay
 from moorage.replay.recording import Recording
 from moorage.runtime.engine import batch, journal
 from moorage.runtime.engine.batch import BatchProcessor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.seeded.kafka.cluster import Cluster, short_name
 
-from moorage.replay.comparing import Replayed, replay
+from moorage.replay.comparison import Replayed, replay
 from moorage.replay.recording import Kept, Recording
 from moorage.runtime.logs import silenced
 

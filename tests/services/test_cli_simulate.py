@@ -18,7 +18,7 @@ from moorage.cli import runfile, simulated_text
 from moorage.cli.commands import simulate
 from moorage.cli.flags import given
 from moorage.runtime.settings import Settings
-from moorage.simulation.snapshot import Snapshot, SnapshotError
+from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from tests.flow.fleet import Fleet
 
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.simulation import changes, report
-from moorage.simulation.edge import ADDRESS, Edge
-from moorage.simulation.running import Change, Simulated, simulate
-from moorage.simulation.snapshot import Kept, Snapshot
-from moorage.simulation.stack import Stack
-from moorage.simulation.sweep import Sweep
+from moorage.simulation.copy.gateway import ADDRESS, Edge
+from moorage.simulation.copy.pod_gc import Sweep
+from moorage.simulation.copy.run import Change, Simulated, simulate
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.copy.stack import Stack
+from moorage.simulation.diff import changes, report
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key

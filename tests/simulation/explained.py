@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from moorage.cli import explain_text
-from moorage.simulation.chain import Chain
-from moorage.simulation.explaining import Explanation, Target
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.explain.chain import Chain
+from moorage.simulation.explain.explanation import Explanation, Target
 from moorage_schemas.topics import TOPICS
 
 

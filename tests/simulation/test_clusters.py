@@ -12,11 +12,11 @@ from tests.flow.ocm_world import OcmWorld, ref, tolerates
 from tests.simulation.copying import applied, ask, client, copy_of, nothing, outage
 
 from moorage.runtime.settings import Settings
-from moorage.simulation.changes import ChangeError, Outage
-from moorage.simulation.edge import Edge
-from moorage.simulation.running import Change
-from moorage.simulation.snapshot import Snapshot
-from moorage.simulation.stack import Stack
+from moorage.simulation.copy.gateway import Edge
+from moorage.simulation.copy.run import Change
+from moorage.simulation.copy.snapshot import Snapshot
+from moorage.simulation.copy.stack import Stack
+from moorage.simulation.diff.changes import ChangeError, Outage
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key

@@ -12,10 +12,10 @@ from tests.simulation.copying import ProbedFleet, copy_of, nothing
 from moorage.cli import services as live
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.simulation import running
-from moorage.simulation.alive import lives_on
-from moorage.simulation.memory import Record
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.copy import run
+from moorage.simulation.copy.alive import lives_on
+from moorage.simulation.copy.memory import Record
+from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
@@ -60,7 +60,7 @@ def test_a_copy_writes_what_the_fleet_writes(seed: int) -> None:
     """The same bytes under the same ids, in the same order within each partition."""
     made, _ = busy(seed)
     snapshot, since = copy_of(made.flow), made.flow.topics.written
-    found = running.simulate(snapshot, made.settings, nothing, TEN_MINUTES)
+    found = run.simulate(snapshot, made.settings, nothing, TEN_MINUTES)
     made.flow.advance(TEN_MINUTES)
     assert {short: contents(some) for short, some in found.without.records.items()} == written(made.flow, since)
     assert {short: contents(some) for short, some in found.changed.records.items()} == written(made.flow, since)
@@ -71,8 +71,8 @@ def test_the_last_record_of_each_key_is_enough(seed: int) -> None:
     """Below the position of the slowest service; above it everything is kept, as `Snapshot.load` does."""
     made, _ = busy(seed)
     whole = copy_of(made.flow)
-    thin = running.simulate(_thinned(whole), made.settings, nothing, TEN_MINUTES)
-    thick = running.simulate(whole, made.settings, nothing, TEN_MINUTES)
+    thin = run.simulate(_thinned(whole), made.settings, nothing, TEN_MINUTES)
+    thick = run.simulate(whole, made.settings, nothing, TEN_MINUTES)
     assert len(list(_thinned(whole).all())) < len(list(whole.all()))
     for short, some in thick.without.records.items():
         assert contents(thin.without.records[short]) == contents(some)
@@ -105,7 +105,7 @@ def _below(whole: Snapshot, slowest: dict[tuple[str, int], int]) -> list[Kept]:
 
 
 def test_every_service_takes_part() -> None:
-    assert {one.name for one in running.services(Settings())} == set(live.names())
+    assert {one.name for one in run.services(Settings())} == set(live.names())
 
 
 def test_a_simulation_changes_nothing_in_the_copy() -> None:
@@ -113,7 +113,7 @@ def test_a_simulation_changes_nothing_in_the_copy() -> None:
     snapshot = copy_of(made.flow)
     before = [(one.topic.short, one.partition, one.offset, one.event, one.meta) for one in snapshot.all()]
     ends, positions = dict(snapshot.ends), dict(snapshot.positions)
-    running.simulate(snapshot, made.settings, nothing, TEN_MINUTES)
+    run.simulate(snapshot, made.settings, nothing, TEN_MINUTES)
     assert [(one.topic.short, one.partition, one.offset, one.event, one.meta) for one in snapshot.all()] == before
     assert (snapshot.ends, snapshot.positions) == (ends, positions)
 
@@ -121,7 +121,7 @@ def test_a_simulation_changes_nothing_in_the_copy() -> None:
 def test_heartbeat_timers_of_the_copy_stay_as_they_are_in_its_topics() -> None:
     """They are held back by the timer service of the copy, not by another record."""
     made = ProbedFleet({"a": 1})
-    stack = running.restored(copy_of(made.flow), made.settings)
+    stack = run.restored(copy_of(made.flow), made.settings)
     stack.run()
     (timer,) = stack.table(TIMERS).values()
     assert timer.deadline == START + timedelta(seconds=40)

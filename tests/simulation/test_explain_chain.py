@@ -11,8 +11,8 @@ from tests.flow.fleet import lifted
 from tests.flow.test_placement_flow import TEMPLATE, World
 from tests.simulation.explained import copy
 
-from moorage.simulation.chain import Trail, target_of
-from moorage.simulation.snapshot import Kept
+from moorage.simulation.copy.snapshot import Kept
+from moorage.simulation.explain.chain import Trail, target_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 

@@ -10,8 +10,8 @@ import pytest
 from tests.flow.karmada_world import ONE, World
 from tests.simulation.explained import chain, copy, of, said, topics
 
-from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Wanted
-from moorage.simulation.explaining_clusters import binding_of, explain_binding
+from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted
+from moorage.simulation.explain.karmada import binding_of, explain_binding
 
 ALL = Wanted(every=True)
 DIVIDED = {

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from moorage.cli.app import app
 from moorage.cli.commands import explain
-from moorage.simulation.snapshot import Snapshot, SnapshotError
+from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 
 Explain = Callable[..., Result]
 

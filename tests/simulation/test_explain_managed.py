@@ -21,8 +21,8 @@ from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, Asking, ManagedVerdicts
 from moorage.runtime.settings import Settings
-from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Wanted
-from moorage.simulation.explaining_managed import explain_placement
+from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted
+from moorage.simulation.explain.ocm import explain_placement
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef

@@ -10,8 +10,8 @@ from tests.flow.fleet import lifted
 from tests.flow.test_placement_flow import TEMPLATE, World, pod
 from tests.simulation.explained import chain, copy, of, said, topics
 
-from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Wanted, summary_of
-from moorage.simulation.explaining_pods import explain_pod
+from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted, summary_of
+from moorage.simulation.explain.pods import explain_pod
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import PLACEMENTS, RESOURCES
 

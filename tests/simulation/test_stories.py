@@ -8,9 +8,9 @@ from typing import Any
 from tests.flow.fleet import node
 from tests.simulation.copying import ProbedFleet, applied, ask, client, nothing, outage, tainted
 
-from moorage.simulation.edge import Edge
-from moorage.simulation.running import Change
-from moorage.simulation.stack import Stack
+from moorage.simulation.copy.gateway import Edge
+from moorage.simulation.copy.run import Change
+from moorage.simulation.copy.stack import Stack
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.times import format_time

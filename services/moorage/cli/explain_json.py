@@ -6,8 +6,8 @@ from typing import Any
 
 from moorage.cli.eventlines import words
 from moorage.core.taints.tolerations import JudgedTaint, toleration_text
-from moorage.simulation.chain import Chain, Step
-from moorage.simulation.explaining import Explanation, Summary, Target, Until
+from moorage.simulation.explain.chain import Chain, Step
+from moorage.simulation.explain.explanation import Explanation, Summary, Target, Until
 from moorage_schemas.base import Model
 from moorage_schemas.times import format_time
 

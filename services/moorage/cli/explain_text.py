@@ -10,8 +10,8 @@ from moorage.cli.describing import NONE, pair, table
 from moorage.cli.durations import human
 from moorage.cli.eventlines import words
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
-from moorage.simulation.chain import Chain
-from moorage.simulation.explaining import BEST, CHOSEN, Explanation, Summary, Target, Until
+from moorage.simulation.explain.chain import Chain
+from moorage.simulation.explain.explanation import BEST, CHOSEN, Explanation, Summary, Target, Until
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.times import format_time
 

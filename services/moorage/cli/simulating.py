@@ -19,10 +19,10 @@ from moorage.cli.manifests import Manifest
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
 from moorage.gateway.errors import field_errors
-from moorage.simulation import changes
-from moorage.simulation.changes import ChangeError, Outage
-from moorage.simulation.edge import ADDRESS, Edge
-from moorage.simulation.stack import Stack
+from moorage.simulation.copy.gateway import ADDRESS, Edge
+from moorage.simulation.copy.stack import Stack
+from moorage.simulation.diff import changes
+from moorage.simulation.diff.changes import ChangeError, Outage
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 

@@ -16,13 +16,21 @@ from moorage.cli import explain_json, explain_text, kinds, output, where
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.reading import quiet, unreachable
 from moorage.runtime.settings import Settings
-from moorage.simulation.chain import Trail
-from moorage.simulation.explaining import Explanation, Grounds, NotFoundError, Summary, Wanted, retraced, summary_of
-from moorage.simulation.explaining_clusters import binding_of, explain_binding
-from moorage.simulation.explaining_managed import explain_placement
-from moorage.simulation.explaining_pods import explain_pod
-from moorage.simulation.history import load_history
-from moorage.simulation.snapshot import Snapshot, SnapshotError
+from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.explanation import (
+    Explanation,
+    Grounds,
+    NotFoundError,
+    Summary,
+    Wanted,
+    retraced,
+    summary_of,
+)
+from moorage.simulation.explain.history import load_history
+from moorage.simulation.explain.karmada import binding_of, explain_binding
+from moorage.simulation.explain.ocm import explain_placement
+from moorage.simulation.explain.pods import explain_pod
 from moorage.workers.placement.karmada.state import CLAIMED_KINDS
 from moorage.workers.placement.ocm.state import PLACEMENT, PLACEMENT_DECISION
 from moorage.workers.placement.service import PlacementService

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from moorage.cli import output, reading, where
 from moorage.cli.errors import CliError, UsageError
-from moorage.replay import comparing
-from moorage.replay.comparing import Difference, Replayed, Side, Tally
+from moorage.replay import comparison
+from moorage.replay.comparison import Difference, Replayed, Side, Tally
 from moorage.replay.recording import Recording, RecordingError
 from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
-from moorage.simulation.running import services as every_service
+from moorage.simulation.copy.run import services as every_service
 
 DIFFERS = 1
 """Exit code: something came out otherwise."""
@@ -76,7 +76,7 @@ def replay(
                 recording.save(record)
                 found = None
             else:
-                found = comparing.replay(
+                found = comparison.replay(
                     recording,
                     services=service or (),
                     partitions=partition or (),

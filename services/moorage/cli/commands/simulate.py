@@ -18,9 +18,10 @@ from moorage.cli.errors import FAILED, CliError
 from moorage.cli.flags import given
 from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
-from moorage.simulation import report, running
-from moorage.simulation.snapshot import Snapshot, SnapshotError
-from moorage.simulation.stack import RestlessError
+from moorage.simulation.copy import run
+from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+from moorage.simulation.copy.stack import RestlessError
+from moorage.simulation.diff import report
 
 _GC_THRESHOLDS = (50_000, 20, 100)
 """A copy is hundreds of thousands of objects that live to the end, so the collector looks through them seldom."""
@@ -111,7 +112,7 @@ def simulate(
     with silenced(), Console(stderr=True).status("") as status:
         snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
         try:
-            found = running.simulate(
+            found = run.simulate(
                 snapshot,
                 settings,
                 request.make,
@@ -135,7 +136,7 @@ def _load(settings: Settings, progress: Any) -> Snapshot:
     """
     reading.quiet()
     try:
-        return asyncio.run(Snapshot.load(settings, services=running.services(settings), progress=progress))
+        return asyncio.run(Snapshot.load(settings, services=run.services(settings), progress=progress))
     except SnapshotError as error:
         raise CliError(
             f"Kafka at {settings.bootstrap_servers}: {error}.\n"

@@ -14,8 +14,9 @@ from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
 from moorage.runtime.settings import Settings
-from moorage.simulation.chain import Trail
-from moorage.simulation.explaining import (
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
@@ -30,7 +31,6 @@ from moorage.simulation.explaining import (
     ordinal,
     ruled_out,
 )
-from moorage.simulation.snapshot import Kept, Snapshot
 from moorage.workers.placement.pods.reconcile import NODE_NAME_SET, Desk, node_ref
 from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import Owner, State, Work

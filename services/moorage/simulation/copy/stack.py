@@ -40,8 +40,8 @@ from moorage.runtime.service import (
     child_meta,
     source_name,
 )
-from moorage.simulation.memory import MemoryTopics, Record
-from moorage.simulation.snapshot import Snapshot
+from moorage.simulation.copy.memory import MemoryTopics, Record
+from moorage.simulation.copy.snapshot import Snapshot
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.topics import Topic, partition_of

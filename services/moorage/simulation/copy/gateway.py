@@ -23,7 +23,7 @@ from moorage.gateway.store import Shown, Store
 from moorage.gateway.tables import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.simulation.stack import Stack
+from moorage.simulation.copy.stack import Stack
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS
 
 ADDRESS = "http://localhost"

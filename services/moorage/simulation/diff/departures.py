@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from moorage.core.taints.eviction_verdict import taint_text
-from moorage.simulation.running import Course, Simulated
-from moorage.simulation.tainted import zone_waits
+from moorage.simulation.copy.run import Course, Simulated
+from moorage.simulation.diff.taints import zone_waits
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import EVICTIONS

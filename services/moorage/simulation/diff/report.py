@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.simulation.departures import departures
-from moorage.simulation.running import Course, Simulated
-from moorage.simulation.selections import selections
-from moorage.simulation.tainted import tainted, zones
+from moorage.simulation.copy.run import Course, Simulated
+from moorage.simulation.diff.departures import departures
+from moorage.simulation.diff.selections import selections
+from moorage.simulation.diff.taints import tainted, zones
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from moorage.replay.playing import PREFIX, Made, Player
+from moorage.replay.player import PREFIX, Made, Player
 from moorage.replay.recording import Kept, Recording, RecordingError
 from moorage.replay.runs import Run, Written, runs_of
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.journal import STEPS_HEADER
 from moorage.runtime.settings import Settings
-from moorage.simulation.running import services as every_service
+from moorage.simulation.copy.run import services as every_service
 from moorage_schemas.topics import JOURNAL, TOPICS
 
 _SHORTS: Final = {topic.name(PREFIX): topic.short for topic in TOPICS}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.simulation.snapshot import Kept
+from moorage.simulation.copy.snapshot import Kept
 from moorage_schemas.envelope import event_id
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.timer import SetTimer, TimerFired

@@ -10,8 +10,9 @@ from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
 from moorage.core.taints.dialects.ocm import BALANCE
 from moorage.runtime.settings import Settings
-from moorage.simulation.chain import Trail
-from moorage.simulation.explaining import (
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
@@ -23,8 +24,7 @@ from moorage.simulation.explaining import (
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explaining_pods import partition_with, placement_view, with_taints
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
 from moorage.workers.placement.ocm.state import DECISION_PREFIX, PLACEMENT, Asked
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
 from moorage.core.taints.tolerations import JudgedTaint
-from moorage.simulation.chain import Chain, Trail
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.explain.chain import Chain, Trail
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES

@@ -19,7 +19,7 @@ from moorage.runtime.engine.journal import time_of
 from moorage.runtime.engine.requests import Request, Steps
 from moorage.runtime.kafka.global_tables import fold_into_view
 from moorage.runtime.service import GlobalView, Service
-from moorage.simulation.running import services
+from moorage.simulation.copy.run import services
 from moorage_schemas.topics import TOPICS, Topic
 
 PREFIX = "replayed"

@@ -19,8 +19,8 @@ from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.read_to_end import CONNECT_SECONDS, read_to
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.simulation.chain import Chain, target_of
-from moorage.simulation.snapshot import Kept
+from moorage.simulation.copy.snapshot import Kept
+from moorage.simulation.explain.chain import Chain, target_of
 from moorage_schemas.topics import (
     BUDGETS,
     CONDITION_REPORTS,

@@ -10,7 +10,7 @@ from typing import Any
 
 from moorage.runtime import codec
 from moorage.runtime.service import Input, Malformed
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage_schemas.envelope import Meta, from_headers, to_headers
 from moorage_schemas.topics import TOPICS, Topic
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.simulation.running import Course, Simulated
+from moorage.simulation.copy.run import Course, Simulated
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import PLACEMENTS

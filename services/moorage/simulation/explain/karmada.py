@@ -14,8 +14,9 @@ from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
 from moorage.runtime.settings import Settings
-from moorage.simulation.chain import Trail
-from moorage.simulation.explaining import (
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
@@ -29,8 +30,7 @@ from moorage.simulation.explaining import (
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explaining_pods import partition_with, placement_view, with_taints
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
 from moorage.workers.placement.karmada.desk import ClusterDesk, cluster_ref
 from moorage.workers.placement.karmada.leaving import decide
 from moorage.workers.placement.karmada.settling import draft_of, request_of

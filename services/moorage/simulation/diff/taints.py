@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from moorage.core.taints.eviction_verdict import taint_text
-from moorage.simulation.running import Course, Simulated
+from moorage.simulation.copy.run import Course, Simulated
 from moorage_schemas.taint import HeldTaint, Taint, TaintRecord, TargetTainted
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import TAINTS, ZONES

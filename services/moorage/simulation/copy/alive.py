@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from moorage.core.taints.desired.addons import AVAILABLE, LEASE, Lease
-from moorage.simulation.snapshot import Kept, Snapshot
+from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.workers.condition_ingest.state import OWNER as HEARTBEATS
 from moorage.workers.timer.service import State, TimerService
 from moorage_schemas.base import Model

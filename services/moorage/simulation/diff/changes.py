@@ -1,6 +1,6 @@
 """What probes would report of a change: single conditions, and outages of whole zones.
 
-Everything that people would declare goes through the gateway of the copy (`moorage.simulation.edge`).
+Everything that people would declare goes through the gateway of the copy (`moorage.simulation.copy.gateway`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moorage.core.taints.desired.incidents import READY, zone_of_target
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.gateway.errors import StatusError
 from moorage.gateway.http.selectors import selector
-from moorage.simulation.stack import Stack
+from moorage.simulation.copy.stack import Stack
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef

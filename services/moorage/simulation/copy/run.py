@@ -9,12 +9,12 @@ from typing import Any
 
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage.simulation.alive import FOR_EVER, StillTimer, lives_on
-from moorage.simulation.edge import Edge
-from moorage.simulation.memory import Record
-from moorage.simulation.snapshot import Snapshot
-from moorage.simulation.stack import Stack
-from moorage.simulation.sweep import Sweep
+from moorage.simulation.copy.alive import FOR_EVER, StillTimer, lives_on
+from moorage.simulation.copy.gateway import Edge
+from moorage.simulation.copy.memory import Record
+from moorage.simulation.copy.pod_gc import Sweep
+from moorage.simulation.copy.snapshot import Snapshot
+from moorage.simulation.copy.stack import Stack
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.topics import Topic
 
