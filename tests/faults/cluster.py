@@ -30,7 +30,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 from tests.faults.proxy import Proxy
 
-from moorage.cli.stack import free_ports
+from moorage.cli.local.stack import free_ports
 from moorage.runtime.embedded import answers, config, jars
 from moorage.runtime.embedded.warmup import SUPERVISOR
 

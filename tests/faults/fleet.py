@@ -15,10 +15,10 @@ from typing import Any
 
 from tests.kafka.cli_stack import program
 
-from moorage.cli import services
-from moorage.cli.reading import Seen
-from moorage.cli.stack import free_ports
-from moorage.cli.supervisor import Child, ChildSpec, Supervisor
+from moorage.cli.api.topics import Seen
+from moorage.cli.local import services
+from moorage.cli.local.stack import free_ports
+from moorage.cli.local.supervisor import Child, ChildSpec, Supervisor
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaProducer
 from tests.faults.record import Told
 from tests.seeded.history import Acknowledged
 
-from moorage.cli import kinds
-from moorage.cli.client import MERGE_PATCH, list_path, object_path
+from moorage.cli.api import kinds
+from moorage.cli.api.client import MERGE_PATCH, list_path, object_path
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_headers

@@ -18,8 +18,8 @@ from tests.seeded.checker import check
 from tests.seeded.history import History
 from tests.seeded.saved import dumps
 
-from moorage.cli import services
-from moorage.cli.stack import free_ports
+from moorage.cli.local import services
+from moorage.cli.local.stack import free_ports
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Cleanup

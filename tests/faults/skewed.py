@@ -11,8 +11,8 @@ import threading
 from datetime import datetime, timedelta
 from functools import partial
 
-from moorage.cli import services
 from moorage.cli.commands.run import _end_with_parent
+from moorage.cli.local import services
 from moorage.runtime.app import run_async, run_services
 from moorage.runtime.clock import WallClock
 from moorage.runtime.logs import configure_logs

@@ -33,9 +33,9 @@ from tests.faults.fleet import (
 )
 from tests.kafka.cli_stack import collect
 
+from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.cli.errors import CliError
-from moorage.cli.reading import BEGINNING, Seen, TopicReader
-from moorage.cli.supervisor import Child
+from moorage.cli.local.supervisor import Child
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.taint import TargetTainted

@@ -14,8 +14,8 @@ from tests.brokers import Broker
 from tests.faults.fleet import Fleet, running
 from tests.kafka.cli_stack import collect
 
-from moorage.cli.client import Client
-from moorage.cli.reading import BEGINNING, Seen, TopicReader
+from moorage.cli.api.client import Client
+from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef

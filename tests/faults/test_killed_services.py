@@ -17,8 +17,8 @@ from tests.kafka.cli_stack import collect, until
 from tests.seeded.checker import check
 from tests.seeded.real import read_history
 
-from moorage.cli import services
-from moorage.cli.reading import BEGINNING, TopicReader
+from moorage.cli.api.topics import BEGINNING, TopicReader
+from moorage.cli.local import services
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import BINDINGS
 

@@ -21,8 +21,8 @@ from tests.brokers import Broker
 from tests.faults.fleet import Fleet, copies_of_each, events, running
 from tests.kafka.cli_stack import collect
 
-from moorage.cli.client import Client
-from moorage.cli.reading import BEGINNING, Seen, TopicReader
+from moorage.cli.api.client import Client
+from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus

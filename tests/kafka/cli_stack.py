@@ -14,9 +14,9 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
+from moorage.cli.api.topics import Seen, TopicReader
 from moorage.cli.app import app
-from moorage.cli.reading import Seen, TopicReader
-from moorage.cli.stack import Stack
+from moorage.cli.local.stack import Stack
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import Topic
 

@@ -18,7 +18,7 @@ from tests.brokers import Broker
 from tests.conftest import RUN
 from tests.kafka.cli_stack import ROOT, Live, collect, program, running, until
 
-from moorage.cli.reading import Seen
+from moorage.cli.api.topics import Seen
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.taint import TargetTainted

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.kafka.cli_stack import ROOT, program
 
-from moorage.cli.commands.demo import _Demo
-from moorage.cli.demo_acts import Hold, Outage
-from moorage.cli.demo_claims import Chain, Claim, spread, whole_story
-from moorage.cli.demo_show import Show
-from moorage.cli.reading import Seen
+from moorage.cli.api.topics import Seen
+from moorage.cli.demo.acts import Hold, Outage
+from moorage.cli.demo.claims import Chain, Claim, spread, whole_story
+from moorage.cli.demo.command import _Demo
+from moorage.cli.demo.show import Show
 from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus

@@ -19,8 +19,8 @@ from tests.brokers import Broker
 from tests.conftest import RUN
 from tests.kafka.cli_stack import Live, running, until
 
-from moorage.cli.client import Client
-from moorage.cli.kinds import find
+from moorage.cli.api.client import Client
+from moorage.cli.api.kinds import find
 
 pytestmark = pytest.mark.kafka
 

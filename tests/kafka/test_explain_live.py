@@ -12,7 +12,7 @@ from tests.conftest import RUN
 from tests.kafka.cli_stack import Live, running, until
 from tests.kafka.test_cli_live import node
 
-from moorage.cli.reading import BEGINNING, TopicReader
+from moorage.cli.api.topics import BEGINNING, TopicReader
 from moorage_schemas.topics import TOPICS
 
 pytestmark = pytest.mark.kafka

@@ -18,7 +18,7 @@ from moorage.runtime.embedded.control import status, stop
 
 pytestmark = pytest.mark.kafka
 
-COMMAND = [sys.executable, "-c", "from moorage.cli.kafka import app; app()"]
+COMMAND = [sys.executable, "-c", "from moorage.cli.commands.kafka import app; app()"]
 
 
 async def run(*arguments: str) -> tuple[int, str, str]:

@@ -14,7 +14,7 @@ from tests.brokers import Broker
 from tests.conftest import RUN
 from tests.kafka.cli_stack import Live, running, until
 
-from moorage.cli.reading import BEGINNING, TopicReader
+from moorage.cli.api.topics import BEGINNING, TopicReader
 from moorage.runtime.kafka import clients
 from moorage.runtime.settings import Settings
 from moorage_schemas.eviction import EvictionDecided, EvictionState

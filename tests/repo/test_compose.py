@@ -16,7 +16,7 @@ from tests.repo.files import ROOT
 
 from moorage.cli.contract.participants import service_classes
 from moorage.cli.flags import FIELDS, variable
-from moorage.cli.services import GATEWAY
+from moorage.cli.local.services import GATEWAY
 from moorage.runtime.settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from moorage.cli.commands.schemas import breaking_changes, contract_folder, read_schemas
 from moorage.cli.contract.compat import compare
 from moorage.cli.contract.jsonschemas import event_schema
-from moorage.cli.schemas import breaking_changes, contract_folder, read_schemas
 from moorage_schemas.topics import TOPICS
 
 Schema = dict[str, Any]

@@ -13,9 +13,9 @@ from typer import Typer
 from typer.testing import CliRunner
 
 import moorage_schemas
-from moorage.cli import schemas as command
+from moorage.cli.commands import schemas as command
+from moorage.cli.commands.schemas import contract_folder, differences, generated, parsed, read_schemas
 from moorage.cli.contract.participants import participants, service_classes
-from moorage.cli.schemas import contract_folder, differences, generated, parsed, read_schemas
 from moorage_schemas.resources.table import KINDS
 from moorage_schemas.topics import CONDITION_REPORTS, PARTITIONS, TOPICS
 

@@ -9,14 +9,16 @@ import httpx
 import pytest
 from tests.services.cli_gateway import FakeGateway, Run, invoke
 
-from moorage.cli.client import Client
+from moorage.cli.api.client import Client
 
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGateway:
     """A gateway in memory that every client of the command line talks to, and no Kafka."""
     fake = FakeGateway()
-    monkeypatch.setattr("moorage.cli.where.Client", functools.partial(Client, transport=httpx.MockTransport(fake)))
+    monkeypatch.setattr(
+        "moorage.cli.api.endpoints.Client", functools.partial(Client, transport=httpx.MockTransport(fake))
+    )
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("MOORAGE_BOOTSTRAP_SERVERS", raising=False)
     return fake

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.cli.eventlines import clock, words
+from moorage.cli.render.events import clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionReported, ConditionStatus, WorkloadConditionChanged

@@ -10,10 +10,11 @@ import typer
 from tests.services.cli_gateway import Run, said
 from typer.testing import CliRunner
 
-from moorage.cli import flags, where
+from moorage.cli import flags
+from moorage.cli.api import endpoints
 from moorage.cli.app import WITH_SETTINGS, load
 from moorage.cli.flags import FIELDS, SWITCHES, SwitchCommand, with_settings
-from moorage.cli.stack import Stack
+from moorage.cli.local.stack import Stack
 from moorage.runtime.settings import Settings
 
 UPSTREAM = """
@@ -29,7 +30,7 @@ def parsed(*words: str) -> Settings:
     found: list[Settings] = []
 
     def command(*, flags: dict[str, str]) -> None:
-        found.append(where.load_settings(flags))
+        found.append(endpoints.load_settings(flags))
 
     app = typer.Typer(add_completion=False)
     app.command(cls=SwitchCommand)(with_settings(command))
@@ -102,7 +103,7 @@ def test_a_wrong_flag_is_named_before_anything_starts(
 
 def test_children_get_what_was_chosen(tmp_path: Path) -> None:
     given = {"feature_gates": "Failover=true", "node_eviction_rate": "inf", "evict_without_replacement": "true"}
-    chosen = where.load_settings(given, bootstrap_servers="127.0.0.1:9", gateway_port=0)
+    chosen = endpoints.load_settings(given, bootstrap_servers="127.0.0.1:9", gateway_port=0)
     environment = flags.environment(chosen)
     assert environment["MOORAGE_FEATURE_GATES"] == "Failover=true"
     assert environment["MOORAGE_NODE_EVICTION_RATE"] == "inf"

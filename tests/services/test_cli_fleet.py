@@ -11,11 +11,11 @@ import pytest
 import yaml
 from tests.services.cli_gateway import FakeGateway, Object, Run, said, status
 
-from moorage.cli import client
+from moorage.cli.api import client
+from moorage.cli.api.kinds import ALL_KINDS, Kind, find
 from moorage.cli.commands.edit import merge_change
 from moorage.cli.commands.pause import parse_scope, pause_name
-from moorage.cli.kinds import ALL_KINDS, Kind, find
-from moorage.cli.tables import table
+from moorage.cli.render.tables import table
 
 OWN = "/apis/moorage.io/v1alpha1"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"

@@ -11,18 +11,19 @@ import httpx
 import pytest
 from tests.services.cli_gateway import FakeGateway, Run, said, status
 
-from moorage.cli import naming, runfile
-from moorage.cli.client import Client
-from moorage.cli.eventlines import line
-from moorage.cli.kinds import find
-from moorage.cli.reading import Seen
+from moorage.cli.api import resource_arguments
+from moorage.cli.api.client import Client
+from moorage.cli.api.kinds import find
+from moorage.cli.api.topics import Seen
+from moorage.cli.local import runfile
+from moorage.cli.render.events import line
 from moorage_schemas.topics import TAINTS
 
 OWN = "/apis/moorage.io/v1alpha1"
 
 
 def test_all_means_pods_and_what_makes_them() -> None:
-    kinds = {one.kind.kind for one in naming.parse(["all"])}
+    kinds = {one.kind.kind for one in resource_arguments.parse(["all"])}
     assert kinds == {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}
 
 
@@ -115,8 +116,10 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return True
 
     state = SimpleNamespace(owner=os.getpid())
-    monkeypatch.setattr("moorage.cli.kafka.embedded.status", lambda _: SimpleNamespace(running=True, state=state))
-    monkeypatch.setattr("moorage.cli.kafka.embedded.stop", stop)
+    monkeypatch.setattr(
+        "moorage.cli.commands.kafka.embedded.status", lambda _: SimpleNamespace(running=True, state=state)
+    )
+    monkeypatch.setattr("moorage.cli.commands.kafka.embedded.stop", stop)
     return folders
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from tests.kafka.cli_stack import until
 
-from moorage.cli import manifests, runfile, services
-from moorage.cli.describing import toleration_text
-from moorage.cli.durations import age, human, parse_duration, parse_instant
+from moorage.cli.api import manifests
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.eventlines import words
-from moorage.cli.runfile import Running
-from moorage.cli.supervisor import ChildSpec, Supervisor
+from moorage.cli.local import runfile, services
+from moorage.cli.local.runfile import Running
+from moorage.cli.local.supervisor import ChildSpec, Supervisor
+from moorage.cli.render.describe import toleration_text
+from moorage.cli.render.durations import age, human, parse_duration, parse_instant
+from moorage.cli.render.events import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState

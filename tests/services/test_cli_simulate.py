@@ -14,9 +14,10 @@ from tests.services.cli_gateway import invoke, said
 from tests.simulation.copying import ProbedFleet
 from tests.simulation.test_clusters import AVAILABLE, hub
 
-from moorage.cli import runfile, simulated_text
 from moorage.cli.commands import simulate
 from moorage.cli.flags import given
+from moorage.cli.local import runfile
+from moorage.cli.render import simulation
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 
@@ -216,12 +217,12 @@ def test_long_tables_are_cut_unless_every_row_is_wanted() -> None:
         "decisions": [row] * 30,
         **{name: [] for name in ("targets", "zones", "leaving", "spared", "nowhere", "placements")},
     }
-    short = simulated_text.text(whole, every=False)
+    short = simulation.text(whole, every=False)
     assert "… and 10 more (-o wide shows every row)" in short
     assert "Left out: 2 records that cannot be read." in short
     assert "Settings: --node-eviction-rate=1\n" in short
     assert "After this time something is still on its way." in short
-    assert simulated_text.text(whole, every=True).count("pod/x/p") == 30
+    assert simulation.text(whole, every=True).count("pod/x/p") == 30
 
 
 def test_without_kafka_or_topics_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

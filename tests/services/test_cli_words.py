@@ -12,8 +12,8 @@ import pytest
 import yaml
 from tests.services.cli_gateway import FakeGateway, Run, invoke, said, status
 
-from moorage.cli.client import Client, JsonObject
-from moorage.cli.kinds import Kind
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.kinds import Kind
 
 # taint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from moorage.cli import explain_text
+from moorage.cli.render import explain
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain
 from moorage.simulation.explain.explanation import Explanation, Target
@@ -30,7 +30,7 @@ def copy(flow: Log) -> Snapshot:
 
 def said(told: Explanation, *, closely: bool = False) -> str:
     """The explanation as a person reads it."""
-    return "\n".join(explain_text.explanation(told, closely=closely))
+    return "\n".join(explain.explanation(told, closely=closely))
 
 
 def of(told: Explanation, name: str) -> Target:

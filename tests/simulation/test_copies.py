@@ -9,7 +9,7 @@ import pytest
 from tests.flow.driver import START, Flow
 from tests.simulation.copying import ProbedFleet, copy_of, nothing
 
-from moorage.cli import services as live
+from moorage.cli.local import services as live
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy import run

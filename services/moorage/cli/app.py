@@ -60,13 +60,13 @@ COMMANDS: dict[str, Entry] = {
         f"{_COMMANDS}.replay", "replay", "Decide again on what was recorded, and compare byte for byte.", _LOOK
     ),
     "eval": Entry(f"{_COMMANDS}.evaluate", "evaluate", "Answer questions to the core: JSON lines in and out.", _LOOK),
-    "demo": Entry(f"{_COMMANDS}.demo", "demo", "Show the main job on an embedded Kafka; ends by itself.", _LOOK),
+    "demo": Entry("moorage.cli.demo.command", "demo", "Show the main job on an embedded Kafka; ends by itself.", _LOOK),
     "up": Entry(f"{_COMMANDS}.up", "up", "Run broker, services and gateway until Ctrl-C.", _RUN),
     "run": Entry(f"{_COMMANDS}.run", "run", "Run one or several services in this process.", _RUN),
-    "kafka": Entry("moorage.cli.kafka", "app", "The embedded Kafka by itself.", _RUN),
+    "kafka": Entry(f"{_COMMANDS}.kafka", "app", "The embedded Kafka by itself.", _RUN),
     "topics": Entry(f"{_COMMANDS}.topics", "app", "Make or list Moorage's topics.", _RUN),
     "schemas": Entry(
-        "moorage.cli.schemas",
+        f"{_COMMANDS}.schemas",
         "schemas",
         "Write JSON Schemas and the AsyncAPI document from the models (in a checkout only).",
         _RUN,

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from moorage.cli import manifests, output
-from moorage.cli.client import Client, JsonObject
+from moorage.cli.api import manifests
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
+from moorage.cli.api.manifests import Manifest
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
-from moorage.cli.kinds import Kind
-from moorage.cli.manifests import Manifest
-from moorage.cli.where import connect
+from moorage.cli.render import output
 from moorage_schemas.refs import TargetKind
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import output, targets
-from moorage.cli.client import JsonObject
+from moorage.cli.api import targets
+from moorage.cli.api.client import JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, UsageError
-from moorage.cli.kinds import Kind
-from moorage.cli.where import connect
+from moorage.cli.render import output
 from moorage.core.taints.dialects.karmada import UNSCHEDULABLE
 from moorage_schemas.taint import TaintEffect
 

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from moorage.cli import manifests, naming, output
-from moorage.cli.client import Client
+from moorage.cli.api import manifests, resource_arguments
+from moorage.cli.api.client import Client
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError
-from moorage.cli.kinds import Kind
-from moorage.cli.where import connect
+from moorage.cli.render import output
 
 _WORKERS = 8
 
@@ -98,10 +99,10 @@ def _named(
     client: Client, what: list[str], namespace: str, selector: str, *, every: bool
 ) -> list[tuple[Kind, str, str]]:
     targets = []
-    for one in naming.parse(what):
+    for one in resource_arguments.parse(what):
         if one.kind.read_only:
             raise CliError(f"{one.kind.plural} are what the services have decided: they cannot be deleted")
-        names = naming.chosen_names(client, one, namespace, selector, every=every)
+        names = resource_arguments.chosen_names(client, one, namespace, selector, every=every)
         targets += [(one.kind, namespace if one.kind.namespaced else "", name) for name in names]
     return targets
 

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import describe_managed, describe_targets, kinds, naming, output, tables
-from moorage.cli.client import Client, JsonObject
-from moorage.cli.describing import NONE, evictions, grounds, many, pair, pairs, table, toleration_text
-from moorage.cli.durations import age
+from moorage.cli.api import kinds, resource_arguments
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, ServerError, UsageError
-from moorage.cli.kinds import Kind
-from moorage.cli.tables import at
-from moorage.cli.where import connect
+from moorage.cli.render import describe_ocm, describe_targets, output, tables
+from moorage.cli.render.describe import NONE, evictions, grounds, many, pair, pairs, table, toleration_text
+from moorage.cli.render.durations import age
+from moorage.cli.render.tables import at
 
 _PODS = kinds.find("pods")
 _PLACEMENTS = kinds.find("workloadplacements")
@@ -31,7 +32,7 @@ def describe(
 ) -> None:
     """Tell all about an object, with reasons."""
     failed, first = False, True
-    asked = naming.parse(what)
+    asked = resource_arguments.parse(what)
     if all_namespaces and any(one.names for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
     if selector and any(one.names for one in asked):
@@ -74,13 +75,13 @@ _TELLERS = {
     "PodDisruptionBudget": describe_targets.disruption_budget,
     "EvictionBudget": describe_targets.guard,
     "EvictionPause": describe_targets.guard,
-    "ManagedCluster": describe_managed.cluster,
-    "ManagedClusterSet": describe_managed.cluster_set,
-    "ManagedClusterSetBinding": describe_managed.binding,
-    "Placement": describe_managed.placement,
-    "PlacementDecision": describe_managed.decision,
-    "AddOnPlacementScore": describe_managed.score,
-    "ManagedClusterAddOn": describe_managed.add_on,
+    "ManagedCluster": describe_ocm.cluster,
+    "ManagedClusterSet": describe_ocm.cluster_set,
+    "ManagedClusterSetBinding": describe_ocm.binding,
+    "Placement": describe_ocm.placement,
+    "PlacementDecision": describe_ocm.decision,
+    "AddOnPlacementScore": describe_ocm.score,
+    "ManagedClusterAddOn": describe_ocm.add_on,
 }
 
 

@@ -13,11 +13,12 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from moorage.cli import manifests, naming, output, tables
-from moorage.cli.client import Client, JsonObject
+from moorage.cli.api import manifests, resource_arguments
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError
-from moorage.cli.kinds import Kind
-from moorage.cli.where import connect
+from moorage.cli.render import output, tables
 
 _HEAD = """\
 # Change the object below, save and leave the editor. Lines that begin with # count for nothing; when nothing
@@ -42,7 +43,7 @@ def edit(
     """
     if form not in {output.Format.YAML, output.Format.JSON}:
         raise UsageError(f"invalid value {form.value!r} for --output: an object is edited as yaml or json")
-    named = [(one.kind, name) for one in naming.parse(what) for name in one.names]
+    named = [(one.kind, name) for one in resource_arguments.parse(what) for name in one.names]
     if not named:
         raise UsageError("resource(s) were provided, but no name was specified")
     with connect(ctx) as client:

@@ -12,9 +12,11 @@ from typing import Annotated, Final, TypeVar
 import typer
 from aiokafka.errors import KafkaError
 
-from moorage.cli import explain_json, explain_text, kinds, output, where
+from moorage.cli.api import endpoints, kinds
+from moorage.cli.api.topics import quiet, unreachable
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.reading import quiet, unreachable
+from moorage.cli.render import explain as explain_text
+from moorage.cli.render import explain_json, output
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 from moorage.simulation.explain.chain import Trail
@@ -90,8 +92,10 @@ def explain(
         raise UsageError("--node and --cluster cannot be used together: a workload has nodes or clusters, not both")
     if every and (node or cluster):
         raise UsageError("--all cannot be used together with --node or --cluster")
-    bootstrap, prefix = where.kafka()
-    settings = where.load_settings(where.of_the_live(bootstrap), bootstrap_servers=bootstrap, topic_prefix=prefix)
+    bootstrap, prefix = endpoints.kafka()
+    settings = endpoints.load_settings(
+        endpoints.of_the_live(bootstrap), bootstrap_servers=bootstrap, topic_prefix=prefix
+    )
     told = asyncio.run(
         _answered(_told(settings, asked, Wanted(node or cluster, every), node=node, cluster=cluster), bootstrap)
     )

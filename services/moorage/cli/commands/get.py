@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import naming, output, tables
-from moorage.cli.client import Client, JsonObject
+from moorage.cli.api import resource_arguments
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
+from moorage.cli.api.resource_arguments import Named
 from moorage.cli.errors import FAILED, ServerError, UsageError
-from moorage.cli.kinds import Kind
-from moorage.cli.naming import Named
-from moorage.cli.output import Format
-from moorage.cli.tables import Column
-from moorage.cli.where import connect
+from moorage.cli.render import output, tables
+from moorage.cli.render.output import Format
+from moorage.cli.render.tables import Column
 
 
 def get(
@@ -29,7 +30,7 @@ def get(
     form: output.FormatOption = Format.TABLE,
 ) -> None:
     """List objects, or show one."""
-    asked = naming.parse(what)
+    asked = resource_arguments.parse(what)
     if watch and (len(asked) > 1 or len(asked[0].names) > 1):
         raise UsageError("you may only specify a single resource type, or a single object, with --watch")
     if selector and any(one.names for one in asked):

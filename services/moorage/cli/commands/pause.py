@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from moorage.cli import kinds, output, tables
-from moorage.cli.client import Client, JsonObject
+from moorage.cli.api import kinds
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import CliError, ServerError, UsageError
-from moorage.cli.where import connect
+from moorage.cli.render import output, tables
 
 _PAUSES = kinds.find("evictionpauses")
 _FLEET = "fleet"

@@ -11,8 +11,9 @@ import typer
 from aiokafka.errors import KafkaError
 from rich.console import Console
 
-from moorage.cli import output, reading, where
+from moorage.cli.api import endpoints, topics
 from moorage.cli.errors import CliError, UsageError
+from moorage.cli.render import output
 from moorage.replay import comparison
 from moorage.replay.comparison import Difference, Replayed, Side, Tally
 from moorage.replay.recording import Recording, RecordingError
@@ -68,7 +69,7 @@ def replay(
     for name in service or ():
         if name not in known:
             raise UsageError(f"--service: invalid value {name!r}: must be one of {', '.join(known)}")
-    reading.quiet()
+    topics.quiet()
     with silenced(), Console(stderr=True).status("") as status:
         try:
             recording = _read(source, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
@@ -107,12 +108,12 @@ def _read(source: str, progress: Any) -> Recording:
     """
     if source != _TOPICS:
         return Recording.load(Path(source))
-    bootstrap, prefix = where.kafka()
-    settings = where.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+    bootstrap, prefix = endpoints.kafka()
+    settings = endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
     try:
         return asyncio.run(Recording.read(settings, progress))
     except (KafkaError, OSError) as error:
-        problem = reading.unreachable(bootstrap, error)
+        problem = topics.unreachable(bootstrap, error)
         raise CliError(problem.message, code=UNREADABLE) from None
 
 

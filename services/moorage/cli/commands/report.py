@@ -14,11 +14,12 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from moorage.cli import kinds, output
-from moorage.cli.client import refused
-from moorage.cli.durations import parse_instant
+from moorage.cli.api import kinds
+from moorage.cli.api.client import refused
+from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import FAILED, CliError, UsageError
-from moorage.cli.where import connect
+from moorage.cli.render import output
+from moorage.cli.render.durations import parse_instant
 from moorage.core.conditions.heartbeats import BY_HAND
 from moorage.core.conditions.reports import check_workload
 from moorage_schemas.condition import ConditionReported

@@ -14,8 +14,9 @@ import structlog
 import typer
 from aiokafka.errors import KafkaError
 
-from moorage.cli import services, where
+from moorage.cli.api import endpoints
 from moorage.cli.errors import FAILED, CliError
+from moorage.cli.local import services
 from moorage.runtime.app import run_async, run_services
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.logs import configure_logs
@@ -45,9 +46,9 @@ def run(
     MOORAGE_BOOTSTRAP_SERVERS says, else that of `moorage up`.
     """
     chosen = services.check(names)
-    where.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
-    bootstrap, prefix = where.kafka()
-    settings = where.load_settings(flags, bootstrap_servers=bootstrap, topic_prefix=prefix)
+    endpoints.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
+    bootstrap, prefix = endpoints.kafka()
+    settings = endpoints.load_settings(flags, bootstrap_servers=bootstrap, topic_prefix=prefix)
     if with_parent:
         threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     code = _run(chosen, settings)

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import naming, output, tables
-from moorage.cli.client import Client
+from moorage.cli.api import resource_arguments
+from moorage.cli.api.client import Client
+from moorage.cli.api.endpoints import connect
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, ServerError
-from moorage.cli.kinds import Kind
-from moorage.cli.where import connect
+from moorage.cli.render import output, tables
 
 _TRIES = 8
 _NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
@@ -49,8 +50,10 @@ def scale(
 
 def _named(client: Client, what: list[str], namespace: str, selector: str, *, every: bool) -> list[tuple[Kind, str]]:
     found: list[tuple[Kind, str]] = []
-    for one in naming.parse(what):
-        found += [(one.kind, name) for name in naming.chosen_names(client, one, namespace, selector, every=every)]
+    for one in resource_arguments.parse(what):
+        found += [
+            (one.kind, name) for name in resource_arguments.chosen_names(client, one, namespace, selector, every=every)
+        ]
     if not found:
         output.warn("No resources found")
     return found

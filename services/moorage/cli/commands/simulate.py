@@ -12,10 +12,12 @@ import typer
 from aiokafka.errors import KafkaError
 from rich.console import Console
 
-from moorage.cli import manifests, output, reading, simulated_text, simulating, where
-from moorage.cli.durations import human, parse_duration
+from moorage.cli.api import endpoints, manifests, topics
+from moorage.cli.commands import simulate_request
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.flags import given
+from moorage.cli.render import output, simulation
+from moorage.cli.render.durations import human, parse_duration
 from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy import run
@@ -94,7 +96,7 @@ def simulate(
         output.warn(str(document))
     if refused:
         raise typer.Exit(FAILED)
-    request = simulating.Request.parse(
+    request = simulate_request.Request.parse(
         items=items,
         delete=delete or [],
         taint=taint or [],
@@ -104,10 +106,10 @@ def simulate(
         overwrite=overwrite,
         namespace=namespace,
     )
-    where.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
-    bootstrap, prefix = where.kafka()
-    live = where.of_the_live(bootstrap)
-    settings = where.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
+    endpoints.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
+    bootstrap, prefix = endpoints.kafka()
+    live = endpoints.of_the_live(bootstrap)
+    settings = endpoints.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
     gc.set_threshold(*_GC_THRESHOLDS)
     with silenced(), Console(stderr=True).status("") as status:
         snapshot = _load(settings, lambda read, wanted: status.update(f"reading {read} of {wanted} positions"))
@@ -125,7 +127,7 @@ def simulate(
     if form in {SimulateFormat.JSON, SimulateFormat.YAML}:
         output.write(output.document(whole, output.Format(form.value)))
     else:
-        output.write(simulated_text.text(whole, every=form is SimulateFormat.WIDE))
+        output.write(simulation.text(whole, every=form is SimulateFormat.WIDE))
 
 
 def _load(settings: Settings, progress: Any) -> Snapshot:
@@ -134,7 +136,7 @@ def _load(settings: Settings, progress: Any) -> Snapshot:
     Raises:
         CliError: it cannot be read.
     """
-    reading.quiet()
+    topics.quiet()
     try:
         return asyncio.run(Snapshot.load(settings, services=run.services(settings), progress=progress))
     except SnapshotError as error:
@@ -143,4 +145,4 @@ def _load(settings: Settings, progress: Any) -> Snapshot:
             "Make the topics with `moorage topics make`, or start everything with `moorage up`."
         ) from None
     except (KafkaError, OSError) as error:
-        raise reading.unreachable(settings.bootstrap_servers, error) from None
+        raise topics.unreachable(settings.bootstrap_servers, error) from None

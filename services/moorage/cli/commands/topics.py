@@ -8,9 +8,10 @@ from typing import Any
 import typer
 from aiokafka.errors import KafkaError
 
-from moorage.cli import output, reading, where
+from moorage.cli.api import endpoints, topics
 from moorage.cli.errors import CliError
-from moorage.cli.output import Format
+from moorage.cli.render import output
+from moorage.cli.render.output import Format
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -36,18 +37,18 @@ def list_topics(form: output.FormatOption = Format.TABLE) -> None:
 
 
 def _settings() -> Settings:
-    bootstrap, prefix = where.kafka()
-    return where.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
+    bootstrap, prefix = endpoints.kafka()
+    return endpoints.load_settings(bootstrap_servers=bootstrap, topic_prefix=prefix)
 
 
 def _run(settings: Settings, work: Any) -> dict[str, int]:
-    reading.quiet()
+    topics.quiet()
     try:
         counts: dict[str, int] = asyncio.run(work)
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
     except (KafkaError, OSError) as error:
-        raise reading.unreachable(settings.bootstrap_servers, error) from None
+        raise topics.unreachable(settings.bootstrap_servers, error) from None
     return counts
 
 

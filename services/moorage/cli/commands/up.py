@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from moorage.cli import runfile, where
+from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
 from moorage.cli.flags import given
-from moorage.cli.stack import Stack
+from moorage.cli.local import runfile
+from moorage.cli.local.stack import Stack
 from moorage.runtime.settings import Settings, state_folder
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -30,7 +31,7 @@ def up(
 
     Without settings it starts an embedded Kafka whose data is kept; MOORAGE_BOOTSTRAP_SERVERS names another cluster.
     """
-    settings = where.load_settings(flags)
+    settings = endpoints.load_settings(flags)
     running = runfile.read()
     if running is not None:
         raise CliError(

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
-from moorage.cli import output
+from moorage.cli.render import output
 
 
 def version(form: output.FormatOption = output.Format.TABLE) -> None:

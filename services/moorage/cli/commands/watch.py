@@ -11,12 +11,13 @@ import orjson
 import typer
 from rich.console import Console
 
-from moorage.cli import output, where
-from moorage.cli.durations import parse_duration, parse_instant
+from moorage.cli.api import endpoints
+from moorage.cli.api.topics import BEGINNING, Seen, TopicReader, topics_named
 from moorage.cli.errors import CliError
-from moorage.cli.eventlines import line
-from moorage.cli.output import EventFormat
-from moorage.cli.reading import BEGINNING, Seen, TopicReader, topics_named
+from moorage.cli.render import output
+from moorage.cli.render.durations import parse_duration, parse_instant
+from moorage.cli.render.events import line
+from moorage.cli.render.output import EventFormat
 from moorage_schemas.topics import Topic
 
 DEFAULT = ("conditions", "taints", "zones", "zone-grants", "timers", "timer-fired", "evictions", "placements")
@@ -51,7 +52,7 @@ def watch(
     if since:
         start = BEGINNING if since == "beginning" else parse_instant(since, now)
     limit = parse_duration(timeout, "--timeout").total_seconds() if timeout else None
-    bootstrap, prefix = where.kafka()
+    bootstrap, prefix = endpoints.kafka()
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
         seen = asyncio.run(_follow(bootstrap, prefix, chosen, start, count=count, limit=limit, form=form))
         if count and seen < count:

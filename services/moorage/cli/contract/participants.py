@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from moorage.cli import services
+from moorage.cli.local import services
 from moorage.gateway.tables import READ
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings

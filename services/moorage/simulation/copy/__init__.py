@@ -1,1 +1,1 @@
-"""TODO."""
+"""A copy of the live state, and the real services on it, in memory and on a virtual clock."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moorage.cli import kinds, tables
-from moorage.cli.client import Client
+from moorage.cli.api import kinds
+from moorage.cli.api.client import Client
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import UsageError
-from moorage.cli.kinds import Kind
+from moorage.cli.render import tables
 
 
 @dataclass(frozen=True, slots=True)

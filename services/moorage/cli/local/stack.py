@@ -12,9 +12,11 @@ from typing import Self
 
 from aiokafka.errors import KafkaError
 
-from moorage.cli import flags, reading, services
+from moorage.cli import flags
+from moorage.cli.api import topics
 from moorage.cli.errors import CliError
-from moorage.cli.supervisor import ChildSpec, Supervisor
+from moorage.cli.local import services
+from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -72,7 +74,7 @@ class Stack:
         return self._supervisor
 
     async def __aenter__(self) -> Self:
-        reading.quiet()
+        topics.quiet()
         try:
             await self._start()
         except BaseException:
@@ -110,7 +112,7 @@ class Stack:
         except RuntimeFailure as error:
             raise CliError(str(error)) from None
         except (KafkaError, OSError) as error:
-            raise reading.unreachable(self.bootstrap, error) from None
+            raise topics.unreachable(self.bootstrap, error) from None
         partitions = next(iter(counts.values()))
         # A fleet keeps the number it began with, whatever the settings say by now.
         settings = settings.model_copy(update={"partitions": partitions})
@@ -126,7 +128,7 @@ class Stack:
         began = time.monotonic()
         if not self.embedded:
             if not await answers(self.bootstrap):
-                raise reading.unreachable(self.bootstrap, ConnectionError("no answer"))
+                raise topics.unreachable(self.bootstrap, ConnectionError("no answer"))
             self._say(f"Kafka at {self.bootstrap} answers")
             return
         self._broker = EmbeddedKafka(self._folder / "kafka")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moorage.cli import output
-from moorage.cli.client import JsonObject
-from moorage.cli.durations import age
-from moorage.cli.own_tables import until
-from moorage.cli.tables import at, taint_text
+from moorage.cli.api.client import JsonObject
+from moorage.cli.render import output
+from moorage.cli.render.durations import age
+from moorage.cli.render.own_tables import until
+from moorage.cli.render.tables import at, taint_text
 
 NONE = "<none>"
 _HIDDEN = "moorage.io/last-applied-configuration"

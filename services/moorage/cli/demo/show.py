@@ -8,9 +8,9 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from moorage.cli.demo_claims import Claim
-from moorage.cli.eventlines import STYLES, clock, words
-from moorage.cli.reading import Seen
+from moorage.cli.api.topics import Seen
+from moorage.cli.demo.claims import Claim
+from moorage.cli.render.events import STYLES, clock, words
 
 
 class Show:

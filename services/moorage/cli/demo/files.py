@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from moorage.cli.api.manifests import Manifest
 from moorage.cli.errors import CliError
-from moorage.cli.manifests import Manifest
 
 _HERE = Path(__file__).resolve().parent
-_PLACES = (_HERE.parents[2] / "examples", _HERE / "_examples", Path.cwd() / "examples")
+_PLACES = (_HERE.parents[3] / "examples", _HERE / "_examples", Path.cwd() / "examples")
 
 
 def examples(named: Path | None = None) -> Path:

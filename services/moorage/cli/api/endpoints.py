@@ -9,10 +9,10 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
-from moorage.cli import runfile
-from moorage.cli.client import Client
+from moorage.cli.api.client import Client
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.flags import FIELDS, variable
+from moorage.cli.local import runfile
 from moorage.runtime.settings import Settings
 
 

@@ -16,18 +16,19 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli import kinds, manifests, services, targets, where
-from moorage.cli.client import Client, JsonObject
+from moorage.cli.api import endpoints, kinds, manifests, targets
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.pause import parse_scope, pause_name
-from moorage.cli.demo_acts import Hold, Outage
-from moorage.cli.demo_claims import SOON, Chain, spread, whole_story
-from moorage.cli.demo_files import examples, expected_pods
-from moorage.cli.demo_show import Show
-from moorage.cli.describe_targets import zone_name
+from moorage.cli.demo.acts import Hold, Outage
+from moorage.cli.demo.claims import SOON, Chain, spread, whole_story
+from moorage.cli.demo.files import examples, expected_pods
+from moorage.cli.demo.show import Show
 from moorage.cli.errors import CliError
-from moorage.cli.reading import BEGINNING, Seen, TopicReader
-from moorage.cli.stack import Stack
+from moorage.cli.local import services
+from moorage.cli.local.stack import Stack
+from moorage.cli.render.describe_targets import zone_name
 from moorage.core.conditions.heartbeats import BY_HAND
 from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage.core.taints.eviction_verdict import EvictAt, verdict
@@ -73,7 +74,7 @@ def demo(
     found = examples(folder)
     show = Show()
     if attach:
-        asyncio.run(_Demo(found, show, where.gateway(ctx), *where.kafka()).run())
+        asyncio.run(_Demo(found, show, endpoints.gateway(ctx), *endpoints.kafka()).run())
         return
     state = Path(tempfile.mkdtemp(prefix="moorage-demo-"))
     try:
@@ -86,7 +87,7 @@ def demo(
 
 
 async def _alone(found: Path, show: Show, state: Path) -> None:
-    settings = where.load_settings(
+    settings = endpoints.load_settings(
         bootstrap_servers="",
         gateway_port=0,
         partitions=_PARTITIONS,

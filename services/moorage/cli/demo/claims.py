@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
-from moorage.cli.reading import Seen
+from moorage.cli.api.topics import Seen
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moorage.cli import kinds, output, tables
-from moorage.cli.client import Client, JsonObject
-from moorage.cli.describing import conditions, evictions, many, pair, since, table, taint_texts
-from moorage.cli.durations import age
-from moorage.cli.own_tables import cluster_text, rate_text, zone_state
-from moorage.cli.tables import at, taint_text
+from moorage.cli.api import kinds
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.render import output, tables
+from moorage.cli.render.describe import conditions, evictions, many, pair, since, table, taint_texts
+from moorage.cli.render.durations import age
+from moorage.cli.render.own_tables import cluster_text, rate_text, zone_state
+from moorage.cli.render.tables import at, taint_text
 
 _NODES = kinds.find("nodes")
 _PODS = kinds.find("pods")

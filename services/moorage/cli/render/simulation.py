@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from moorage.cli import output
-from moorage.cli.durations import human
+from moorage.cli.render import output
+from moorage.cli.render.durations import human
 from moorage_schemas.times import parse_time
 
 Document = Mapping[str, Any]

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from moorage.cli.describing import NONE, pair, table
-from moorage.cli.durations import human
-from moorage.cli.eventlines import words
+from moorage.cli.render.describe import NONE, pair, table
+from moorage.cli.render.durations import human
+from moorage.cli.render.events import words
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
 from moorage.simulation.explain.chain import Chain
 from moorage.simulation.explain.explanation import BEST, CHOSEN, Explanation, Summary, Target, Until

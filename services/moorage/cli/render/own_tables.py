@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage.cli.durations import age, human
-from moorage.cli.kinds import Kind
-from moorage.cli.managed_tables import DECISION
-from moorage.cli.tables import Cell, Column, at, taint_text, text
+from moorage.cli.api.kinds import Kind
+from moorage.cli.render.durations import age, human
+from moorage.cli.render.ocm_tables import DECISION
+from moorage.cli.render.tables import Cell, Column, at, taint_text, text
 from moorage_schemas.times import parse_time
 
 _NONE = "<none>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from moorage.cli.durations import age
-from moorage.cli.kinds import Kind
+from moorage.cli.api.kinds import Kind
+from moorage.cli.render.durations import age
 
 Object = Mapping[str, Any]
 Cell = Callable[[Object], str]
@@ -293,10 +293,10 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
 def table(kind: Kind, *, wide: bool) -> tuple[Column, ...]:
     """The columns of a kind, after the name."""
     if kind.read_only:
-        from moorage.cli.own_tables import own_columns  # noqa: PLC0415 - that module builds on this one
+        from moorage.cli.render.own_tables import own_columns  # noqa: PLC0415 - that module builds on this one
 
         return own_columns(kind, wide=wide)
-    from moorage.cli.managed_tables import MANAGED  # noqa: PLC0415 - that module builds on this one
+    from moorage.cli.render.ocm_tables import MANAGED  # noqa: PLC0415 - that module builds on this one
 
     plain, more = _COLUMNS.get(kind.kind) or MANAGED.get(kind.kind) or ((AGE,), ())
     return (*plain, *more) if wide else plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.cli.eventlines import words
+from moorage.cli.render.events import words
 from moorage.core.taints.tolerations import JudgedTaint, toleration_text
 from moorage.simulation.explain.chain import Chain, Step
 from moorage.simulation.explain.explanation import Explanation, Summary, Target, Until

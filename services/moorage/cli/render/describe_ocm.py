@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moorage.cli import kinds
-from moorage.cli.client import Client, JsonObject
-from moorage.cli.describe_targets import taints
-from moorage.cli.describing import conditions, grounds, many, pair, since, table, toleration_text
-from moorage.cli.durations import age
+from moorage.cli.api import kinds
+from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.errors import ServerError
-from moorage.cli.managed_tables import (
+from moorage.cli.render.describe import conditions, grounds, many, pair, since, table, toleration_text
+from moorage.cli.render.describe_targets import taints
+from moorage.cli.render.durations import age
+from moorage.cli.render.ocm_tables import (
     PLACEMENT_LABEL,
     condition,
     decided,
@@ -21,7 +21,7 @@ from moorage.cli.managed_tables import (
     selector_text,
     set_text,
 )
-from moorage.cli.tables import at, condition_status
+from moorage.cli.render.tables import at, condition_status
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage_schemas.resources.managed import GLOBAL_SET, ManagedClusterSet

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moorage.cli import kinds, targets
-from moorage.cli.client import Client
+from moorage.cli.api import kinds, targets
+from moorage.cli.api.client import Client
+from moorage.cli.api.kinds import Kind
+from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.taint import decide
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.kinds import Kind
-from moorage.cli.manifests import Manifest
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
 from moorage.gateway.errors import field_errors

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from moorage.cli.demo_claims import Claim
-from moorage.cli.reading import Seen
+from moorage.cli.api.topics import Seen
+from moorage.cli.demo.claims import Claim
 from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage.core.taints.eviction_verdict import EvictNow, verdict
 from moorage_schemas.eviction import EvictionDecided, EvictionState

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import httpx
 
-from moorage.cli import output
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError, ServerError, UnreachableError
-from moorage.cli.kinds import Kind
+from moorage.cli.render import output
 
 JsonObject = dict[str, Any]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moorage.cli import kinds, output, tables
-from moorage.cli.client import Client, JsonObject
+from moorage.cli.api import kinds
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError, ServerError, UsageError
-from moorage.cli.kinds import Kind
+from moorage.cli.render import output, tables
 
 NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from moorage.cli import kinds
+from moorage.cli.api import kinds
+from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError
-from moorage.cli.kinds import Kind
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.cli.durations import age
-from moorage.cli.tables import AGE, Cell, Column, Object, at, condition_status, labels_text, taints, text
+from moorage.cli.render.durations import age
+from moorage.cli.render.tables import AGE, Cell, Column, Object, at, condition_status, labels_text, taints, text
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage_schemas.resources.managed import SET_LABEL
 

@@ -1,0 +1,1 @@
+"""How commands reach Moorage: the gateway over HTTP, the topics over Kafka, and what words and files mean to them."""

@@ -1,0 +1,1 @@
+"""How answers look: tables, `describe`, `explain`, events, simulations. It writes text and asks nobody."""
