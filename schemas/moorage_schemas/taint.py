@@ -49,7 +49,7 @@ class Taint(Model):
 
 
 class Toleration(Model):
-    """What a workload puts up with. Empty `key`, `operator` and `effect` mean what DOMAIN §2 says.
+    """What a workload puts up with. Empty `key`, `operator` and `effect` mean what docs/domain.md, "Matching", says.
 
     `toleration_seconds` counts from the taint's `timeAdded`; zero and negative mean at once.
     """

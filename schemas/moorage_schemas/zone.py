@@ -1,4 +1,4 @@
-"""Zones: how fast nodes that are not ready may get taints that evict (DOMAIN §3).
+"""Zones: how fast nodes that are not ready may get taints that evict (docs/domain.md, "Zones").
 
 The taint-manager tells the governor of each node (`zone-members`), the governor spends each zone's tokens (`zones`)
 and answers each node that waits (`zone-grants`).

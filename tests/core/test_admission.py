@@ -1,4 +1,4 @@
-"""What admission adds to pods, nodes, clusters and policies, by tables of DOMAIN §3 and §4."""
+"""What admission adds to pods, nodes, clusters and policies."""
 
 from __future__ import annotations
 

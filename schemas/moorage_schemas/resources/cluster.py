@@ -1,4 +1,4 @@
-"""`Cluster` (cluster.karmada.io/v1alpha1): a member cluster, a target that carries whole workloads (DOMAIN §4)."""
+"""`Cluster` (cluster.karmada.io/v1alpha1): a member cluster, a target that carries whole workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`DedicatedNodes` (moorage.io/v1alpha1): nodes set apart for a group (DOMAIN §3)."""
+"""`DedicatedNodes` (moorage.io/v1alpha1): nodes set apart for a group (docs/domain.md, "Dedicated nodes")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`MachineSet` (machine.openshift.io/v1beta1): a number of nodes made alike (DOMAIN §3)."""
+"""`MachineSet` (machine.openshift.io/v1beta1): a number of nodes made alike (docs/domain.md, "Machine sets")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open Cluster Management: clusters, sets of them, and placements that choose from the sets (DOMAIN §5)."""
+"""Open Cluster Management: clusters, sets of them, and placements that choose from the sets."""
 
 from __future__ import annotations
 

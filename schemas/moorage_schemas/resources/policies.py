@@ -1,4 +1,4 @@
-"""Karmada's policies (policy.karmada.io/v1alpha1): which taints clusters get, and where resources go (DOMAIN §4)."""
+"""Karmada's policies (policy.karmada.io/v1alpha1): which taints clusters get, and where resources go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of `moorage eval` in the Karmada dialect (DOMAIN §4): `ctp`, `karmada_evict`, `karmada_filter`."""
+"""The operations of `moorage eval` in the Karmada dialect: `ctp`, `karmada_evict`, `karmada_filter`."""
 
 from __future__ import annotations
 

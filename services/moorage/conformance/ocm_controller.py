@@ -1,4 +1,4 @@
-"""`ocm_schedule` at level controller: from sets and bindings to PlacementDecisions and conditions (DOMAIN §5)."""
+"""`ocm_schedule` at level controller: from sets and bindings to PlacementDecisions and conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operation `ocm_schedule` of `moorage eval`: which managed clusters a placement gets, and why (DOMAIN §5)."""
+"""The operation `ocm_schedule` of `moorage eval`: which managed clusters a placement gets, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DOMAIN §2 and §3, written anew: which tolerations match which taints, and when work has to leave."""
+"""docs/domain.md, "Matching" and "Deadlines", written anew: which tolerations match which taints; when work goes."""
 
 from __future__ import annotations
 

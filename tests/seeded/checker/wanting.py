@@ -1,4 +1,4 @@
-"""What a target's state and people ask for, by DOMAIN §3-§5: the taints, worked out anew from the sources."""
+"""What a target's state and people ask for, worked out anew from the sources: docs/domain.md, "Taint origins"."""
 
 from __future__ import annotations
 

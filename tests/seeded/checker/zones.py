@@ -140,7 +140,7 @@ def lost_zones_get_nothing(run: Run) -> Iterator[Violation]:
     """No node is granted while every zone is fully disrupted, or while its small zone is in partial disruption.
 
     By the nodes as they were told to the governor (`zone-members`), from 50 ms (and the skew) before the grant on.
-    DOMAIN §3: partial is a part of at least `unhealthy_zone_threshold` and at least 3, small is at most
+    docs/domain.md, "Zones": partial is a part of at least `unhealthy_zone_threshold` and at least 3, small is at most
     `large_cluster_size_threshold`.
     """
     states = _history(run)

@@ -1,8 +1,8 @@
-"""What objects get when they are admitted (DOMAIN §3 and §4): defaults, and what rules say of them.
+"""What objects get when they are admitted: defaults, and what rules say of them.
 
 Pods get default tolerations and what rules for dedicated nodes ask for, new nodes the taints of their role, Karmada's
 policies the defaults of upstream's webhooks and schema. Everything here is a pure function on plain objects; what
-comes in is never changed.
+comes in is never changed. See docs/domain.md, "Default tolerations".
 """
 
 from __future__ import annotations

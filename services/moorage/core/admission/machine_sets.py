@@ -1,4 +1,4 @@
-"""Machine sets: which nodes one lacks or has too many, and what a new one is like (DOMAIN §3).
+"""Machine sets: which nodes one lacks or has too many, and what a new one is like (docs/domain.md, "Machine sets").
 
 The template counts only for nodes that are made from then on; what is there already is never changed.
 """

@@ -114,5 +114,5 @@ def check_label_value(value: str, wording: Wording = TODAY) -> list[str]:
 
 
 def check_key_length(value: str, wording: Wording = TODAY) -> list[str]:
-    """A taint's key is at most 253 bytes in all, prefix included (DOMAIN §2; upstream's code allows 317)."""
+    """A taint's key is at most 253 bytes in all, prefix included (upstream's code allows 317)."""
     return [wording.too_long(MAX_SUBDOMAIN)] if _longer(value, MAX_SUBDOMAIN) else []

@@ -3,7 +3,7 @@
 `moorage.core.disruption.guard_index` finds those that concern an eviction.
 
 The arithmetic of a `PodDisruptionBudget` is that of Kubernetes' disruption controller and eviction handler; that of an
-`EvictionBudget` is Moorage's own (DOMAIN §6).
+`EvictionBudget` is Moorage's own (docs/domain.md, "Budgets").
 """
 
 from __future__ import annotations

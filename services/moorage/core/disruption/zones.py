@@ -1,4 +1,6 @@
-"""Zones: how much of a zone is not ready, and how fast its nodes may get the taint that evicts (DOMAIN §3).
+"""Zones: how much of a zone is not ready, and how fast its nodes may get the taint that evicts.
+
+See docs/domain.md, "Zones".
 
 The rules are those of Kubernetes' node lifecycle controller, but for one: there a zone's rate is set when its state
 changes; here it follows the zone's size too while the state stays, so that it depends on nothing but what is there.
@@ -34,7 +36,7 @@ _FEWEST_NOT_READY = 3  # fewer never make a partial disruption
 
 @dataclass(frozen=True, slots=True)
 class ZoneRules:
-    """The numbers of DOMAIN §3."""
+    """The numbers of docs/domain.md, "Zones", as they are set."""
 
     rate: float
     """Nodes per second of a zone that is well, or wholly lost while others are not."""

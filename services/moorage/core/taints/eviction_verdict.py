@@ -1,4 +1,4 @@
-"""When running work has to leave a target because of its taints (DOMAIN §3): verdicts, as types."""
+"""When running work has to leave a target because of its taints (docs/domain.md, "Deadlines"): verdicts, as types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tolerations match which taints, one at a time (DOMAIN §2). Many nodes at once: `taint_matrix`."""
+"""Which tolerations match which taints, one at a time: docs/domain.md, "Matching". Many at once: `taint_matrix`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison: bool = True, 
         taint: its effect is not judged here; that is the dialect's.
         comparison: whether `Gt` and `Lt` count; without, they match nothing. The taint's value is compared
             with the toleration's, both canonical 64-bit integers, else no match.
-        strict: an empty key matches only with `Exists`, and `Exists` only without a value (DOMAIN §2).
+        strict: an empty key matches only with `Exists`, and `Exists` only without a value.
             False answers as upstream's code does on such tolerations, which validation refuses:
             see `deviations.Deviation.EMPTY_KEY_NEEDS_EXISTS` and `EXISTS_TAKES_NO_VALUE`.
     """

@@ -1,4 +1,4 @@
-"""What the API shows of Open Cluster Management's kinds beside what people declare (DOMAIN §5).
+"""What the API shows of Open Cluster Management's kinds beside what people declare.
 
 Placements with their decisions, the pages of decisions, managed clusters with the labels that the system keeps, sets
 and bindings with their conditions, add-ons with what their leases say. Conditions that are derived here, and not

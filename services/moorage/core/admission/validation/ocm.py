@@ -2,8 +2,9 @@
 
 The rules are those of upstream's API schema and webhooks; what upstream would take and then call misconfigured
 (selectors of labels and claims, prioritizers) is refused with the field at fault, before it is written. The two kinds
-of toleration by which DOMAIN §5 says that a placement is misconfigured, and CEL expressions that do not compile, are
-taken, and the writer is warned. A set that is to find its clusters by labels and says none has no clusters.
+of toleration that make a placement misconfigured (docs/domain.md, "Placement conditions"), and CEL expressions that
+do not compile, are taken, and the writer is warned. A set that is to find its clusters by labels and says none has no
+clusters.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def validate_placement(placement: Placement) -> list[FieldError]:
 
 
 def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldError]:
-    """What makes a placement `Misconfigured`: an empty key without `Exists`, or `Exists` with a value (DOMAIN §5).
+    """What makes a placement `Misconfigured`: an empty key without `Exists`, or `Exists` with a value.
 
     Such a placement is taken, as upstream's API takes it, and selects nothing.
     """

@@ -1,4 +1,7 @@
-"""Which policy places a resource: upstream's rules for matching, priority and preemption (DOMAIN §4)."""
+"""Which policy places a resource: upstream's rules for matching, priority and preemption.
+
+See docs/domain.md, "PropagationPolicy".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many replicas each of the chosen clusters gets (DOMAIN §4), as upstream's scheduler divides them.
+"""How many replicas each of the chosen clusters gets, as upstream's scheduler divides them: docs/domain.md, "Dividing".
 
 Replicas are handed out one after another to the cluster with the highest weight per odd number (Webster's method).
 Division by static weights is worked out anew each time; the other ones keep what is assigned and hand out, or take

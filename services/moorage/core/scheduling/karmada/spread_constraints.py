@@ -1,4 +1,4 @@
-"""How many clusters, and from how many groups of them, a resource goes to (DOMAIN §4).
+"""How many clusters, and from how many groups of them, a resource goes to (docs/domain.md, "Spreading").
 
 Spreading over clusters, and over regions together with clusters, is upstream's. Zones and providers are spread over in
 the same way as regions (upstream only filters by them); a cluster in several zones counts for the first. Of several

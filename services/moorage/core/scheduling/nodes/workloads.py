@@ -1,4 +1,4 @@
-"""Pods from what makes pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job (DOMAIN §3).
+"""Pods from what makes pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job (docs/domain.md, "Controllers").
 
 Names are hashes of what led to a pod, never random: the same history gives the same names. A pod that
 was evicted is followed by one with another name; a StatefulSet's keeps its own.

@@ -1,4 +1,6 @@
-"""Which managed clusters a ManagedClusterSet has, and which sets a placement may choose from (DOMAIN §5).
+"""Which managed clusters a ManagedClusterSet has, and which sets a placement may choose from.
+
+See docs/domain.md, "ManagedClusterSets".
 
 A set of the exclusive kind has the clusters that name it in the label `SET_LABEL`, so that a cluster is in one of
 them at most; a set of the other kind has those that its label selector selects. `default` and `global` are always

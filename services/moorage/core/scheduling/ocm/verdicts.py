@@ -128,7 +128,7 @@ class ManagedVerdicts:
         return ()
 
     def _judge(self, taint: Taint, *, decided: bool) -> JudgedTaint:
-        """The first toleration that matches and whose time is not over counts; see DOMAIN §5."""
+        """The first toleration that matches and whose time is not over counts."""
         keeps_away = taint.effect in OCM.filtering and not (decided and taint.effect == NO_SELECT_IF_NEW)
         over: list[str] = []
         for one in self._asking.terms.tolerations:

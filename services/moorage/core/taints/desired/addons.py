@@ -1,4 +1,4 @@
-"""The states of a managed cluster's add-ons, as labels of the cluster (DOMAIN §5).
+"""The states of a managed cluster's add-ons, as labels of the cluster (docs/domain.md, "Add-ons").
 
 An add-on is enabled by a ManagedClusterAddOn in the namespace that is named after the cluster, and shows that it lives
 by renewing the Lease of its own name there. While it is enabled the cluster has a label for it: `available` until the

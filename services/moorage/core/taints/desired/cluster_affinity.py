@@ -1,4 +1,4 @@
-"""Which clusters a Karmada `ClusterAffinity` selects (DOMAIN §4)."""
+"""Which clusters a Karmada `ClusterAffinity` selects (docs/domain.md, "ClusterAffinity")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What Karmada's `ClusterTaintPolicy` asks for: which taints a cluster gets and loses, and when (DOMAIN §4).
+"""What Karmada's `ClusterTaintPolicy` asks for: which taints a cluster gets and loses, and when.
+
+See docs/domain.md, "ClusterTaintPolicy".
 
 Pure evaluation: policies in order of creation, then name; of each what it adds comes before what it removes, so
 removal wins. Who owns the taints applies what comes out.

@@ -1,12 +1,13 @@
 """What the state of a target asks for: taints from its conditions and its spec, those that must wait, and why.
 
 A condition's taint may have to wait for two things: until the condition has held for some time (flap damping), and,
-where it evicts, until the governor of its zone lets it (DOMAIN §3). When a node goes from not ready to unreachable, or
-back, one taint takes the other's place at once: it waits for neither. So it is with a managed cluster that is
-unavailable or unreachable.
+where it evicts, until the governor of its zone lets it (docs/domain.md, "Zones"). When a node goes from not ready to
+unreachable, or back, one taint takes the other's place at once: it waits for neither. So it is with a managed cluster
+that is unavailable or unreachable.
 
-A managed cluster of which nobody has ever said whether it is available is unreachable (DOMAIN §5), from its declaration
-on. That a condition is not known later means nothing: a restored table may lack what was compacted away.
+A managed cluster of which nobody has ever said whether it is available is unreachable, from its declaration on; see
+docs/domain.md, "Managed cluster taints". That a condition is not known later means nothing: a restored table may lack
+what was compacted away.
 
 What the state may ask for is the state's alone, see `belongs_to_state`: nobody else puts such a taint on a target.
 """

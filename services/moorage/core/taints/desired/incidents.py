@@ -1,4 +1,4 @@
-"""Where a target is, whether it is in an incident, and what its zone must know of it (DOMAIN §3)."""
+"""Where a target is, whether it is in an incident, and what its zone must know of it (docs/domain.md, "Zones")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The taints that the system keeps on a managed cluster, and who sets `timeAdded` on the others (DOMAIN §5)."""
+"""The taints that the system keeps on a managed cluster, and who sets `timeAdded` on the others.
+
+See docs/domain.md, "Managed cluster taints".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Karmada dialect: what each effect does, and the taints that the system keeps on clusters (DOMAIN §4)."""
+"""The Karmada dialect: what each effect does, and the taints that the system keeps on clusters.
+
+See docs/domain.md, "Cluster taints".
+"""
 
 from __future__ import annotations
 

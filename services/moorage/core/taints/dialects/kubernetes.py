@@ -1,4 +1,7 @@
-"""The Kubernetes dialect: what each effect does, and which conditions become which taints (DOMAIN §3)."""
+"""The Kubernetes dialect: what each effect does, and which conditions become which taints.
+
+See docs/domain.md, "Node taints".
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ CONDITION_TAINTS: Final = (
     ConditionTaint("PIDPressure", "True", PID_PRESSURE),
     ConditionTaint("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
 )
-"""Condition → taint, in the order in which taints are added (DOMAIN §3)."""
+"""Condition → taint, in the order in which taints are added (docs/domain.md, "Node taints")."""
 
 UNSCHEDULABLE_TAINT: Final = Taint(key=UNSCHEDULABLE, effect=TaintEffect.NO_SCHEDULE)
 """What `spec.unschedulable` puts on a node."""

@@ -1,4 +1,4 @@
-"""The OCM dialect: what each effect does, and the names of its prioritizers (DOMAIN §5)."""
+"""The OCM dialect: what each effect does, and the names of its prioritizers (docs/domain.md, "Taints and effects")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes with an untolerated `NoSchedule` or `NoExecute` taint (DOMAIN §3)."""
+"""Nodes with an untolerated `NoSchedule` or `NoExecute` taint (docs/domain.md, "Node filters")."""
 
 from __future__ import annotations
 
