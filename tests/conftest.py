@@ -11,8 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 import pytest_asyncio
-from tests import documents
-from tests.brokers import (
+from tests.support import documents
+from tests.support.brokers import (
     Broker,
     BrokerMissingError,
     Choice,

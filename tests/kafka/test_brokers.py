@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from tests import brokers
-from tests.brokers import Broker, BrokerMissingError, DockerBroker, EmbeddedBroker, ExternalBroker, choose
+from tests.support import brokers
+from tests.support.brokers import Broker, BrokerMissingError, DockerBroker, EmbeddedBroker, ExternalBroker, choose
 
 from moorage.runtime.embedded import answers
 

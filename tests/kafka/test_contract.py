@@ -1,4 +1,4 @@
-"""A real broker keeps the contracts that the simulated one is held to in tests/seeded/test_contract.py."""
+"""A real broker keeps the contracts that the simulated one is held to in tests/chaos/seeded/test_contract.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from tests.brokers import Broker
-from tests.seeded.kafka.contracts import CONTRACTS
+from tests.chaos.seeded.kafka.contracts import CONTRACTS
+from tests.support.brokers import Broker
 
 pytestmark = pytest.mark.kafka
 

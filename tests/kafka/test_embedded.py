@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from tests.brokers import EmbeddedBroker
+from tests.support.brokers import EmbeddedBroker
 
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, jars, places
 from moorage.runtime.embedded.datadir import DataDir

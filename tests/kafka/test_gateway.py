@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from tests.brokers import Broker, EmbeddedBroker
 from tests.kafka.toys import eventually
+from tests.support.brokers import Broker, EmbeddedBroker
 
 from moorage.gateway import serve, server
 from moorage.gateway.kafka.reader import Reader

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from faststream.kafka import KafkaBroker
-from tests.brokers import Broker
+from tests.architecture.files import ROOT
 from tests.kafka.toys import eventually, read_all, settings_for, worker_for
-from tests.repo.files import ROOT
+from tests.support.brokers import Broker
 
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings

@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from tests.brokers import Broker, EmbeddedBroker
 from tests.kafka.toys import (
     COUNTED,
     NUMBERS,
@@ -31,6 +30,7 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
+from tests.support.brokers import Broker, EmbeddedBroker
 
 from moorage.runtime import metrics
 from moorage.runtime.codec import Outgoing

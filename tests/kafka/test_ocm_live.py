@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from tests.brokers import Broker
 from tests.kafka.toys import eventually, read_all, settings_for, worker_for
+from tests.support.brokers import Broker
 
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings

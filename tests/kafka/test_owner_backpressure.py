@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.brokers import Broker
 from tests.kafka.toys import (
     Counter,
     Number,
@@ -15,6 +14,7 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
+from tests.support.brokers import Broker
 
 pytestmark = pytest.mark.kafka
 

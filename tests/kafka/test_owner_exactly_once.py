@@ -10,8 +10,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.brokers import Broker
-from tests.kafka.processes import CounterProcess
 from tests.kafka.toys import (
     COUNTED,
     NUMBERS,
@@ -29,6 +27,8 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
+from tests.support.brokers import Broker
+from tests.support.processes import CounterProcess
 
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.brokers import Broker
 from tests.kafka.toys import (
     KNOWN,
     Counter,
@@ -24,6 +23,7 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
+from tests.support.brokers import Broker
 
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.offsets import Offsets

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.brokers import Broker, EmbeddedBroker
 from tests.kafka.toys import (
     COUNTED,
     KNOWN,
@@ -27,6 +26,7 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
+from tests.support.brokers import Broker, EmbeddedBroker
 
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Emit, GlobalView, Input

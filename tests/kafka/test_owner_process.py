@@ -14,7 +14,6 @@ import httpx
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.brokers import Broker
 from tests.kafka.toys import (
     COUNTED,
     NUMBERS,
@@ -28,6 +27,7 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
+from tests.support.brokers import Broker
 
 from moorage.runtime import app
 from moorage.runtime.app import Running, run_services

@@ -6,7 +6,6 @@ import asyncio
 from typing import ClassVar
 
 import pytest
-from tests.brokers import Broker
 from tests.kafka.toys import (
     NUMBERS,
     Counter,
@@ -19,6 +18,7 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
+from tests.support.brokers import Broker
 
 from moorage.runtime.kafka.partition_task import Phase
 from moorage.runtime.kafka.worker import Worker

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
-from tests.brokers import Broker
 from tests.kafka.toys import (
     COUNTED,
     KNOWN,
@@ -35,6 +34,7 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
+from tests.support.brokers import Broker
 
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed

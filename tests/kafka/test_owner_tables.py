@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
-from tests.brokers import Broker
 from tests.kafka.toys import (
     KNOWN,
     Counter,
@@ -21,6 +20,7 @@ from tests.kafka.toys import (
     worker_for,
     write_raw,
 )
+from tests.support.brokers import Broker
 
 from moorage.runtime.errors import RuntimeFailure, StartAfresh
 from moorage.runtime.kafka import clients

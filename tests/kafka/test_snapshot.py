@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from tests.brokers import Broker
 from tests.kafka.toys import (
     COUNTED,
     KNOWN,
@@ -24,6 +23,7 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
+from tests.support.brokers import Broker
 
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError

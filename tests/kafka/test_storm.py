@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.brokers import Broker
+from tests.support.brokers import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -1,0 +1,165 @@
+"""compose.yaml and the image, held to the services and the settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+from tests.architecture.files import ROOT
+
+from moorage.cli.contract.participants import service_classes
+from moorage.cli.flags import FIELDS, variable
+from moorage.cli.local.services import GATEWAY
+from moorage.runtime.settings import Settings
+
+DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
+OURS = sorted([*(service.name for service in service_classes()), GATEWAY])
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    return document
+
+
+def test_every_service_has_a_container_of_its_own(compose: dict[str, Any]) -> None:
+    assert sorted(compose["services"]) == sorted([*OURS, "kafka"])
+    for service in OURS:
+        assert compose["services"][service]["command"] == ["run", service]
+
+
+def test_one_image_serves_all_and_is_built_from_the_dockerfile(compose: dict[str, Any]) -> None:
+    ours = [compose["services"][service] for service in OURS]
+    assert len({one["image"] for one in ours}) == 1
+    assert all(one["build"] == {"context": ".", "dockerfile": "ops/Dockerfile"} for one in ours)
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    assert version is not None
+    assert ours[0]["image"] == f"moorage:{version[1]}"
+
+
+def test_kafka_is_the_version_that_is_tested(compose: dict[str, Any]) -> None:
+    image = compose["services"]["kafka"]["image"]
+    assert re.fullmatch(r"apache/kafka:\d+\.\d+\.\d+", image)
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "services/moorage/runtime/embedded").glob("*.py"))
+    assert f'"{image.partition(":")[2]}"' in sources, "the embedded broker has another version"
+
+
+def test_every_variable_is_a_setting_with_a_valid_value(compose: dict[str, Any]) -> None:
+    names = {f"MOORAGE_{field.upper()}" for field in Settings.model_fields}
+    for service in OURS:
+        environment = compose["services"][service]["environment"]
+        assert set(environment) <= names
+        said = {name: value for name, value in environment.items() if value is not None}
+        Settings(**{name.removeprefix("MOORAGE_").lower(): value for name, value in said.items()})
+
+
+def test_what_is_a_flag_is_passed_through_to_every_container(compose: dict[str, Any]) -> None:
+    for service in OURS:
+        environment = compose["services"][service]["environment"]
+        passed = {name for name, value in environment.items() if value is None}
+        assert passed == {variable(field) for field in FIELDS}
+
+
+def test_the_services_find_kafka_at_its_inner_listener(compose: dict[str, Any]) -> None:
+    kafka = compose["services"]["kafka"]["environment"]
+    advertised = dict(each.split("://") for each in kafka["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    for service in OURS:
+        assert compose["services"][service]["environment"]["MOORAGE_BOOTSTRAP_SERVERS"] == advertised["INTERNAL"]
+        assert compose["services"][service]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+    assert advertised["HOST"] == "localhost:9092"
+    assert kafka["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+    assert f"{kafka['KAFKA_LOG_DIRS']}" in compose["services"]["kafka"]["volumes"][0]
+
+
+def test_only_loopback_is_published(compose: dict[str, Any]) -> None:
+    ports = {name: one["ports"] for name, one in compose["services"].items() if "ports" in one}
+    assert ports == {"kafka": ["127.0.0.1:9092:9092"], "gateway": ["127.0.0.1:8080:8080"]}
+
+
+def test_every_container_is_watched_bounded_and_comes_back(compose: dict[str, Any]) -> None:
+    for name, one in compose["services"].items():
+        assert one["restart"] == "unless-stopped", name
+        assert one["healthcheck"]["test"][0] == "CMD", name
+        assert one["mem_limit"], name
+        assert one["stop_grace_period"], name
+    for service in OURS:
+        port = "8080" if service == GATEWAY else compose["services"][service]["environment"]["MOORAGE_HTTP_PORT"]
+        assert f":{port}/readyz" in compose["services"][service]["healthcheck"]["test"][-1]
+
+
+def test_a_container_has_time_to_finish_its_transaction(compose: dict[str, Any]) -> None:
+    for service in OURS:
+        grace = int(compose["services"][service]["stop_grace_period"].removesuffix("s"))
+        assert grace * 1000 > Settings.model_fields["transaction_timeout_ms"].default
+
+
+def test_the_image_runs_as_an_ordinary_user_and_builds_from_the_lock() -> None:
+    lines = DOCKERFILE.splitlines()
+    assert not lines[0].startswith("# syntax")
+    assert "--link" not in DOCKERFILE
+    assert "HEALTHCHECK" not in DOCKERFILE
+    assert [line for line in lines if line.startswith("USER ")] == ["USER moorage"]
+    assert [line.split()[1] for line in lines if line.startswith("FROM ")] == ["python:3.12-slim"] * 2
+    assert "--frozen" in DOCKERFILE
+    assert "--require-hashes" in DOCKERFILE
+    pinned = re.search(r"^UV_VERSION := (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert pinned is not None
+    assert f"uv=={pinned[1]}" in DOCKERFILE
+
+
+def test_the_image_gets_all_that_it_copies() -> None:
+    allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    copied = {
+        source.split("/")[0]
+        for line in DOCKERFILE.splitlines()
+        if line.startswith("COPY ") and "--from" not in line
+        for source in line.split()[1:-1]
+    }
+    for source in copied:
+        assert f"!{source}" in allowed
+        assert (ROOT / source).exists()
+
+
+def test_the_check_of_it_all_can_be_started() -> None:
+    program = ROOT / "ops" / "compose-check"
+    assert program.stat().st_mode & 0o111
+    done = subprocess.run([sys.executable, program, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--keep" in done.stdout
+
+
+def _compose_plugin() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    done = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+# Where the plugin is missing there is nothing to ask, and the checks above have to do.
+if _compose_plugin():
+
+    def test_compose_itself_accepts_the_file() -> None:
+        done = subprocess.run(
+            ["docker", "compose", "config", "--format", "json"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        services = json.loads(done.stdout)["services"]
+        assert sorted(services) == sorted([*OURS, "kafka"])
+        environment = {**os.environ, "MOORAGE_FEATURE_GATES": "Failover=true"}
+        done = subprocess.run(
+            ["docker", "compose", "config", "--format", "json"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        shown = json.loads(done.stdout)["services"]
+        assert all(shown[service]["environment"]["MOORAGE_FEATURE_GATES"] == "Failover=true" for service in OURS)

@@ -1,0 +1,213 @@
+"""The documentation keeps to the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.architecture.files import ROOT, files, name
+from tests.support import documents
+
+from moorage.cli.app import COMMANDS
+from moorage.cli.contract.jsonschemas import field_docs
+from moorage.runtime.settings import Settings
+from moorage_schemas.condition import ConditionReported
+from moorage_schemas.envelope import from_headers
+from moorage_schemas.topics import TOPICS, Topic
+
+PAGES = {name(path): path.read_text("utf-8") for path in files(".md")}
+OPERATIONS = PAGES["docs/operations.md"]
+ARCHITECTURE = PAGES["docs/architecture.md"]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<to>[^)\s]+)\)")
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_VARIABLE = re.compile(r"\bMOORAGE_[A-Z][A-Z_]*[A-Z]\b")
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_links_lead_somewhere(page: str) -> None:
+    broken = []
+    for match in _LINK.finditer(_FENCED.sub("", PAGES[page])):
+        path, _, anchor = match["to"].partition("#")
+        if "://" in path or path.startswith("mailto:"):
+            continue
+        target = (ROOT / page).parent / path if path else ROOT / page
+        if not target.exists() or (anchor and anchor not in _anchors(target.read_text("utf-8"))):
+            broken.append(match["to"])
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_make_targets_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+    named = {found for code in _code(PAGES[page]) for found in re.findall(r"(?:^|\s)make ([a-z-]+)", code)}
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_commands_exist(page: str) -> None:
+    named = {
+        found
+        for code in _code(PAGES[page])
+        for found in re.findall(r"(?:^|bin/|\s)moorage (?:--server \S+ )?([a-z][a-z-]*)\b", code)
+    }
+    assert named <= set(COMMANDS)
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    for command in ("make demo", "make test"):
+        assert f"    {command}" in PAGES["README.md"]
+
+
+def test_the_readme_names_examples_that_exist() -> None:
+    for path in re.findall(r"\bexamples/[\w./-]+", PAGES["README.md"]):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("command", ["apply", "get", "report", "taint", "watch", "describe"])
+def test_options_of_the_readmes_commands_exist(command: str) -> None:
+    lines = [line for line in PAGES["README.md"].splitlines() if f"bin/moorage {command}" in line]
+    assert lines, "the README's walk uses it"
+    program = Path(sys.executable).with_name("moorage")
+    shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True, env=_wide())
+    for option in {word for line in lines for word in line.split() if re.match(r"-{1,2}[a-z]", word)}:
+        assert re.search(rf"(?<!\S){re.escape(option)}\b", shown.stdout), option
+
+
+def test_the_settings_table_is_the_settings() -> None:
+    docs = field_docs(Settings)
+    section = OPERATIONS.partition("## Settings")[2].partition("Not settings")[0]
+    rows = re.findall(r"^\| `(MOORAGE_\w+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
+    assert rows == [
+        (f"MOORAGE_{field.upper()}", f"`{info.default}`" if info.default != "" else "(empty)", docs[field])
+        for field, info in Settings.model_fields.items()
+    ]
+
+
+def test_every_variable_of_the_docs_and_the_code_is_known_to_both() -> None:
+    settings = {f"MOORAGE_{field.upper()}" for field in Settings.model_fields}
+    read_by_code = {
+        found for path in files(".py", under="services") for text in _strings(path) for found in _VARIABLE.findall(text)
+    }
+    read_by_tests = {documents.VARIABLE}
+    documented = {found for page in PAGES.values() for found in _VARIABLE.findall(page)}
+    assert documented - settings - read_by_code - read_by_tests == set(), "documented, but nobody reads it"
+    assert (settings | read_by_code) - set(_VARIABLE.findall(OPERATIONS)) == set(), "not in docs/operations.md"
+
+
+def test_the_topics_table_is_the_topics() -> None:
+    rows = re.findall(r"^\| ([a-z-]+) \| (.+?) \| (.+?) \| (\w+) \| (.+?) \| (.+?) \|$", ARCHITECTURE, re.MULTILINE)
+    assert [row for row in rows if row[0] != "topic"] == [_row(topic) for topic in TOPICS]
+
+
+def test_the_metrics_table_is_the_metrics() -> None:
+    made = {
+        node.args[0].value: node.args[1].value
+        for path in files(".py", under="services")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Counter", "Gauge", "Histogram")
+        and len(node.args) > 1  # collections.Counter takes one at most
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[1], ast.Constant)
+    }
+    section = OPERATIONS.partition("## Metrics")[2]
+    assert dict(re.findall(r"^\| `(moorage_\w+)` \| (.+?) \|$", section, re.MULTILINE)) == made
+    assert set(re.findall(r"`(moorage_[a-z_]+_[a-z]+)", OPERATIONS)) <= made.keys()
+
+
+def test_the_tests_that_the_docs_name_exist() -> None:
+    defined = {
+        node.name
+        for path in files(".py", under="tests")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    modules = {path.stem for path in files(".py", under="tests")}
+    for page, text in PAGES.items():
+        whole = set(re.findall(r"\b(test_\w+)\b(?!…)", text))
+        begun = set(re.findall(r"\b(test_\w+)…", text))  # long names are cut in tables
+        assert whole - defined - modules == set(), page
+        assert {name for name in begun if not any(each.startswith(name) for each in defined)} == set(), page
+    assert re.search(r"\btest_\w+", PAGES["docs/failure-table.md"]), "each line of the failure table names its test"
+
+
+def test_the_probe_in_the_contracts_readme_works() -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGES["schemas/README.md"], re.MULTILINE | re.DOTALL)
+    made: dict[str, Any] = {}
+    exec(code, made)  # noqa: S102 - our own example
+    assert from_headers(made["headers"]).type == ConditionReported.event_type
+    assert ConditionReported.model_validate_json(made["value"]).target.key == made["key"].decode() == "Node/n1"
+    assert made["topic"] in {topic.name() for topic in TOPICS}
+
+
+def test_the_changelog_says_what_is_not_released() -> None:
+    headings = re.findall(r"^## (.+)$", PAGES["CHANGELOG.md"], re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    entries = re.findall(r"^- ", PAGES["CHANGELOG.md"], re.MULTILINE)
+    assert entries
+
+
+def test_decisions_are_numbered_without_gaps_and_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    assert [path.name[:4] for path in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
+    for path in records:
+        title = path.read_text("utf-8").splitlines()[0]
+        assert title.startswith(f"# {path.name[:4]}: ")
+        assert f"[{path.name[:4]}]({path.name}) {title.partition(': ')[2]}" in PAGES["docs/decisions/README.md"]
+
+
+def test_every_page_is_listed() -> None:
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        assert path.name == "README.md" or f"({path.name})" in PAGES["docs/README.md"], path.name
+
+
+def test_folders_that_the_architecture_names_exist() -> None:
+    for folder in re.findall(r"`((?:services|schemas|tests|bench|examples|ops)/[\w/]*)`", ARCHITECTURE):
+        assert (ROOT / folder).is_dir(), folder
+
+
+def _row(topic: Topic) -> tuple[str, ...]:
+    days = topic.retention_ms // 86_400_000
+    cleanup = topic.cleanup.value if topic.retention_ms < 0 else f"{topic.cleanup.value} after {days} d"
+    key = topic.key.replace("|", ", ")
+    return (topic.short, key, topic.partition_by, topic.event.__name__, cleanup, topic.writer)
+
+
+def _code(page: str) -> list[str]:
+    """Everything that is set as code: indented, fenced, or between backticks."""
+    indented = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    return [*indented, *_FENCED.findall(page), *re.findall(r"(?<!`)`([^`\n]+)`(?!`)", page)]
+
+
+def _anchors(page: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", _FENCED.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _strings(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
+
+
+def _wide() -> dict[str, str]:
+    return {"COLUMNS": "200", "TERM": "dumb", "PATH": "/usr/bin:/bin"}

@@ -1,0 +1,107 @@
+"""Bugs of condition-ingest."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+
+from tests.chaos.seeded.bugs.planting import Change, bug
+
+from moorage.core.conditions.reports import Accepted
+from moorage.workers.condition_ingest.heartbeat_monitor import Listener
+from moorage.workers.condition_ingest.service import ConditionIngest
+
+listening: Any = import_module("moorage.workers.condition_ingest.heartbeat_monitor")
+module: Any = import_module("moorage.workers.condition_ingest.service")  # the package gives the function of that name
+
+
+@bug("silence-unheard", "When a source falls silent nothing becomes Unknown.")
+def _() -> list[Change]:
+    return [(Listener, "look", lambda _self, _step, _ask: None)]
+
+
+@bug("silence-unquestioned", "A source is taken for silent as soon as its timer fires.", "sources")
+def _() -> list[Change]:
+    def fired(self: Any, step: Any, event: Any) -> None:
+        watch = step.state.watches.get(event.target.key, {}).get(event.subject)
+        found = None if watch is None else self._hear(step, watch, event.target, event.subject)
+        if watch is None or found is None:
+            return
+        said, grace = found
+        for name, held in sorted(said.speaking.items()):
+            silent = listening.silenced(
+                held, target=event.target, condition=name, grace=grace, since=step.now, now=step.now
+            )
+            step.write(listening.CONDITIONS, listening.condition_key(event.target, name), event.target.key, silent)
+        step.write(listening.TIMERS, watch.id, event.target.key, None)
+
+    return [(Listener, "fired", fired)]
+
+
+@bug("orphans-stay", "The conditions of targets that are gone stay.")
+def _() -> list[Change]:
+    def wake(_self: Any, state: Any, _now: Any) -> Any:
+        state.orphans.clear()
+        state.moved.clear()
+        return []
+
+    return [(ConditionIngest, "wake", wake)]
+
+
+@bug("old-report-wins", "The report that comes last counts, however old it is.", "sources")
+def _() -> list[Change]:
+    judge = module.judge
+
+    def last(report: Any, *, known: Any, **named: Any) -> Any:
+        found = judge(report, known=None, **named)
+        if known is not None and isinstance(found, Accepted):
+            later = found.condition.model_copy(update={"generation": known.generation + 1})
+            return Accepted(later)
+        return found
+
+    return [(module, "judge", last)]
+
+
+@bug("not-followed", "A report on a target that was declared just before is refused.", "sources")
+def _() -> list[Change]:
+    return [(ConditionIngest, "_asks_for_targets", lambda _self, _state, _record: False)]
+
+
+@bug("reported-to-the-late", "A report is judged by targets that may be gone already.", "again")
+def _() -> list[Change]:
+    asks = ConditionIngest._asks_for_targets
+
+    def unheard_of(self: Any, state: Any, record: Any) -> bool:
+        report = record.event
+        return asks(self, state, record) and report.target.key not in state.targets
+
+    return [(ConditionIngest, "_asks_for_targets", unheard_of)]
+
+
+@bug("life-before-counts", "What was reported of a target before it was made again counts for it.", "again")
+def _() -> list[Change]:
+    return [(module, "earlier_target", lambda _report, _written, _began: None)]
+
+
+@bug("condition-late", "A condition counts as lasting a second longer than it has.", "holds")
+def _() -> list[Change]:
+    judge = module.judge
+
+    def longer(report: Any, *, now: Any, **named: Any) -> Any:
+        return judge(report, now=now - timedelta(seconds=1), **named)
+
+    return [(module, "judge", longer)]
+
+
+@bug("same-condition-generation", "A condition that changes keeps its generation.")
+def _() -> list[Change]:
+    judge = module.judge
+
+    def same(report: Any, *, known: Any, **named: Any) -> Any:
+        found = judge(report, known=known, **named)
+        if known is not None and isinstance(found, Accepted):
+            return Accepted(found.condition.model_copy(update={"generation": known.generation}))
+        return found
+
+    return [(module, "judge", same)]

@@ -1,0 +1,66 @@
+"""The topics of a real Kafka become a history."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from tests.chaos.seeded.history import Entry
+from tests.chaos.seeded.real import in_order, read_history
+from tests.kafka.toys import settings_for
+from tests.support.brokers import Broker
+
+from moorage.runtime.kafka.topics_admin import ensure_topics
+from moorage_schemas.topics import CONDITION_REPORTS, TAINTS
+
+
+@pytest.mark.kafka
+async def test_what_is_committed_is_read_from_the_beginning(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix)
+    await ensure_topics(settings)
+    taints, reports = TAINTS.name(settings.topic_prefix), CONDITION_REPORTS.name(settings.topic_prefix)
+    ours = [("ce_source", b"moorage/taint-manager"), ("moorage-sources", b"conditions=3")]
+    async with AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap, transactional_id=f"{topic_prefix}writer"
+    ) as producer:
+        async with producer.transaction():
+            await producer.send(taints, b"{}", key=b"Node/n1", partition=0, headers=ours, timestamp_ms=2_000)
+            await producer.send(taints, None, key=b"Node/n1", partition=0, headers=ours, timestamp_ms=3_000)
+        await producer.begin_transaction()
+        await producer.send_and_wait(taints, b"never", key=b"Node/n2", partition=1)
+        await producer.abort_transaction()
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as probe:
+        await probe.send_and_wait(reports, b"{}", key=b"Node/n1", partition=0, timestamp_ms=1_000)
+    history = await read_history(broker.bootstrap, settings.topic_prefix, skew=0.5)
+    found = [(one.topic, one.partition, one.offset, one.key, one.value, one.committed) for one in history.entries]
+    assert found == [
+        ("condition-reports", 0, 0, "Node/n1", b"{}", 1.0),
+        ("taints", 0, 0, "Node/n1", b"{}", 2.0),
+        ("taints", 0, 1, "Node/n1", None, 3.0),
+    ]
+    assert history.entries[1].headers == {"ce_source": "moorage/taint-manager", "moorage-sources": "conditions=3"}
+    assert [(one.topic, one.time) for one in history.acknowledged] == [("condition-reports", 1.0)]
+    assert (history.exact, history.began, history.ended, history.skew) == (False, 1.0, 3.0, 0.5)
+    assert history.partitions == settings.partitions
+
+
+@pytest.mark.kafka
+async def test_a_fleet_that_is_not_there_is_told_of(broker: Broker, topic_prefix: str) -> None:
+    with pytest.raises(LookupError, match="is missing"):
+        await read_history(broker.bootstrap, f"{topic_prefix}nobody")
+
+
+def test_records_are_in_order_by_time_and_in_their_partition() -> None:
+    def entry(topic: str, offset: int, time: float) -> Entry:
+        return Entry(topic, 0, offset, "", b"", {}, time, time, 0)
+
+    slow = [entry("a", 0, 5.0), entry("a", 1, 4.0), entry("a", 2, 7.0)]
+    quick = [entry("b", 0, 1.0), entry("b", 1, 6.0)]
+    found = list(in_order([slow, quick]))
+    assert [(one.topic, one.offset, one.committed, one.order) for one in found] == [
+        ("b", 0, 1.0, 0),
+        ("a", 0, 5.0, 1),
+        ("a", 1, 5.0, 2),
+        ("b", 1, 6.0, 3),
+        ("a", 2, 7.0, 4),
+    ]
+    assert [one.appended for one in found if one.topic == "a"] == [5.0, 4.0, 7.0]

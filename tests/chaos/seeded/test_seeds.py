@@ -1,0 +1,26 @@
+"""Seeds of the simulation: everything that Moorage promises holds, whatever breaks."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.chaos.seeded.seeds import many, twice
+from tests.chaos.seeded.stories import draw
+
+SEEDS = 2000
+"""How many are run; `make soak` runs them without end."""
+
+
+@pytest.mark.timeout(900)
+def test_no_seed_breaks_a_promise() -> None:
+    first = int(os.environ.get("MOORAGE_SEED", "0"))
+    outcomes = list(many(range(first, first + SEEDS)))
+    broken = {outcome.seed: outcome.broken[0] for outcome in outcomes if outcome.broken}
+    assert not broken, "\n".join(f"seed {seed}: {what}" for seed, what in sorted(broken.items()))
+    assert sum(outcome.evicted for outcome in outcomes) > SEEDS / 2, "too few evictions for this to show anything"
+
+
+@pytest.mark.parametrize("seed", [3, 14, 59])
+def test_a_seed_happens_in_the_same_way_each_time(seed: int) -> None:
+    assert twice(draw(seed))

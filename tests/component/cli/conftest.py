@@ -1,0 +1,31 @@
+"""Fixtures of the tests of services and of the command line."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.component.cli.fake_gateway import FakeGateway, Run, invoke
+
+from moorage.cli.api.client import Client
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGateway:
+    """A gateway in memory that every client of the command line talks to, and no Kafka."""
+    fake = FakeGateway()
+    monkeypatch.setattr(
+        "moorage.cli.api.endpoints.Client", functools.partial(Client, transport=httpx.MockTransport(fake))
+    )
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("MOORAGE_BOOTSTRAP_SERVERS", raising=False)
+    return fake
+
+
+@pytest.fixture
+def run(gateway: FakeGateway) -> Run:
+    """The command line, with `gateway` behind it."""
+    assert gateway.requests == []
+    return invoke

@@ -1,0 +1,135 @@
+"""What somebody meets who knows kubectl and has only read the README."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from tests.component.cli.fake_gateway import FakeGateway, Run, said, status
+
+from moorage.cli.api import resource_arguments
+from moorage.cli.api.client import Client
+from moorage.cli.api.kinds import find
+from moorage.cli.api.topics import Seen
+from moorage.cli.local import runfile
+from moorage.cli.render.events import line
+from moorage_schemas.topics import TAINTS
+
+OWN = "/apis/moorage.io/v1alpha1"
+
+
+def test_all_means_pods_and_what_makes_them() -> None:
+    kinds = {one.kind.kind for one in resource_arguments.parse(["all"])}
+    assert kinds == {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}
+
+
+def test_describing_nothing_says_so(gateway: FakeGateway, run: Run) -> None:
+    assert said(run("describe", "pod")) == (0, "", "No resources found in default namespace.\n")
+    assert said(run("describe", "pods", "-A")) == (0, "", "No resources found.\n")
+    assert said(run("describe", "nodes")) == (0, "", "No resources found.\n")
+    assert said(run("describe", "pod", "p", "-A"))[0] == 2
+    assert said(run("describe", "pod", "p", "-l", "a=b"))[0] == 2
+    assert [method for method, _, _ in gateway.requests] == ["GET"] * 3
+
+
+def test_describe_goes_through_all_namespaces(gateway: FakeGateway, run: Run) -> None:
+    found = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    gateway.put("/api/v1/namespaces/shop", found)
+    pod = {"metadata": {"name": "p", "namespace": "shop"}, "spec": {}, "status": {}}
+    gateway.put("/api/v1/pods/p", pod)
+    gateway.put("/api/v1/namespaces/shop/pods/p", pod)
+    code, out, err = said(run("describe", "pods", "-A"))
+    assert (code, err) == (0, "")
+    assert "Namespace:      shop" in out
+
+
+@pytest.mark.parametrize("words", [("taint", "node", "-l", "a=b", "k:NoSchedule"), ("cordon", "-l", "a=b")])
+def test_a_selector_that_finds_no_node_says_so(run: Run, words: tuple[str, ...]) -> None:
+    assert said(run(*words)) == (0, "", "No resources found\n")
+
+
+def test_a_gateway_that_is_not_ready_is_told_once(gateway: FakeGateway, run: Run) -> None:
+    refusal = status(503, "ServiceUnavailable", "the gateway is not ready")
+    names = [f"n{number}" for number in range(20)]
+    gateway.refuse = {f"GET /api/v1/nodes/{name}": refusal for name in names}
+    text = "".join(f"---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\n" for name in names)
+    assert said(run("apply", "-f", "-", text=text)) == (
+        1,
+        "",
+        "Error from server (ServiceUnavailable): the gateway is not ready\n",
+    )
+
+
+def test_a_fault_in_yaml_is_told_with_its_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("kind: Node\nmetadata:\n  name: x\n spec: [\n")
+    code, _, err = said(run("apply", "-f", str(file)))
+    assert code == 1
+    assert err == f"error: {file}, document 1: error parsing YAML: line 4, column 2: did not find expected key\n"
+
+
+def test_addresses_are_not_fetched(run: Run) -> None:
+    code, _, err = said(run("apply", "-f", "https://example.org/a.yaml"))
+    assert code == 1
+    assert err.startswith("error: https://example.org/a.yaml: nothing is fetched")
+
+
+def test_timers_are_those_that_are_set_the_earliest_first(
+    gateway: FakeGateway,
+    run: Run,
+) -> None:
+    for name, deadline in (("late", "2026-01-02T00:00:00Z"), ("early", "2026-01-01T00:00:00Z"), ("off", None)):
+        gateway.put(f"{OWN}/timers/{name}", {"metadata": {"name": name}, "status": {"deadline": deadline}})
+    assert said(run("get", "timers", "-o", "name"))[1].split() == ["timer.moorage.io/early", "timer.moorage.io/late"]
+    out = said(run("describe", "timers"))[1]
+    assert [text.split()[-1] for text in out.splitlines() if text.startswith("Name:")] == ["early", "late"]
+
+
+def test_the_audit_knows_the_command_line(gateway: FakeGateway) -> None:
+    agents = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        agents.append(request.headers["user-agent"])
+        return gateway(request)
+
+    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(answer)) as client:
+        client.list(find("nodes"), None)
+    assert agents == ["moorage-cli"]
+
+
+def test_the_column_of_topics_is_as_wide_as_asked() -> None:
+    seen = Seen(TAINTS, 0, 0, "Node/n1", datetime(2026, 1, 1, tzinfo=UTC), None, None)
+    assert line(seen, 11).plain.partition("  ")[2] == "taints       Node/n1 deleted"
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A broker that the process of this test owns; the folders whose broker is stopped."""
+    folders: list[Path] = []
+
+    async def stop(folder: Path) -> bool:
+        folders.append(folder)
+        return True
+
+    state = SimpleNamespace(owner=os.getpid())
+    monkeypatch.setattr(
+        "moorage.cli.commands.kafka.embedded.status", lambda _: SimpleNamespace(running=True, state=state)
+    )
+    monkeypatch.setattr("moorage.cli.commands.kafka.embedded.stop", stop)
+    return folders
+
+
+def test_kafka_down_leaves_the_kafka_of_up_alone(run: Run, stopped: list[Path], tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    runfile.write(runfile.Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:1", "moorage", "2026-01-01T00:00:00Z"))
+    code, _, err = said(run("kafka", "down", "--data-dir", folder))
+    assert code == 1
+    assert "belongs to `moorage up`" in err
+    assert stopped == []
+    runfile.remove()
+    assert said(run("kafka", "down", "--data-dir", folder))[0] == 0
+    assert stopped == [tmp_path]

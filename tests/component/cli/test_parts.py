@@ -1,0 +1,204 @@
+"""Parts of the command line by themselves: durations, the run file, manifests, lines about events, supervision."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.e2e.cli_stack import until
+
+from moorage.cli.api import manifests
+from moorage.cli.errors import CliError, UsageError
+from moorage.cli.local import runfile, services
+from moorage.cli.local.runfile import Running
+from moorage.cli.local.supervisor import ChildSpec, Supervisor
+from moorage.cli.render.describe import toleration_text
+from moorage.cli.render.durations import age, human, parse_duration, parse_instant
+from moorage.cli.render.events import words
+from moorage_schemas.base import Model
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.timer import SetTimer, TimerFired
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NODE = TargetRef(kind=TargetKind.NODE, name="n1")
+POD = WorkloadRef(kind="Pod", namespace="shop", name="p")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (119, "119s"),
+        (121, "2m1s"),
+        (180, "3m"),
+        (660, "11m"),
+        (3 * 3600 + 60, "3h1m"),
+        (9 * 3600, "9h"),
+        (3 * 86400 + 4 * 3600, "3d4h"),
+        (30 * 86400, "30d"),
+        (800 * 86400, "2y70d"),
+        (-5, "0s"),
+    ],
+)
+def test_ages_are_written_as_kubectl_writes_them(seconds: int, text: str) -> None:
+    assert human(seconds) == text
+    assert age(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+def test_an_age_without_a_time_is_unknown() -> None:
+    assert age(None) == age("") == age("yesterday") == "<unknown>"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("250ms", 0.25), ("2d", 172800), ("7", 7), ("1.5m", 90)]
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_duration(text).total_seconds() == seconds
+    assert parse_instant(text, NOW) == NOW - timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 m", "-3s", "3x", "2026-01-01", "2026-01-01T00:00:00"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="invalid"):
+        parse_instant(text, NOW)
+
+
+def test_instants_are_read() -> None:
+    assert parse_instant("2026-01-01T13:00:00+01:00", NOW) == NOW
+
+
+def test_the_run_file_of_a_process_that_is_gone_does_not_count(tmp_path: Path) -> None:
+    mine = Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:2", "moorage", "2026-01-01T00:00:00Z")
+    assert runfile.read(tmp_path) is None
+    runfile.write(mine, tmp_path)
+    assert runfile.read(tmp_path) == mine
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    runfile.write(Running(gone.pid, "", "", "", ""), tmp_path)
+    assert runfile.read(tmp_path) is None
+    runfile.remove(tmp_path)
+    assert runfile.path(tmp_path).exists()  # not this process's own
+    runfile.path(tmp_path).write_text("[]")
+    assert runfile.read(tmp_path) is None
+
+
+def test_services_are_found_by_their_folders() -> None:
+    assert services.names() == ["condition-ingest", "eviction", "governor", "placement", "taint-manager", "timer"]
+    assert services.check(["all", "timer", "gateway", "taint_manager"]) == [*services.names(), "gateway"]
+
+
+def test_lists_are_taken_apart_and_times_stay_text(tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(
+        '{"apiVersion": "v1", "kind": "List", "items": ['
+        '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}},'
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}}]}'
+    )
+    good, bad = manifests.read([str(file)])
+    assert [(item.name, item.kind.kind if item.kind else "") for item in good] == [("n1", "Node"), ("", "Pod")]
+    assert bad == []
+    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1, creationTimestamp: 2026-01-01T00:00:00Z}\n")
+    good, _ = manifests.read([str(file)])
+    assert good[0].document["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "bytes.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CliError, match=r"bytes\.yaml: is no UTF-8 text"):
+        manifests.read([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (None, "k deleted"),
+        (
+            ConditionReported(target=NODE, type="Ready", status=ConditionStatus.FALSE, observed_time=NOW, source="me"),
+            "node/n1 Ready=False  (me)",
+        ),
+        (TargetTainted(target=NODE, generation=1), "node/n1 has no taints"),
+        (SetTimer(id="t", target=NODE, owner="eviction", generation=1, deadline=None), "t cancelled"),
+        (
+            TimerFired(
+                id="t",
+                target=NODE,
+                owner="eviction",
+                generation=1,
+                deadline=NOW,
+                fired_time=NOW + timedelta(milliseconds=4),
+            ),
+            "t fired, 4 ms after its time",
+        ),
+        (
+            EvictionDecided(
+                workload=POD,
+                owner=POD,
+                target=NODE,
+                generation=1,
+                revision=1,
+                state=EvictionState.REQUESTED,
+                decided_time=NOW,
+                reason="Why",
+            ),
+            "pod/p (shop) off node/n1: Requested  (Why)",
+        ),
+    ],
+)
+def test_events_in_words(event: Model | None, text: str) -> None:
+    assert words("k", event) == text
+
+
+@pytest.mark.parametrize(
+    ("toleration", "text"),
+    [
+        ({"operator": "Exists"}, "op=Exists"),
+        ({"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute"}, "k=v:NoExecute"),
+        (
+            {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0},
+            "k:NoExecute op=Exists for 0s",
+        ),
+    ],
+)
+def test_tolerations_in_one_line(toleration: dict[str, object], text: str) -> None:
+    assert toleration_text(toleration) == text
+
+
+async def test_a_child_that_never_becomes_ready_is_told_with_its_log(tmp_path: Path) -> None:
+    said: list[str] = []
+    spec = ChildSpec("timer", ("run", "nonsense"), {}, tmp_path / "timer.log", "http://127.0.0.1:9/readyz")
+    supervisor = Supervisor([spec], said.append)
+    await supervisor.start()
+    try:
+        with pytest.raises(CliError, match=r"timer ended 3 times before it was ready(.|\n)*no service 'nonsense'"):
+            await supervisor.until_ready(120)
+    finally:
+        await supervisor.stop()
+    assert [line.split(" (")[0] for line in said[:2]] == [
+        "timer ended with code 2; it is started again in 0.5 s",
+        "timer ended with code 2; it is started again in 1 s",
+    ]
+
+
+async def test_stopping_ends_the_waiting_for_a_restart(tmp_path: Path) -> None:
+    said: list[str] = []
+    spec = ChildSpec("timer", ("run", "nonsense"), {}, tmp_path / "timer.log", "http://127.0.0.1:9/readyz")
+    supervisor = Supervisor([spec], said.append, follow=True)
+    await supervisor.start()
+
+    async def crashed() -> bool:
+        return supervisor.children[0].crashes > 0
+
+    await until(crashed)
+    async with asyncio.timeout(10):
+        await supervisor.stop()
+    assert supervisor.children[0].pid == 0
+    assert any("timer            | error: there is no service 'nonsense'" in line for line in said)

@@ -1,0 +1,69 @@
+"""`moorage report` about workloads, and who it says reports."""
+
+from __future__ import annotations
+
+import pytest
+from tests.component.cli.fake_gateway import FakeGateway, Run, said
+
+
+@pytest.mark.parametrize(
+    ("words", "workload", "called"),
+    [
+        (("pod/shop/web-0", "--on", "node/n1"), ("Pod", "shop", "web-0"), "pod/shop/web-0 on node/n1"),
+        (("po/web-0", "--on", "no/n1"), ("Pod", "default", "web-0"), "pod/default/web-0 on node/n1"),
+        (("po/web-0", "--on", "no/n1", "-n", "shop"), ("Pod", "shop", "web-0"), "pod/shop/web-0 on node/n1"),
+        (
+            ("resourcebinding/shop/web-deployment", "--on", "cluster/member1"),
+            ("ResourceBinding", "shop", "web-deployment"),
+            "resourcebinding/shop/web-deployment on cluster/member1",
+        ),
+        (("Widget/shop/w", "--on", "node/n1"), ("Widget", "shop", "w"), "widget/shop/w on node/n1"),
+        (("namespace/shop", "--on", "node/n1"), ("Namespace", "", "shop"), "namespace/shop on node/n1"),
+    ],
+)
+def test_a_workloads_condition_is_reported_with_its_target(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], workload: tuple[str, str, str], called: str
+) -> None:
+    assert said(run("report", *words, "Healthy=False", "--reason", "Crashed")) == (
+        0,
+        f"{called} reported Healthy=False\n",
+        "",
+    )
+    data = gateway.events[0]["data"]
+    assert tuple(data["workload"][part] for part in ("kind", "namespace", "name")) == workload
+    assert f"{data['target']['kind'].lower()}/{data['target']['name']}" == called.rpartition(" ")[2]
+    assert (data["type"], data["status"], data["reason"]) == ("Healthy", "False", "Crashed")
+
+
+def test_a_person_reports_as_the_command_line_and_a_probe_as_itself(gateway: FakeGateway, run: Run) -> None:
+    assert run("report", "node/n1", "Ready=False").exit_code == 0
+    assert run("report", "node/n1", "Ready=False", "--source", "probe/disk").exit_code == 0
+    mine, probes = ((event["source"], event["data"]["source"]) for event in gateway.events)
+    assert mine[0] == mine[1]
+    assert mine[0].startswith("cli/"), "by which it is known that no heartbeats follow"
+    assert probes == ("probe/disk", "probe/disk")
+    assert "workload" not in gateway.events[0]["data"] or gateway.events[0]["data"]["workload"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("pod/shop/web-0", "H=True"), 1, "error: invalid resource type pod: only targets have conditions"),
+        (("pod", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'pod': must be KIND/NAME"),
+        (("pod/a/b/c", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'pod/a/b/c'"),
+        (("pod//web", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'pod//web'"),
+        (("node/n2", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'node/n2': must not be a target"),
+        (("widget/a/b", "H=True", "--on", "node/n1"), 1, "error: invalid kind 'widget'"),
+        (("pod/a/b", "H=True", "--on", "pod/c"), 1, "error: invalid resource type pod"),
+        (("pod/a/b", "H=True", "--on", "n1"), 2, "error: invalid target 'n1': must be KIND/NAME"),
+        (("pod/a/b|c", "H=True", "--on", "node/n1"), 2, "error: workload.name: invalid value 'b|c'"),
+        (("pod/a/" + "x" * 300, "H=True", "--on", "node/n1"), 2, "error: invalid workload"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_server_is_asked(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    found, out, err = said(run("report", *words))
+    assert (found, out) == (code, "")
+    assert err.startswith(message)
+    assert gateway.requests == []

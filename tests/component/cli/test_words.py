@@ -1,0 +1,470 @@
+"""The words, errors and exit codes of the command line, against a gateway in memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from tests.component.cli.fake_gateway import FakeGateway, Run, invoke, said, status
+
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.kinds import Kind
+
+# taint
+
+
+def test_taint_says_tainted_untainted_modified(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    assert said(run("taint", "node", "n1", "key1=value1:NoExecute")) == (0, "node/n1 tainted\n", "")
+    assert gateway.spec("n1") == {"taints": [{"key": "key1", "value": "value1", "effect": "NoExecute"}]}
+    assert said(run("taint", "nodes", "n1", "key1=v2:NoExecute", "--overwrite")) == (0, "node/n1 modified\n", "")
+    assert said(run("taint", "no", "n1", "key1:NoExecute-", "a:NoSchedule")) == (0, "node/n1 modified\n", "")
+    assert said(run("taint", "node/n1", "a-")) == (0, "node/n1 untainted\n", "")
+    assert gateway.spec("n1")["taints"] == []
+
+
+def test_taint_takes_off_every_effect_of_a_key(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1", taints=[{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoSchedule"}])
+    assert said(run("taint", "node", "n1", "k-")) == (0, "node/n1 untainted\n", "")
+    assert gateway.spec("n1")["taints"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("node", "n1", "there:NoExecute"),
+            "error: node n1 already has there taint(s) with same effect(s) and --overwrite is false",
+        ),
+        (("node", "n1", "nix:NoExecute-"), 'error: taint "nix:NoExecute" not found'),
+        (("node", "n1", "nix-"), 'error: taint "nix" not found'),
+        (("node", "n1", "a=b:Bad"), "error: invalid taint effect: Bad, unsupported taint effect"),
+        (("node", "n1", "a=b"), "error: invalid taint spec: a=b"),
+        (("node", "n1"), "error: at least one taint update is required"),
+        (
+            ("node", "n1", "a:NoExecute", "a:NoExecute-"),
+            "error: can not both modify and remove the following taint(s) in the same command: ",
+        ),
+        (("node", "zz", "a:NoExecute"), 'Error from server (NotFound): nodes "zz" not found'),
+        (
+            ("pod", "x", "a:NoExecute"),
+            "error: invalid resource type pod, only node, cluster and managedcluster types are supported",
+        ),
+        (("node", "n1", f"{'k' * 300}:NoExecute"), "error: invalid taint spec: "),
+    ],
+)
+def test_taint_refuses_in_the_words_of_kubectl(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], message: str
+) -> None:
+    gateway.node("n1", taints=[{"key": "there", "effect": "NoExecute"}])
+    code, out, err = said(run("taint", *words))
+    assert (code, out) == (1, "")
+    assert err.startswith(message)
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("node", "a:NoExecute"), "error: at least one resource name must be specified"),
+        (("node", "n1", "a:NoExecute", "n2"), "error: all resources must be specified before taint changes: n2"),
+        (("node", "n1", "a:NoExecute", "--all"), "error: name cannot be provided when --all"),
+        (
+            ("node", "a:NoExecute", "--all", "-l", "zone=a"),
+            "error: setting 'all' parameter with a non empty selector is prohibited",
+        ),
+    ],
+)
+def test_taint_with_a_wrong_command_line_ends_with_2(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], message: str
+) -> None:
+    gateway.node("n1")
+    code, _, err = said(run("taint", *words))
+    assert code == 2
+    assert err.startswith(message)
+
+
+def test_taint_all_and_one_that_fails(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1", taints=[{"key": "a", "effect": "NoExecute"}])
+    gateway.node("n2")
+    code, out, err = said(run("taint", "nodes", "--all", "a:NoExecute"))
+    assert (code, out) == (1, "node/n2 tainted\n")
+    assert "node n1 already has a taint(s)" in err
+
+
+def test_taint_is_tried_again_when_somebody_else_was_faster(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    interferences = iter([True, True])
+
+    def interfere(_path: str) -> None:
+        if next(interferences, False):
+            gateway.node("n1", taints=[{"key": "theirs", "effect": "NoSchedule"}])
+
+    gateway.before_patch = interfere
+    assert said(run("taint", "node", "n1", "mine:NoExecute")) == (0, "node/n1 tainted\n", "")
+    assert {taint["key"] for taint in gateway.spec("n1")["taints"]} == {"theirs", "mine"}
+
+
+# cordon
+
+
+def test_cordon_and_uncordon(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    assert said(run("cordon", "n1")) == (0, "node/n1 cordoned\n", "")
+    assert gateway.spec("n1") == {"unschedulable": True}
+    assert said(run("cordon", "node/n1")) == (0, "node/n1 already cordoned\n", "")
+    assert said(run("uncordon", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("uncordon", "n1")) == (0, "node/n1 already uncordoned\n", "")
+    assert said(run("cordon", "n2"))[0] == 1
+    assert said(run("cordon"))[0] == 2
+
+
+# apply and delete
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+}
+
+
+def test_apply_says_created_unchanged_configured_and_orders_by_kind(
+    gateway: FakeGateway, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.dump_all([POD, NODE]))
+    assert said(run("apply", "-f", str(file))) == (0, "node/n1 created\npod/p created\n", "")
+    assert said(run("apply", "-f", str(tmp_path))) == (0, "node/n1 unchanged\npod/p unchanged\n", "")
+    file.write_text(yaml.dump_all([{**POD, "metadata": {"name": "p", "labels": {"app": "x"}}}, NODE]))
+    assert said(run("apply", "-f", str(file))) == (0, "node/n1 unchanged\npod/p configured\n", "")
+    assert gateway.objects["/api/v1/namespaces/default/pods/p"]["metadata"]["labels"] == {"app": "x"}
+
+
+def test_apply_removes_what_it_had_applied_and_leaves_what_others_set(gateway: FakeGateway, run: Run) -> None:
+    run("apply", "-f", "-", text=yaml.dump(NODE))
+    gateway.spec("n1")["taints"].append({"key": "theirs", "effect": "NoExecute"})
+    result = run(
+        "apply", "-f", "-", text=yaml.dump({**NODE, "spec": {"taints": [{"key": "b", "effect": "NoSchedule"}]}})
+    )
+    assert said(result) == (0, "node/n1 configured\n", "")
+    assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["theirs", "b"]
+    assert said(run("apply", "-f", "-", text=yaml.dump({**NODE, "spec": {}})))[1] == "node/n1 configured\n"
+    assert [taint["key"] for taint in gateway.spec("n1")["taints"]] == ["theirs"]
+
+
+def test_apply_takes_out_of_a_list_what_somebody_else_has_put_in(gateway: FakeGateway, run: Run) -> None:
+    api = {"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "p"}}
+    file = yaml.dump({**api, "spec": {"clusterSets": ["a"], "tolerations": []}})
+    run("apply", "-f", "-", text=file)
+    (path,) = gateway.objects
+    gateway.put(path, {**gateway.objects[path], "spec": {"clusterSets": ["a", "b"], "tolerations": [{"key": "k"}]}})
+    assert said(run("apply", "-f", "-", text=file)) == (
+        0,
+        "placement.cluster.open-cluster-management.io/p configured\n",
+        "",
+    )
+    assert gateway.objects[path]["spec"] == {"clusterSets": ["a"], "tolerations": []}
+    assert said(run("apply", "-f", "-", text=file))[1].endswith("/p unchanged\n")
+
+
+def test_apply_leaves_what_admission_has_added_to_a_pod(gateway: FakeGateway, run: Run) -> None:
+    asked = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
+    pod = {**POD, "spec": {"containers": [{"name": "c"}], "tolerations": [asked]}}
+    run("apply", "-f", "-", text=yaml.dump(pod))
+    (path,) = gateway.objects
+    added = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    gateway.objects[path]["spec"]["tolerations"].append(added)
+    assert said(run("apply", "-f", "-", text=yaml.dump(pod))) == (0, "pod/p unchanged\n", "")
+    assert gateway.objects[path]["spec"]["tolerations"] == [asked, added]
+
+
+def test_apply_names_what_it_refuses_and_applies_the_rest(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.yaml"
+    widget = {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    file.write_text(yaml.dump_all([widget, NODE, {"kind": "Pod"}, ["no object"]]) + "---\n: bad: [\n")
+    code, out, err = said(run("apply", "-f", str(file)))
+    assert (code, out) == (1, "node/n1 created\n")
+    lines = err.splitlines()
+    assert (
+        lines[0] == f'error: {file}, document 1: no matches for kind "Widget" in version "example.org/v1" (object "w")'
+    )
+    assert lines[1] == f"error: {file}, document 3: apiVersion: invalid value None: must be set, as text"
+    assert lines[2].startswith(f"error: {file}, document 4: invalid value")
+    assert lines[3].startswith(f"error: {file}, document 5: error parsing YAML: ")
+    assert len(lines) == 4
+    assert gateway.spec("n1")["taints"] == NODE["spec"]["taints"]  # type: ignore[index]  # a literal of mixed values
+
+
+def test_apply_tells_what_the_server_refuses_with_file_and_document(gateway: FakeGateway, run: Run) -> None:
+    gateway.refuse["POST /api/v1/namespaces/default/pods"] = status(
+        422, "Invalid", 'Pod "p" is invalid: spec.tolerations[0].operator: Invalid value: "x": must be Equal or Exists'
+    )
+    code, out, err = said(run("apply", "-f", "-", text=yaml.dump_all([NODE, POD])))
+    assert (code, out) == (1, "node/n1 created\n")
+    assert err.startswith('error when applying standard input, document 2: The Pod "p" is invalid: spec.tolerations[0]')
+
+
+def test_apply_without_a_file_or_with_one_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    assert said(run("apply"))[0] == 2
+    assert said(run("apply", "-f", str(tmp_path / "nix.yaml")))[0] == 1
+    assert "does not exist" in said(run("apply", "-f", str(tmp_path / "nix.yaml")))[2]
+    assert said(run("apply", "-f", str(tmp_path)))[0] == 1  # a folder without manifests
+
+
+def test_apply_in_a_namespace_and_as_json(gateway: FakeGateway, run: Run) -> None:
+    code, out, _ = said(run("apply", "-f", "-", "-n", "shop", "-o", "json", text=yaml.dump(POD)))
+    assert code == 0
+    assert json.loads(out)["metadata"]["namespace"] == "shop"
+    assert "/api/v1/namespaces/shop/pods/p" in gateway.objects
+
+
+def test_delete_by_name_by_file_and_what_is_not_there(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    gateway.node("n2")
+    assert said(run("delete", "node", "n1")) == (0, 'node "n1" deleted\n', "")
+    assert said(run("delete", "node/n1")) == (1, "", 'Error from server (NotFound): nodes "n1" not found\n')
+    assert said(run("delete", "node", "n1", "--ignore-not-found")) == (0, "", "")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}}
+    assert said(run("delete", "-f", "-", text=yaml.dump(node))) == (0, 'node "n2" deleted\n', "")
+    assert said(run("delete", "nodes"))[0] == 2
+    assert said(run("delete", "evictions", "x"))[0] == 1
+    assert gateway.objects == {}
+
+
+def test_delete_by_file_takes_only_what_has_the_labels(gateway: FakeGateway, run: Run) -> None:
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"zone": zone}}}
+        for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "a"))
+    ]
+    file = yaml.dump_all([*nodes, POD])
+    run("apply", "-f", "-", text=file)
+    assert said(run("delete", "-f", "-", "-l", "zone in (a,c),zone", text=file)) == (
+        0,
+        'node "n3" deleted\nnode "n1" deleted\n',
+        "",
+    )
+    assert sorted(gateway.objects) == ["/api/v1/namespaces/default/pods/p", "/api/v1/nodes/n2"]
+    assert said(run("delete", "-f", "-", "-l", "zone=c", text=file)) == (0, "", "No resources found\n")
+    code, out, err = said(run("delete", "-f", "-", "-l", "zone=(", text=file))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: unable to parse requirement: labelSelector: invalid value 'zone=('")
+    assert len(gateway.objects) == 2
+
+
+@pytest.mark.parametrize("words", [("delete", "nodes"), ("scale", "deployments", "--replicas", "3")])
+def test_all_and_labels_are_one_too_many(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
+    gateway.node("n1")
+    code, out, err = said(run(*words, "--all", "-l", "zone=a"))
+    assert (code, out, err) == (2, "", "error: setting 'all' parameter with a non empty selector is prohibited\n")
+    assert said(run("delete", "--all", "-f", "-", text=yaml.dump(NODE)))[0] == 2
+    assert list(gateway.objects) == ["/api/v1/nodes/n1"]
+
+
+# get
+
+
+def test_get_as_table_json_yaml_name(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1", taints=[{"key": "a", "value": "b", "effect": "NoExecute"}], unschedulable=True)
+    gateway.objects["/api/v1/nodes/n1"]["status"] = {"conditions": [{"type": "Ready", "status": "False"}]}
+    code, out, _ = said(run("get", "nodes"))
+    assert code == 0
+    head, row = out.splitlines()
+    assert head.split() == ["NAME", "STATUS", "ROLES", "AGE", "TAINTS"]
+    assert row.split() == ["n1", "NotReady,SchedulingDisabled", "<none>", "<unknown>", "a=b:NoExecute"]
+    assert json.loads(said(run("get", "no", "n1", "-o", "json"))[1])["kind"] == "Node"
+    assert json.loads(said(run("get", "node", "-o", "json"))[1])["kind"] == "List"
+    assert yaml.safe_load(said(run("get", "node/n1", "-o", "yaml"))[1])["metadata"]["name"] == "n1"
+    assert said(run("get", "Node", "-o", "name"))[1] == "node/n1\n"
+    assert "ALL-TAINTS" in said(run("get", "node", "-o", "wide"))[1]
+
+
+def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    gateway.put("/api/v1/namespaces/default/pods/p", {**POD, "status": {"phase": "Pending"}})
+    code, out, _ = said(run("get", "nodes,pods"))
+    assert code == 0
+    assert "node/n1" in out
+    assert "pod/p" in out
+    assert said(run("get", "pod", "p", "nix")) == (
+        1,
+        "NAME   READY   STATUS    NODE     AGE\np      0/1     Pending   <none>   <unknown>\n",
+        'Error from server (NotFound): pods "nix" not found\n',
+    )
+    assert said(run("get", "deploy")) == (0, "", "No resources found in default namespace.\n")
+    assert said(run("get", "widgets")) == (1, "", 'error: the server doesn\'t have a resource type "widgets"\n')
+    assert said(run("get"))[0] == 2
+    assert said(run("get", "node", "n1", "-l", "a=b"))[0] == 2
+
+
+def test_get_shows_decisions_of_the_services(gateway: FakeGateway, run: Run) -> None:
+    found = {
+        "apiVersion": "moorage.io/v1alpha1",
+        "kind": "Eviction",
+        "metadata": {"name": "p:node.n1:1", "namespace": "default"},
+        "status": {
+            "workload": {"kind": "Pod", "namespace": "default", "name": "p"},
+            "target": {"kind": "Node", "name": "n1"},
+            "state": "Scheduled",
+            "deadline": "2099-01-01T00:00:00Z",
+        },
+    }
+    gateway.put("/apis/moorage.io/v1alpha1/namespaces/default/evictions/p:node.n1:1", found)
+    _, out, _ = said(run("get", "evictions"))
+    assert out.splitlines()[0].split() == ["NAME", "WORKLOAD", "TARGET", "STATE", "DUE", "HELD-BY", "AGE"]
+    assert out.splitlines()[1].split()[1:5] == ["pod/p", "node/n1", "Scheduled", "in"]
+
+
+# report
+
+
+def test_report_hands_in_cloud_events(gateway: FakeGateway, run: Run) -> None:
+    result = run(
+        "report", "node/n1", "Ready=False", "DiskPressure=true", "--reason", "Why", "--at", "2026-01-01T00:00:00Z"
+    )
+    assert said(result) == (0, "node/n1 reported Ready=False\nnode/n1 reported DiskPressure=True\n", "")
+    first = gateway.events[0]
+    assert first["type"] == "io.moorage.condition.reported.v1"
+    assert first["data"]["target"] == {"kind": "Node", "name": "n1"}
+    assert first["data"]["reason"] == "Why"
+    assert first["data"]["observedTime"] == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("node/n1", "Ready=Maybe"), 2, "error: status: invalid value 'Maybe'"),
+        (("node/n1", "Ready"), 2, "error: invalid condition 'Ready': must be TYPE=STATUS"),
+        (("n1", "Ready=True"), 2, "error: invalid target 'n1': must be KIND/NAME"),
+        (("pod/n1", "Ready=True"), 1, "error: invalid resource type pod: only targets have conditions"),
+        (("node/n1", "Ready=True", "--at", "soon"), 2, "error: invalid time 'soon'"),
+        (("node/n1",), 2, "Usage"),
+    ],
+)
+def test_report_refuses_before_it_asks_the_server(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    found, out, err = said(run("report", *words))
+    assert (found, out) == (code, "")
+    assert err.strip().startswith(message)
+    assert gateway.requests == []
+
+
+def test_report_tells_which_of_a_batch_were_refused(gateway: FakeGateway, run: Run) -> None:
+    refusal = {"kind": "Status", "code": 404, "reason": "UnknownTarget", "message": "target: invalid value"}
+    outcome = {"kind": "ReportOutcomeList", "items": [{"index": 0}, {"index": 1, "status": refusal}]}
+    gateway.refuse["POST /v1/conditions"] = httpx.Response(207, json=outcome)
+    assert said(run("report", "node/n1", "A=True", "B=True")) == (
+        1,
+        "node/n1 reported A=True\n",
+        "Error from server (UnknownTarget): target: invalid value\n",
+    )
+
+
+# around the commands
+
+
+def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
+    code, _, err = said(invoke("get", "nodes", "--server", "http://127.0.0.1:9"))
+    assert code == 1
+    assert err.startswith("error: the gateway at http://127.0.0.1:9 does not answer")
+    assert "moorage up" in err
+    assert said(invoke("--server", "http://[bad", "get", "nodes"))[0] == 1
+
+
+def test_something_else_at_the_address(gateway: FakeGateway, run: Run) -> None:
+    gateway.refuse["GET /api/v1/nodes"] = httpx.Response(200, text="<html>hello</html>")
+    code, _, err = said(run("get", "nodes"))
+    assert code == 1
+    assert "is no gateway of Moorage" in err
+
+
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run) -> None:
+    monkeypatch.setenv("MOORAGE_GATEWAY_PORT", "many")
+    code, _, err = said(run("get", "nodes"))
+    assert code == 2
+    assert err.startswith("error: MOORAGE_GATEWAY_PORT: invalid value 'many'")
+    assert gateway.requests == []
+
+
+@pytest.mark.parametrize("words", [("watch",), ("topics", "list"), ("run", "timer")])
+def test_without_a_kafka_it_says_how_to_get_one(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
+    code, _, err = said(run(*words))
+    assert code == 1
+    assert "no Kafka is known" in err
+    assert "moorage up" in err
+    assert gateway.requests == []
+
+
+def test_unknown_words_end_with_2(run: Run) -> None:
+    assert said(run("frobnicate"))[0] == 2
+    assert said(run("get", "nodes", "-o", "toml"))[0] == 2
+    assert said(run("watch", "nonsense"))[0] == 2
+    assert said(run("run", "nonsense"))[0] == 2
+    assert "there is no service 'nonsense'" in said(run("run", "nonsense"))[2]
+    assert said(run("watch", "--since", "yesterday"))[0] == 2
+
+
+def test_eval_answers_each_line_and_goes_on(run: Run) -> None:
+    ask = '{"op":"tolerates","id":7,"toleration":{"operator":"Exists"},"taint":{"key":"a","effect":"NoExecute"}}'
+    code, out, _ = said(run("eval", text=f'{ask}\nnot json\n\n[]\n{{"op":"simulate","id":8}}\n{ask}'))
+    assert code == 0
+    first, bad, wrong, missing, last = [json.loads(line) for line in out.splitlines()]
+    assert first == last == {"id": 7, "tolerates": True}
+    assert "not JSON" in bad["error"]
+    assert "error" in wrong
+    assert missing["id"] == 8
+    assert "error" in missing
+    assert said(run("eval", "--as", "nonsense"))[0] == 2
+
+
+def test_help_imports_neither_kafka_nor_models() -> None:
+    program = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom moorage.cli.app import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "print([name for name in ('aiokafka', 'pydantic', 'httpx', 'faststream') if name in sys.modules])"
+    )
+    import subprocess  # noqa: PLC0415 - only this test starts a program
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_person_ends_a_watch_without_an_error(
+    gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.node("n1")
+
+    def interrupted(*_: object, **__: object) -> Iterator[tuple[str, JsonObject]]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "watch", interrupted)
+    code, out, err = said(run("get", "nodes", "-w", "-o", "name"))
+    assert (code, out, err) == (0, "node/n1\n", "")
+
+
+def test_one_object_is_watched_from_the_present_on(
+    gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own version may be older than any change that the server still has."""
+    for name in ("n1", "n2", "n3"):
+        gateway.node(name)
+    asked: list[tuple[str, str]] = []
+
+    def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
+        asked.append((str(given[-1]), name))
+        yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+
+    monkeypatch.setattr(Client, "watch", watched)
+    assert said(run("get", "node", "n1", "-w", "-o", "name")) == (0, "node/n1\nnode/n1\n", "")
+    assert asked == [("3", "n1")]
+    missing = said(run("get", "node", "n4", "-w"))
+    assert missing == (1, "", 'Error from server (NotFound): nodes "n4" not found\n')
+    assert len(asked) == 1

@@ -1,0 +1,744 @@
+"""Clusters, policies, budgets, the taints of new nodes, subresources, and the views of what the services decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
+
+from moorage.core.taints.desired.reconcile import next_taints
+from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.http import watch
+from moorage.gateway.kinds import SERVED
+from moorage.runtime.settings import Settings
+from moorage_schemas.budget import BudgetCounted
+from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared, TaintWish
+from moorage_schemas.taint import HeldTaint, TargetTainted
+from moorage_schemas.topics import (
+    BUDGETS,
+    CONDITIONS,
+    EVICTIONS,
+    FLEET,
+    PLACEMENTS,
+    TAINTS,
+    WORKLOAD_CONDITIONS,
+    ZONES,
+    condition_key,
+    eviction_key,
+    workload_condition_key,
+)
+from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
+
+NODES = "/api/v1/nodes"
+CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+TAINT_POLICIES = "/apis/policy.karmada.io/v1alpha1/clustertaintpolicies"
+PROPAGATION = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/shop/deployments"
+PDBS = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets"
+BUDGETS_PATH = "/apis/moorage.io/v1alpha1/evictionbudgets"
+PAUSES = "/apis/moorage.io/v1alpha1/evictionpauses"
+SETS = "/apis/machine.openshift.io/v1beta1/namespaces/pool/machinesets"
+BINDINGS = "/apis/work.karmada.io/v1alpha2"
+VIEWS = "/apis/moorage.io/v1alpha1"
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+MASTER = "node-role.kubernetes.io/master"
+COLD = {"key": "cold", "effect": "NoSchedule"}
+HOT = {"key": "hot", "effect": "NoExecute"}
+
+
+def named(name: str = "x", **parts: Any) -> Json:
+    return {"metadata": {"name": name}, **parts}
+
+
+def cluster(name: str = "member1", **spec: Any) -> Json:
+    return named(name, spec={"syncMode": "Pull", **spec})
+
+
+def cluster_ref(name: str = "member1") -> TargetRef:
+    return TargetRef(kind=TargetKind.CLUSTER, name=name)
+
+
+def taint_policy(*taints: Json) -> Json:
+    ready = {"conditionType": "Ready", "operator": "NotIn", "statusValues": ["True"]}
+    return named("p", spec={"addOnConditions": [ready], "taints": list(taints)})
+
+
+def propagation(**spec: Any) -> Json:
+    selectors = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]
+    return named("web", spec={"resourceSelectors": selectors, **spec})
+
+
+def taint_keys(document: Json) -> list[str]:
+    return [taint["key"] for taint in document["spec"].get("taints", [])]
+
+
+def declared(gateway: Fixture) -> ResourceDeclared:
+    event = gateway.declared[-1].event
+    assert isinstance(event, ResourceDeclared)
+    return event
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "message"),
+    [
+        (CLUSTERS, named(spec={"syncMode": "Both"}), "spec.syncMode", 'Unsupported value: "Both"'),
+        (CLUSTERS, named("UPPER"), "metadata.name", 'Invalid value: "UPPER": a lowercase RFC 1123 subdomain'),
+        (CLUSTERS, named("a.b"), "metadata.name", 'Invalid value: "a.b": must not contain dots'),
+        (
+            CLUSTERS,
+            cluster(taints=[{"key": "a", "effect": "PreferNoSchedule"}]),
+            "spec.taints[0].effect",
+            'supported values: "NoSchedule", "NoExecute"',
+        ),
+        (TAINT_POLICIES, taint_policy(), "spec.taints", "Required value"),
+        (TAINT_POLICIES, taint_policy(COLD, COLD), "spec.taints[1]", "Duplicate value"),
+        (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "--allow-no-execute-taint-policy=true"),
+        (PROPAGATION, named(spec={}), "spec.resourceSelectors", "Required value"),
+        (PROPAGATION, propagation(preemption="Maybe"), "spec.preemption", 'Unsupported value: "Maybe"'),
+        (PDBS, named(spec={"selector": {}}), "spec.minAvailable", "Required value"),
+        (PDBS, named(spec={"minAvailable": "5"}), "spec.minAvailable", "a valid percent string"),
+        (BUDGETS_PATH, named(spec={}), "spec.maxConcurrent", "Required value"),
+        (BUDGETS_PATH, named(spec={"maxConcurrent": 1, "per": "Street"}), "spec.per", "Unsupported value"),
+        (BUDGETS_PATH, named(spec={"maxInWindow": 1, "windowSeconds": 0}), "spec.windowSeconds", "Invalid value: 0"),
+        (PAUSES, named(spec={"scope": {"zones": ["a"]}}), "spec.scope.zones[0]", "must be region/zone"),
+        (
+            BUDGETS_PATH,
+            named(spec={"maxInWindow": 1, "window": "20s"}),
+            "spec.window",
+            "unknown field; known fields: per",
+        ),
+        (
+            PAUSES,
+            named(spec={"scope": {"zone": ["a/b"]}}),
+            "spec.scope.zone",
+            "unknown field; known fields: namespaces",
+        ),
+        (PAUSES, {**named(spec={}), "scope": {"zones": ["a/b"]}}, "scope", "unknown field; known fields: apiVersion"),
+        (SETS, named(spec={"replicas": -1}), "spec.replicas", "Invalid value: -1"),
+    ],
+)
+async def test_invalid_objects_name_field_value_and_rule(path: str, body: Json, field: str, message: str) -> None:
+    gateway = Fixture()
+    answer = await gateway.call("POST", path, body)
+    assert answer.status_code == 422, answer.text
+    (cause,) = answer.json()["details"]["causes"]
+    assert cause["field"] == field
+    assert message in cause["message"]
+    assert not gateway.declared
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/namespaces/shop/configmaps", named(data={"a": "b"})),
+        ("/api/v1/namespaces/shop/services", named(spec={"ports": [{"port": 80}]})),
+        (CLUSTERS, cluster("x")),
+        (TAINT_POLICIES, {**taint_policy(COLD), "metadata": {"name": "x"}}),
+        (PROPAGATION, {**propagation(), "metadata": {"name": "x"}}),
+        (
+            "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies",
+            {**propagation(), "metadata": {"name": "x"}},
+        ),
+        (PDBS, named(spec={"minAvailable": 1, "selector": {}})),
+        (BUDGETS_PATH, named(spec={"maxConcurrent": "10%"})),
+        (PAUSES, named(spec={"reason": "night"})),
+        (SETS, named(spec={"replicas": 0})),
+    ],
+)
+async def test_every_kind_can_be_written_conflicts_and_is_watched(path: str, body: Json) -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", path, body)
+    label = {"metadata": {"labels": {"a": "b"}}}
+    after = await gateway.ok("PATCH", f"{path}/x", label)
+    assert (await gateway.call("PUT", f"{path}/x", made)).status_code == 409
+    assert (await gateway.ok("PUT", f"{path}/x", after))["metadata"] == after["metadata"]
+    assert [item["metadata"]["name"] for item in (await gateway.ok("GET", path))["items"]] == ["x"]
+    await gateway.ok("DELETE", f"{path}/x")
+    kind = next(kind for kind in SERVED if kind.kind == made["kind"])
+    version = int(made["metadata"]["resourceVersion"])
+    asked = watch.Watch(kind=kind, namespace="", selected=lambda _: True, version=version, timeout=0.0)
+    events = watch.events(gateway.store, asked, watch.start(gateway.store, asked))
+    lines = [line async for chunk in events for line in chunk.splitlines()]
+    assert [orjson.loads(line)["type"] for line in lines] == ["MODIFIED", "DELETED"]
+    assert (await gateway.call("GET", f"{path}/x")).status_code == 404
+
+
+async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
+    gateway = Fixture()
+    answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(COLD))
+    assert answer.status_code == 201
+    (warning,) = answer.headers.get_list("warning")
+    assert warning.startswith('299 - "')
+    assert "--feature-gates=Failover=true" in warning
+    changed = await gateway.call("PATCH", f"{TAINT_POLICIES}/p", {"metadata": {"labels": {"a": "b"}}})
+    assert "--feature-gates=Failover=true" in changed.headers["warning"]
+
+
+async def test_switches_allow_what_they_are_named_for() -> None:
+    settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
+    switches = Switches.of(settings)
+    assert switches == Switches(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
+    gateway = Fixture(switches=switches)
+    answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
+    assert answer.status_code == 201
+    assert "--enable-no-execute-taint-eviction=true" in answer.headers["warning"]
+    quiet = Fixture(switches=Switches(failover=True))
+    assert "warning" not in (await quiet.call("POST", TAINT_POLICIES, taint_policy(COLD))).headers
+
+
+async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
+    gateway = Fixture()
+    (warning,) = (await gateway.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers.get_list("warning")
+    assert "--feature-gates=Failover=true" in warning
+    assert "--enable-no-execute-taint-eviction=true" in warning
+    assert "warning" not in (await gateway.call("POST", CLUSTERS, cluster("member2", taints=[COLD]))).headers
+    assert "warning" not in (await gateway.call("POST", NODES, node(taints=[HOT]))).headers
+    everything = Fixture(switches=Switches(failover=True, enable_no_execute_taint_eviction=True))
+    assert "warning" not in (await everything.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers
+
+
+async def test_failover_of_a_policy_that_is_switched_off_is_told_of() -> None:
+    body = propagation(failover={"cluster": {"purgeMode": "Directly"}, "application": {"purgeMode": "Never"}})
+    told = (await Fixture().call("POST", PROPAGATION, body)).headers.get_list("warning")
+    assert len(told) == 2
+    assert "spec.failover.cluster has no effect" in told[0]
+
+
+async def test_a_failing_application_is_nobodys_business_here() -> None:
+    gateway = Fixture()
+    body = propagation(failover={"application": {"decisionConditions": {"tolerationSeconds": 5}}})
+    answer = await gateway.call("POST", PROPAGATION, body)
+    assert "spec.failover.application has no effect" in answer.headers["warning"]
+
+
+async def test_policies_get_upstreams_defaults() -> None:
+    gateway = Fixture()
+    body = propagation(
+        placement={
+            "spreadConstraints": [{"maxGroups": 2}, {"spreadByField": "region", "minGroups": 2}],
+            "replicaScheduling": {},
+        },
+        failover={"cluster": {"gracePeriodSeconds": 5}},
+    )
+    spec = (await gateway.ok("POST", PROPAGATION, body))["spec"]
+    assert (spec["priority"], spec["preemption"], spec["conflictResolution"]) == (0, "Never", "Abort")
+    assert spec["resourceSelectors"][0]["namespace"] == "shop"
+    assert spec["placement"]["spreadConstraints"] == [
+        {"maxGroups": 2, "minGroups": 1, "spreadByField": "cluster"},
+        {"spreadByField": "region", "minGroups": 2},
+    ]
+    assert spec["placement"]["replicaScheduling"] == {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+    }
+    assert spec["failover"]["cluster"] == {"gracePeriodSeconds": 5, "purgeMode": "Gracefully"}
+    count = len(gateway.declared)
+    await gateway.ok("PUT", f"{PROPAGATION}/web", body)
+    assert len(gateway.declared) == count, "what says the same changes nothing"
+    wide = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies"
+    selectors = (await gateway.ok("POST", wide, propagation()))["spec"]["resourceSelectors"]
+    assert "namespace" not in selectors[0]
+
+
+async def test_taints_of_a_cluster_are_wishes_and_its_conditions_come_from_reports() -> None:
+    gateway = Fixture()
+    body = named("member1", spec={"taints": [COLD]}, status={"kubernetesVersion": "v1.34.0", "conditions": [{}]})
+    made = await gateway.ok("POST", CLUSTERS, body)
+    assert made["spec"]["syncMode"] == "Push"
+    assert taint_keys(made) == ["cold"]
+    assert made["status"] == {"kubernetesVersion": "v1.34.0"}
+    event = declared(gateway)
+    assert "taints" not in event.object["spec"]
+    assert [(wish.key, wish.present) for wish in event.wishes] == [("cold", True)]
+    condition = ConditionChanged(
+        target=cluster_ref(),
+        type="SchedulerDown",
+        status=ConditionStatus.TRUE,
+        last_transition_time=NOW,
+        last_heartbeat_time=NOW,
+        generation=1,
+    )
+    key = "Cluster/member1"
+    gateway.log.append(CONDITIONS, condition_key(key, "SchedulerDown"), key, condition)
+    shown = await gateway.ok("GET", f"{CLUSTERS}/member1")
+    assert [(found["type"], found["status"]) for found in shown["status"]["conditions"]] == [("SchedulerDown", "True")]
+    patched = await gateway.ok("PATCH", f"{CLUSTERS}/member1", {"spec": {"taints": [COLD, HOT]}})
+    assert taint_keys(patched) == ["cold", "hot"]
+    emptied = await gateway.ok("PATCH", f"{CLUSTERS}/member1", {"spec": {"taints": None}})
+    assert taint_keys(emptied) == []
+
+
+def control_plane(label: str = CONTROL_PLANE, *taints: Json) -> Json:
+    body = node("cp", taints=taints)
+    body["metadata"]["labels"] = {label: ""}
+    return body
+
+
+@pytest.mark.parametrize("label", [CONTROL_PLANE, MASTER])
+async def test_a_control_plane_node_gets_its_taints_at_creation_and_only_then(label: str) -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", NODES, control_plane(label))
+    assert taint_keys(made) == [CONTROL_PLANE, MASTER]
+    assert {wish.actor for wish in declared(gateway).wishes} == {"system:admission"}
+    after = await gateway.ok("PATCH", f"{NODES}/cp", {"spec": {"taints": [made["spec"]["taints"][1]]}})
+    assert taint_keys(after) == [MASTER]
+    again = await gateway.ok("PATCH", f"{NODES}/cp", {"metadata": {"labels": {"more": "1"}}})
+    assert taint_keys(again) == [MASTER]
+
+
+async def test_a_control_plane_node_that_names_one_of_the_taints_has_both_once() -> None:
+    gateway = Fixture()
+    own = {"key": MASTER, "effect": "NoSchedule"}
+    made = await gateway.ok("POST", f"{NODES}?fieldManager=ann", control_plane(MASTER, COLD, own))
+    assert taint_keys(made) == ["cold", MASTER, CONTROL_PLANE]
+    wishes: tuple[TaintWish, ...] = declared(gateway).wishes
+    assert [(wish.generation, wish.actor) for wish in wishes] == [(1, "ann"), (2, "ann"), (3, "system:admission")]
+
+
+async def test_other_nodes_get_no_taints_of_a_role() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    after = await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"labels": {CONTROL_PLANE: ""}}})
+    assert taint_keys(after) == []
+
+
+async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provider_id() -> None:
+    gateway = Fixture(switches=Switches(external_cloud=True))
+    made = await gateway.ok("POST", NODES, node())
+    assert made["metadata"]["annotations"] == {"moorage.io/cloud-provider": "external"}
+    born = next_taints(None, declared(gateway), {}, NOW)
+    assert born is not None
+    assert [(taint.key, taint.value, taint.effect) for taint in born.taints] == [
+        ("node.cloudprovider.kubernetes.io/uninitialized", "true", "NoSchedule")
+    ]
+    gateway.log.append(TAINTS, "Node/n1", "Node/n1", born)
+    assert taint_keys(await gateway.ok("GET", f"{NODES}/n1")) == ["node.cloudprovider.kubernetes.io/uninitialized"]
+    await gateway.ok("PATCH", f"{NODES}/n1", {"spec": {"providerID": "cloud://n1"}})
+    initialised = next_taints(born, declared(gateway), {}, later(5))
+    assert initialised is not None
+    assert initialised.taints == ()
+    gateway.log.append(TAINTS, "Node/n1", "Node/n1", initialised)
+    after = await gateway.ok("GET", f"{NODES}/n1")
+    assert (taint_keys(after), after["spec"]["providerID"]) == ([], "cloud://n1")
+
+
+async def test_a_node_with_a_provider_id_or_a_word_of_its_own_is_left_alone() -> None:
+    gateway = Fixture(switches=Switches(external_cloud=True))
+    assert "annotations" not in (await gateway.ok("POST", NODES, node("n1", providerID="cloud://n1")))["metadata"]
+    own = node("n2")
+    own["metadata"]["annotations"] = {"moorage.io/cloud-provider": "none"}
+    made = await gateway.ok("POST", NODES, own)
+    assert made["metadata"]["annotations"] == {"moorage.io/cloud-provider": "none"}
+    plain = await Fixture().ok("POST", NODES, node())
+    assert "annotations" not in plain["metadata"]
+
+
+async def test_scale_reads_and_changes_the_number_alone() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", DEPLOYMENTS, deployment(replicas=2))
+    path = f"{DEPLOYMENTS}/web/scale"
+    scale = await gateway.ok("GET", path)
+    assert scale == {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": "web",
+            "namespace": "shop",
+            "uid": made["metadata"]["uid"],
+            "resourceVersion": made["metadata"]["resourceVersion"],
+            "creationTimestamp": "2026-01-01T12:00:00Z",
+        },
+        "spec": {"replicas": 2},
+        "status": {"replicas": 0, "selector": "app=web"},
+    }
+    after = await gateway.ok("PUT", path, {**scale, "spec": {"replicas": 5}})
+    assert after["spec"] == {"replicas": 5}
+    stale = await gateway.call("PUT", path, {**scale, "spec": {"replicas": 6}})
+    assert (stale.status_code, stale.json()["reason"]) == (409, "Conflict")
+    assert (await gateway.ok("PATCH", path, {"spec": {"replicas": 1}}))["spec"] == {"replicas": 1}
+    # Go clients leave a zero out.
+    assert (await gateway.ok("PUT", path, {"metadata": {"name": "web"}, "spec": {}}))["spec"] == {"replicas": 0}
+    now = await gateway.ok("GET", f"{DEPLOYMENTS}/web")
+    assert now["spec"] == {**made["spec"], "replicas": 0}
+    assert now["metadata"]["generation"] == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "message"),
+    [
+        ("PATCH", "web/scale", {"spec": {"replicas": -1}}, 422, 'Scale.autoscaling "web" is invalid: spec.replicas'),
+        ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 400, "must be an integer"),
+        ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 400, "must be an integer of 32 bits"),
+        ("PATCH", "web/scale", {"kind": "Deployment"}, 400, "kind: invalid value 'Deployment'"),
+        ("PATCH", "web/scale", {"metadata": 7}, 400, "metadata: invalid value 7"),
+        ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "metadata.name: invalid value 'other'"),
+        ("PATCH", "none/scale", {"spec": {"replicas": 1}}, 404, "not found"),
+        ("GET", "none/scale", None, 404, "not found"),
+        ("DELETE", "web/scale", None, 405, "does not allow"),
+        ("GET", "web/status", None, 404, "could not find"),
+        ("PATCH", "web/scale?dryRun=All", {"spec": {"replicas": 1}}, 400, "dryRun"),
+    ],
+)
+async def test_bad_scales(method: str, path: str, body: Any, code: int, message: str) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", DEPLOYMENTS, deployment())
+    answer = await gateway.call(method, f"{DEPLOYMENTS}/{path}", body)
+    assert answer.status_code == code, answer.text
+    assert message in answer.json()["message"]
+    assert len(gateway.declared) == 1
+
+
+async def test_discovery_lists_subresources_and_views() -> None:
+    gateway = Fixture()
+    apps = {item["name"]: item for item in (await gateway.ok("GET", "/apis/apps/v1"))["resources"]}
+    assert apps["deployments/scale"] == {
+        "name": "deployments/scale",
+        "singularName": "",
+        "namespaced": True,
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+        "verbs": ["get", "patch", "update"],
+    }
+    assert "daemonsets/scale" not in apps
+    core = {item["name"]: item for item in (await gateway.ok("GET", "/api/v1"))["resources"]}
+    assert core["nodes/status"]["kind"] == "Node"
+    work = (await gateway.ok("GET", "/apis/work.karmada.io/v1alpha2"))["resources"]
+    assert [(item["name"], item["shortNames"], item["verbs"]) for item in work] == [
+        ("resourcebindings", ["rb"], ["get", "list", "watch"])
+    ]
+
+
+async def test_the_status_of_a_node_is_changed_by_itself() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", NODES, node(unschedulable=True))
+    body = {"status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Mine"}]}, "spec": {"unschedulable": False}}
+    after = await gateway.ok("PATCH", f"{NODES}/n1/status", body)
+    assert after["status"] == {"capacity": {"cpu": "4"}}
+    assert after["spec"]["unschedulable"] is True
+    assert after["metadata"]["generation"] == 1
+    assert (await gateway.ok("GET", f"{NODES}/n1/status")) == after
+    stale = await gateway.call("PUT", f"{NODES}/n1/status", {**made, "status": {}})
+    assert stale.status_code == 409
+    emptied = await gateway.ok("PUT", f"{NODES}/n1/status", {**after, "status": {}})
+    assert "status" not in emptied
+
+
+async def test_held_taints_are_shown_and_not_taken_back_in() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", NODES, node())
+    lost = "node.kubernetes.io/not-ready"
+    held = HeldTaint(key=lost, effect="NoExecute", since=NOW, reason="waits for zone eu/eu-1")
+    event = TargetTainted(target=node_ref("n1"), target_uid=made["metadata"]["uid"], generation=1, held=(held,))
+    gateway.log.append(TAINTS, "Node/n1", "Node/n1", event)
+    shown = await gateway.ok("GET", f"{NODES}/n1")
+    assert shown["status"]["heldTaints"] == [
+        {"key": lost, "effect": "NoExecute", "since": "2026-01-01T12:00:00Z", "reason": "waits for zone eu/eu-1"}
+    ]
+    await gateway.ok("PUT", f"{NODES}/n1", {**shown, "metadata": {**shown["metadata"], "labels": {"a": "b"}}})
+    assert "status" not in declared(gateway).object
+    (taint,) = (await gateway.ok("GET", f"{VIEWS}/taints"))["items"]
+    assert taint["metadata"]["name"] == "node.n1:NoExecute:node.kubernetes.io~not-ready"
+    assert (taint["status"]["held"], taint["status"]["reason"]) == (True, "waits for zone eu/eu-1")
+    gateway.tainted("n1", [(lost, "", "NoExecute")], uid=made["metadata"]["uid"], generation=2)
+    (taint,) = (await gateway.ok("GET", f"{VIEWS}/taints"))["items"]
+    assert taint["status"]["held"] is False
+    gateway.tainted("n1", [], uid=made["metadata"]["uid"], generation=3)
+    assert (await gateway.ok("GET", f"{VIEWS}/taints"))["items"] == []
+    assert "heldTaints" not in (await gateway.ok("GET", f"{NODES}/n1")).get("status", {})
+
+
+WORKLOAD = WorkloadRef(kind="ResourceBinding", namespace="shop", name="web-deployment")
+
+
+def spread(uid: str, state: PlacementState = PlacementState.PLACED, **more: Any) -> WorkloadPlaced:
+    return WorkloadPlaced.model_validate(
+        {
+            "workload": WORKLOAD,
+            "uid": "rb-uid",
+            "owner": {"kind": "Deployment", "namespace": "shop", "name": "web"},
+            "ownerUid": uid,
+            "generation": 2,
+            "state": state,
+            "decidedTime": NOW,
+            "policy": "PropagationPolicy/shop/web",
+            **more,
+        }
+    )
+
+
+def reported(gateway: Fixture, workload: WorkloadRef, target: TargetRef, status: ConditionStatus) -> None:
+    event = WorkloadConditionChanged(
+        workload=workload,
+        target=target,
+        type="Healthy",
+        status=status,
+        reason="Probed",
+        last_transition_time=NOW,
+        last_heartbeat_time=NOW,
+        generation=1,
+    )
+    gateway.log.append(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, "Healthy"), target.key, event)
+
+
+async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fares() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", DEPLOYMENTS, deployment(replicas=3))
+    uid = made["metadata"]["uid"]
+    policy = await gateway.ok("POST", PROPAGATION, propagation(placement={"clusterAffinity": {}}))
+    placed = spread(
+        uid,
+        targets=[
+            PlacedTarget(target=cluster_ref("b"), replicas=2, binding_generation=1),
+            PlacedTarget(target=cluster_ref("a"), replicas=1, binding_generation=2),
+        ],
+        leaving=[
+            LeavingTarget(
+                target=cluster_ref("c"),
+                replicas=1,
+                binding_generation=1,
+                since=NOW,
+                until=later(60),
+                purge_mode="Gracefully",
+                reason="taint hot:NoExecute",
+            )
+        ],
+    )
+    gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", placed)
+    reported(gateway, WORKLOAD, cluster_ref("b"), ConditionStatus.TRUE)
+    reported(gateway, WORKLOAD, cluster_ref("c"), ConditionStatus.FALSE)
+    path = f"{BINDINGS}/namespaces/shop/resourcebindings/web-deployment"
+    found = await gateway.ok("GET", path)
+    assert (found["apiVersion"], found["kind"]) == ("work.karmada.io/v1alpha2", "ResourceBinding")
+    assert found["metadata"]["annotations"] == {
+        "propagationpolicy.karmada.io/namespace": "shop",
+        "propagationpolicy.karmada.io/name": "web",
+    }
+    assert found["metadata"]["ownerReferences"][0]["uid"] == uid
+    assert found["spec"] == {
+        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web", "uid": uid},
+        "replicas": 3,
+        "clusters": [{"name": "b", "replicas": 2}, {"name": "a", "replicas": 1}],
+        "gracefulEvictionTasks": [
+            {
+                "fromCluster": "c",
+                "purgeMode": "Gracefully",
+                "replicas": 1,
+                "reason": "TaintUntolerated",
+                "message": "taint hot:NoExecute",
+                "producer": "TaintManager",
+                "gracePeriodSeconds": 60,
+                "creationTimestamp": "2026-01-01T12:00:00Z",
+            }
+        ],
+        "placement": policy["spec"]["placement"],
+    }
+    status = found["status"]
+    assert [(item["type"], item["status"], item["reason"]) for item in status["conditions"]] == [
+        ("Scheduled", "True", "Success")
+    ]
+    assert [(item["clusterName"], item["health"]) for item in status["aggregatedStatus"]] == [
+        ("a", "Unknown"),
+        ("b", "Healthy"),
+        ("c", "Unhealthy"),
+    ]
+    assert (await gateway.ok("GET", f"{BINDINGS}/resourcebindings"))["items"] == [found]
+    shown = (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]
+    assert (shown["replicas"], shown["readyReplicas"]) == (3, 3)
+    await gateway.ok("PATCH", f"{PROPAGATION}/web", {"spec": {"placement": {"clusterAffinity": {"exclude": ["c"]}}}})
+    assert (await gateway.ok("GET", path))["spec"]["placement"] == {"clusterAffinity": {"exclude": ["c"]}}
+    reported(gateway, WORKLOAD, cluster_ref("b"), ConditionStatus.FALSE)
+    assert (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]["readyReplicas"] == 1
+    assert (await gateway.call("POST", f"{BINDINGS}/namespaces/shop/resourcebindings", {})).status_code == 405
+    await gateway.ok("DELETE", f"{DEPLOYMENTS}/web")
+    gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", None)
+    assert (await gateway.call("GET", path)).status_code == 404
+
+
+async def test_a_resource_binding_that_fits_nowhere_says_why() -> None:
+    gateway = Fixture()
+    data = {"metadata": {"name": "web"}, "data": {"a": "b"}}
+    made = await gateway.ok("POST", "/api/v1/namespaces/shop/configmaps", data)
+    placed = spread(
+        made["metadata"]["uid"],
+        PlacementState.PENDING,
+        owner={"kind": "ConfigMap", "namespace": "shop", "name": "web"},
+        reason="NoClusterFit",
+        message="0/3 clusters are available: 3 cluster(s) had untolerated taint {hot: }.",
+    )
+    gateway.log.append(PLACEMENTS, WORKLOAD.key, "ConfigMap/shop/web", placed)
+    found = await gateway.ok("GET", f"{BINDINGS}/namespaces/shop/resourcebindings/web-deployment")
+    assert found["spec"]["clusters"] == []
+    assert "replicas" not in found["spec"]
+    (condition,) = found["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "NoClusterFit")
+    assert condition["message"].startswith("0/3 clusters")
+    assert "aggregatedStatus" not in found["status"]
+
+
+async def test_a_resource_that_has_to_leave_and_cannot_is_not_scheduled_though_it_is_somewhere() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", DEPLOYMENTS, deployment())
+    target = PlacedTarget(target=cluster_ref("b"), replicas=2, binding_generation=1)
+    placed = spread(
+        made["metadata"]["uid"],
+        targets=[target],
+        reason="NoReplacement",
+        message="no other cluster fits",
+        affinity_name="second",
+    )
+    gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", placed)
+    found = await gateway.ok("GET", f"{BINDINGS}/namespaces/shop/resourcebindings/web-deployment")
+    assert found["spec"]["clusters"] == [{"name": "b", "replicas": 2}]
+    (condition,) = found["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "NoReplacement")
+    assert found["status"]["schedulerObservingAffinityName"] == "second"
+    assert "lastScheduledTime" not in found["status"]
+
+
+async def test_a_pod_shows_what_its_deployer_reports_where_it_runs() -> None:
+    gateway = Fixture()
+    path = "/api/v1/namespaces/default/pods"
+    uid = (await gateway.ok("POST", path, pod()))["metadata"]["uid"]
+    reported(gateway, pod_ref("p1"), node_ref("n1"), ConditionStatus.FALSE)
+    assert "conditions" not in (await gateway.ok("GET", f"{path}/p1"))["status"]
+    placed = WorkloadPlaced(
+        workload=pod_ref("p1"),
+        uid=uid,
+        owner=pod_ref("p1"),
+        owner_uid=uid,
+        generation=1,
+        state=PlacementState.PLACED,
+        target=node_ref("n1"),
+        decided_time=NOW,
+    )
+    gateway.log.append(PLACEMENTS, "Pod/default/p1", "Pod/default/p1", placed)
+    conditions = (await gateway.ok("GET", f"{path}/p1"))["status"]["conditions"]
+    assert [(found["type"], found["status"]) for found in conditions] == [
+        ("PodScheduled", "True"),
+        ("Healthy", "False"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "spec"),
+    [
+        ("eu/eu-1", "eu.eu-1", {"region": "eu", "zone": "eu-1"}),
+        ("/", "none", {"region": "", "zone": ""}),
+        ("/a", "none.a", {"region": "", "zone": "a"}),
+        ("eu/", "eu.none", {"region": "eu", "zone": ""}),
+        ("a.b/c", "a.b:c", {"region": "a.b", "zone": "c"}),
+        ("none/c", "none:c", {"region": "none", "zone": "c"}),
+    ],
+)
+async def test_zones_show_their_state_and_their_queue(key: str, name: str, spec: Json) -> None:
+    gateway = Fixture()
+    zone = ZoneChanged(
+        zone=key,
+        generation=1,
+        state=ZoneState.PARTIAL_DISRUPTION,
+        nodes=10,
+        not_ready=6,
+        rate=float("inf"),
+        tokens=0.5,
+        tokens_time=NOW,
+        waiting=1,
+        queue=(ZoneWaiting(target="Node/n1", incident=3, since=NOW),),
+    )
+    gateway.log.append(ZONES, key, FLEET, ZoneChanged.model_validate_json(zone.model_dump_json()))
+    found = await gateway.ok("GET", f"{VIEWS}/zones/{name}")
+    assert found["spec"] == spec
+    status = found["status"]
+    assert (status["state"], status["nodes"], status["notReady"]) == ("PartialDisruption", 10, 6)
+    assert (status["rate"], status["tokens"], status["waiting"], status["stopped"]) == ("inf", 0.5, 1, False)
+    assert [(found["target"], found["incident"], found["since"]) for found in status["queue"]] == [
+        ("Node/n1", 3, "2026-01-01T12:00:00Z")
+    ]
+    gateway.log.append(ZONES, key, FLEET, None)
+    assert (await gateway.ok("GET", f"{VIEWS}/zones"))["items"] == []
+
+
+def counted(budget: str, **more: int) -> BudgetCounted:
+    return BudgetCounted.model_validate({"budget": budget, "generation": 1, "countedTime": NOW, "allowed": 0, **more})
+
+
+@pytest.mark.parametrize(
+    ("spec", "desired"),
+    [
+        ({"minAvailable": 3}, 3),
+        ({"minAvailable": "25%"}, 3),
+        ({"maxUnavailable": 2}, 7),
+        ({"maxUnavailable": "25%"}, 6),
+        ({"maxUnavailable": 20}, 0),
+    ],
+)
+async def test_a_disruption_budget_shows_what_is_counted_of_it(spec: Json, desired: int) -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", PDBS, named("web", spec=spec))
+    assert made["status"]["disruptionsAllowed"] == 0
+    key = "PodDisruptionBudget/shop/web"
+    gateway.log.append(BUDGETS, key, FLEET, counted(key, allowed=-1, expected=9, healthy=5, held=2))
+    assert (await gateway.ok("GET", f"{PDBS}/web"))["status"] == {
+        "observedGeneration": 1,
+        "currentHealthy": 5,
+        "desiredHealthy": desired,
+        "disruptionsAllowed": 0,
+        "expectedPods": 9,
+        "held": 2,
+    }
+    own = await gateway.ok("GET", f"{VIEWS}/budgets/poddisruptionbudget.shop.web")
+    assert (own["status"]["budget"], own["status"]["healthy"]) == (key, 5)
+
+
+async def test_eviction_budgets_and_rates_show_what_is_counted_of_them() -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", BUDGETS_PATH, named("slow", spec={"maxConcurrent": 1}))
+    assert "status" not in made
+    key = "EvictionBudget//slow"
+    gateway.log.append(BUDGETS, key, FLEET, counted(key, allowed=1, inProgress=2, inWindow=3, held=4))
+    gateway.log.append(BUDGETS, "resource-eviction-rate", FLEET, counted("resource-eviction-rate"))
+    assert (await gateway.ok("GET", f"{BUDGETS_PATH}/slow"))["status"] == {
+        "allowed": 1,
+        "inProgress": 2,
+        "inWindow": 3,
+        "held": 4,
+        "countedTime": "2026-01-01T12:00:00Z",
+    }
+    names = [item["metadata"]["name"] for item in (await gateway.ok("GET", f"{VIEWS}/budgets"))["items"]]
+    assert names == ["evictionbudget.slow", "resource-eviction-rate"]
+
+
+async def test_a_held_eviction_says_what_holds_it() -> None:
+    gateway = Fixture()
+    workload, target = pod_ref("web-0"), node_ref("n1")
+    event = EvictionDecided(
+        workload=workload,
+        owner=workload,
+        target=target,
+        generation=3,
+        revision=2,
+        state=EvictionState.HELD,
+        held_by=("EvictionBudget/slow", "EvictionPause/all"),
+        purge_mode="Gracefully",
+        message="held by EvictionBudget/slow",
+        decided_time=NOW,
+    )
+    await gateway.ok("POST", PAUSES, named("all"))
+    key = eviction_key(workload, target, 3)
+    gateway.log.append(EVICTIONS, key, target.key, event)
+    assert (await gateway.ok("GET", f"{PAUSES}/all"))["status"] == {"held": 1}
+    found = await gateway.ok("GET", f"{VIEWS}/namespaces/default/evictions/web-0:node.n1:3")
+    status = found["status"]
+    assert (status["state"], status["heldBy"]) == ("Held", ["EvictionBudget/slow", "EvictionPause/all"])
+    assert (status["message"], status["purgeMode"]) == ("held by EvictionBudget/slow", "Gracefully")
+    changed = event.model_copy(update={"held_by": ("EvictionBudget/slow",), "revision": 3})
+    gateway.log.append(EVICTIONS, key, target.key, changed)
+    assert (await gateway.ok("GET", f"{PAUSES}/all"))["status"] == {"held": 0}
+    gateway.log.append(EVICTIONS, key, target.key, None)
+    assert gateway.store.tables.held == {}

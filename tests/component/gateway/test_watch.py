@@ -1,0 +1,258 @@
+"""Watches: what they show, from where they resume, and when they cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+from tests.component.gateway.double import Fixture, node
+
+from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.watch import Watch, events, start
+from moorage.gateway.kinds import BY_PLURAL, ServedKind
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import RESOURCES
+
+NODES = "/api/v1/nodes"
+NODE = BY_PLURAL["", "v1", "nodes"]
+
+
+def watch(version: int | None = None, labels: str = "", **options: Any) -> Watch:
+    return Watch(kind=NODE, namespace="", selected=selector(labels, ""), version=version, **options)
+
+
+def seen_all(gateway: Fixture, kind: ServedKind, since: int) -> list[tuple[str, str, int]]:
+    """The changes of a kind after a version: what, whose, and the version to go on from."""
+    watched = Watch(kind=kind, namespace="", selected=selector("", ""), version=since)
+    changes = gateway.store.history.since(start(gateway.store, watched))
+    return [
+        (change.object_id.name, "gone" if change.after is None else "there", _version_of(change.last))
+        for change in changes
+        if change.object_id.kind == kind.kind
+    ]
+
+
+def _version_of(document: Any) -> int:
+    return int(document["metadata"]["resourceVersion"])
+
+
+class Seen:
+    """The events of a watch, one at a time."""
+
+    def __init__(self, gateway: Fixture, watched: Watch) -> None:
+        self._lines: AsyncIterator[bytes] = events(gateway.store, watched, start(gateway.store, watched))
+        self._left: list[Any] = []
+
+    async def event(self) -> Any:
+        while not self._left:
+            async with asyncio.timeout(5):
+                chunk = await anext(self._lines)
+            self._left = [orjson.loads(line) for line in chunk.splitlines()]
+        return self._left.pop(0)
+
+    async def next(self) -> tuple[str, str]:
+        event = await self.event()
+        return event["type"], event["object"].get("metadata", {}).get("name", "")
+
+
+async def version(gateway: Fixture) -> int:
+    return int((await gateway.ok("GET", NODES))["metadata"]["resourceVersion"])
+
+
+async def test_a_watch_shows_what_is_there_and_then_what_changes() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    seen = Seen(gateway, watch())
+    assert await seen.next() == ("ADDED", "n1")
+    waiting = asyncio.create_task(seen.next())
+    await asyncio.sleep(0)
+    await gateway.ok("POST", NODES, node("n2"))
+    assert await waiting == ("ADDED", "n2")
+    await gateway.ok("PATCH", f"{NODES}/n1", {"spec": {"unschedulable": True}})
+    await gateway.ok("DELETE", f"{NODES}/n2")
+    assert [await seen.next(), await seen.next()] == [("MODIFIED", "n1"), ("DELETED", "n2")]
+
+
+async def test_a_watch_resumes_after_its_version_without_loss_or_repetition() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    since = await version(gateway)
+    await gateway.ok("POST", NODES, node("n2"))
+    await gateway.ok("DELETE", f"{NODES}/n1")
+    seen = Seen(gateway, watch(since))
+    assert [await seen.next(), await seen.next()] == [("ADDED", "n2"), ("DELETED", "n1")]
+
+
+async def test_entering_and_leaving_a_selector_is_added_and_deleted() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    seen = Seen(gateway, watch(await version(gateway), "zone=a"))
+    for labels in ({"zone": "b"}, {"zone": "a"}, {"zone": "a", "more": "1"}, {"zone": "b"}):
+        await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"labels": labels}})
+    assert [await seen.next() for _ in range(3)] == [("ADDED", "n1"), ("MODIFIED", "n1"), ("DELETED", "n1")]
+
+
+async def test_a_version_that_is_forgotten_is_gone() -> None:
+    gateway = Fixture(kept=2)
+    since = await version(gateway)
+    for number in range(4):
+        await gateway.ok("POST", NODES, node(f"n{number}"))
+    answer = await gateway.call("GET", f"{NODES}?watch=true&resourceVersion={since + 1}")
+    assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+
+
+async def test_a_watch_that_falls_behind_ends_with_an_error() -> None:
+    gateway = Fixture(kept=2)
+    await gateway.ok("POST", NODES, node())
+    seen = Seen(gateway, watch())
+    assert await seen.next() == ("ADDED", "n1")
+    for number in range(4):
+        await gateway.ok("POST", NODES, node(f"m{number}"))
+    assert (await seen.next())[0] == "ERROR"
+
+
+async def test_a_version_from_the_future_is_refused() -> None:
+    gateway = Fixture()
+    answer = await gateway.call("GET", f"{NODES}?watch=true&resourceVersion=999999")
+    assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
+
+
+async def test_a_watch_ends_with_its_timeout_and_a_bookmark() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    query = "watch=true&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents=true"
+    answer = await gateway.call("GET", f"{NODES}?{query}")
+    lines = [orjson.loads(line) for line in answer.content.splitlines()]
+    assert [line["type"] for line in lines] == ["ADDED", "BOOKMARK", "BOOKMARK"]
+    assert lines[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert int(lines[2]["object"]["metadata"]["resourceVersion"]) == await version(gateway)
+
+
+async def test_one_object_can_be_watched_by_its_path() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    await gateway.ok("POST", NODES, node("n2"))
+    answer = await gateway.call("GET", f"{NODES}/n2?watch=true&timeoutSeconds=1")
+    assert [orjson.loads(line)["object"]["metadata"]["name"] for line in answer.content.splitlines()] == ["n2"]
+
+
+async def test_a_node_that_is_replaced_is_seen_to_go_and_to_come() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    since = await version(gateway)
+    await gateway.ok("DELETE", f"{NODES}/n1")
+    await gateway.ok("POST", NODES, node())
+    seen = Seen(gateway, watch(since))
+    assert [await seen.next(), await seen.next()] == [("DELETED", "n1"), ("ADDED", "n1")]
+
+
+# A place of its own for every event
+
+
+SETS = "/apis/cluster.open-cluster-management.io/v1beta2/managedclustersets"
+CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
+SET = BY_PLURAL["cluster.open-cluster-management.io", "v1beta2", "managedclustersets"]
+TAINT = BY_PLURAL["moorage.io", "v1alpha1", "taints"]
+GROUP = "cluster.open-cluster-management.io"
+
+
+async def _two_sets_change_by_one_record(gateway: Fixture) -> int:
+    """A cluster moves from one set to another; the version before."""
+    for name in ("coastal", "inland"):
+        await gateway.ok("POST", SETS, {"metadata": {"name": name}})
+    labels = {f"{GROUP}/clusterset": "coastal"}
+    cluster = {"metadata": {"name": "anvil", "labels": labels}, "spec": {"hubAcceptsClient": True}}
+    await gateway.ok("POST", CLUSTERS, cluster)
+    since = await version(gateway)
+    await gateway.ok("PATCH", f"{CLUSTERS}/anvil", {"metadata": {"labels": {f"{GROUP}/clusterset": "inland"}}})
+    return since
+
+
+async def test_a_watch_that_is_cut_off_between_two_that_are_counted_together_misses_none() -> None:
+    gateway = Fixture()
+    since = await _two_sets_change_by_one_record(gateway)
+    changes = seen_all(gateway, SET, since)
+    assert [(name, what) for name, what, _ in changes] == [("coastal", "there"), ("inland", "there")]
+    for index, (_, _, place) in enumerate(changes):
+        assert seen_all(gateway, SET, place) == changes[index + 1 :]
+    assert seen_all(gateway, SET, await version(gateway)) == []
+
+
+async def test_a_watch_that_is_cut_off_between_two_taints_of_one_record_misses_none() -> None:
+    gateway = Fixture()
+    uid = (await gateway.ok("POST", NODES, node()))["metadata"]["uid"]
+    since = await version(gateway)
+    gateway.tainted("n1", [("a", "", "NoSchedule"), ("b", "", "NoSchedule")], uid=uid, generation=1)
+    gateway.tainted("n1", [], uid=uid, generation=2)
+    changes = seen_all(gateway, TAINT, since)
+    assert [what for _, what, _ in changes] == ["there", "there", "gone", "gone"]
+    for index, (_, _, place) in enumerate(changes):
+        assert seen_all(gateway, TAINT, place) == changes[index + 1 :]
+
+
+async def test_a_node_that_is_replaced_in_one_batch_is_seen_to_go_and_to_come_also_when_cut_off_between() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    since = await version(gateway)
+    await gateway.ok("POST", NODES, node("n2"))
+    first = gateway.declared[0]
+    assert isinstance(first.event, ResourceDeclared)
+    replaced = first.event.model_copy(update={"uid": "another", "object": _with_uid(first.event.object, "another")})
+    gateway.log.append(RESOURCES, first.key, first.partition_key, replaced)
+    changes = seen_all(gateway, NODE, since)
+    assert [(name, what) for name, what, _ in changes] == [("n2", "there"), ("n1", "gone"), ("n1", "there")]
+    assert seen_all(gateway, NODE, changes[1][2]) == changes[2:]
+
+
+def _with_uid(document: Any, uid: str) -> Any:
+    return {**document, "metadata": {**document["metadata"], "uid": uid}}
+
+
+async def test_after_a_restart_who_saw_a_part_starts_over_and_who_saw_all_goes_on() -> None:
+    gateway = Fixture()
+    since = await _two_sets_change_by_one_record(gateway)
+    half, whole = seen_all(gateway, SET, since)[0][2], await version(gateway)
+    again = Fixture(ready=False)
+    for write in gateway.log.written:
+        again.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
+    again.store.begin()
+    assert await version(again) == whole
+    assert seen_all(again, SET, whole) == []
+    for before in (since, half):
+        answer = await again.call("GET", f"{SETS}?watch=true&timeoutSeconds=1&resourceVersion={before}")
+        assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+    # What comes after the restart has versions after all that were handed out before it.
+    await again.ok("POST", SETS, {"metadata": {"name": "upland"}})
+    ((name, _, place),) = seen_all(again, SET, whole)
+    assert name == "upland"
+    assert place > whole
+
+
+async def test_a_bookmark_is_never_ahead_of_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", NODES, node())
+    seen = Seen(gateway, watch(await version(gateway), bookmarks=True))
+    (write,) = gateway.declared
+    waited = 0
+
+    async def wait() -> None:
+        # The time for a bookmark ends as a change comes.
+        nonlocal waited
+        waited += 1
+        gateway.log.append(write.topic, "Node//n2", "Node//n2", _named(write.event, "n2"))
+        raise TimeoutError
+
+    monkeypatch.setattr(gateway.store.history, "wait", wait)
+    bookmark = await seen.event()
+    assert (bookmark["type"], waited) == ("BOOKMARK", 1)
+    event = await seen.event()
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "n2")
+    assert _version_of(bookmark["object"]) < _version_of(event["object"])
+
+
+def _named(event: Any, name: str) -> Any:
+    document = {**event.object, "metadata": {**event.object["metadata"], "name": name}}
+    return event.model_copy(update={"name": name, "object": document})

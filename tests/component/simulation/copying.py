@@ -1,0 +1,168 @@
+"""A fleet that runs in memory, copies of it, and what is asked of a copy."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+from tests.scenario.flow.driver import Flow, Record
+from tests.scenario.flow.fleet import Fleet
+
+from moorage.runtime.service import Input
+from moorage.runtime.settings import Settings
+from moorage.simulation.copy.gateway import ADDRESS, Edge
+from moorage.simulation.copy.pod_gc import Sweep
+from moorage.simulation.copy.run import Change, Simulated, simulate
+from moorage.simulation.copy.snapshot import Kept, Snapshot
+from moorage.simulation.copy.stack import Stack
+from moorage.simulation.diff import changes, report
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
+from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, TOPICS
+
+HOUR = timedelta(hours=1)
+
+
+def copy_of(flow: Flow) -> Snapshot:
+    """What a reader of the topics would keep of a flow, at its present time."""
+    records = []
+    for topic in TOPICS:
+        for record in flow.records(topic):
+            found = record.decode()
+            assert isinstance(found, Input), found
+            records.append(Kept.of(found))
+    records.sort(key=lambda one: (one.topic.short, one.partition, one.offset))
+    return Snapshot.of(records, partitions=flow.partitions, positions=flow.committed, taken=flow.now)
+
+
+def ask(snapshot: Snapshot, settings: Settings, change: Change, horizon: timedelta = HOUR) -> tuple[Any, Simulated]:
+    """Simulate: what is reported, and both runs."""
+    found = simulate(snapshot, settings, change, horizon)
+    return report.document(found), found
+
+
+def client(edge: Edge) -> httpx.Client:
+    """A client of the copy's gateway."""
+    return httpx.Client(base_url=ADDRESS, transport=edge.transport)
+
+
+def post(edge: Edge, events: list[dict[str, Any]]) -> None:
+    """Report conditions."""
+    answer = client(edge).post(
+        "/v1/conditions", json=events, headers={"content-type": "application/cloudevents-batch+json"}
+    )
+    assert answer.status_code == 202, answer.text
+
+
+def tainted(name: str, key: str, effect: str = "NoExecute") -> Change:
+    """Put a taint on a node, as people do."""
+
+    def change(edge: Edge, _stack: Stack) -> list[str]:
+        path = f"/api/v1/nodes/{name}"
+        shown = client(edge).get(path).json()
+        taints = [*shown["spec"].get("taints", []), {"key": key, "effect": effect}]
+        answer = client(edge).patch(
+            path, json={"spec": {"taints": taints}}, headers={"content-type": "application/merge-patch+json"}
+        )
+        assert answer.status_code == 200, answer.text
+        return [f"{name} tainted"]
+
+    return change
+
+
+def outage(text: str, status: str = "Unknown") -> Change:
+    """Let everything fail that fits."""
+
+    def change(edge: Edge, stack: Stack) -> list[str]:
+        found = changes.Outage.parse(text).targets(stack)
+        post(edge, changes.outage(stack, found, ConditionStatus(status)))
+        return [f"outage of {text}"]
+
+    return change
+
+
+def applied(*documents: dict[str, Any]) -> Change:
+    """Create objects."""
+
+    def change(edge: Edge, _stack: Stack) -> list[str]:
+        for document in documents:
+            namespace = document["metadata"].get("namespace")
+            base = "/api/v1" if document["apiVersion"] == "v1" else f"/apis/{document['apiVersion']}"
+            where = f"{base}/namespaces/{namespace}" if namespace else base
+            plural = f"{document['kind'].lower()}s".replace("policys", "policies")
+            answer = client(edge).post(f"{where}/{plural}", json=document)
+            assert answer.status_code == 201, answer.text
+        return ["applied"]
+
+    return change
+
+
+def nothing(_edge: Edge, _stack: Stack) -> list[str]:
+    """Change nothing."""
+    return []
+
+
+class ProbedFleet:
+    """All services in memory, with heartbeats of 40 s, and nodes in zones that a probe reports on."""
+
+    def __init__(self, zones: dict[str, int], **settings: Any) -> None:
+        self.settings = Settings(partitions=3, **settings)
+        modules = (condition_ingest, taint_manager, governor, eviction, timer, placement)
+        self.flow = Flow([*(module.service(self.settings) for module in modules), Sweep()], partitions=3)
+        self.fleet = Fleet(self.flow)
+        self.nodes = [f"{zone}{number}" for zone, count in zones.items() for number in range(1, count + 1)]
+        self._versions: dict[str, int] = {}
+        for name in self.nodes:
+            self.fleet.declare(name, zone=name[0])
+        self.beat()
+
+    def beat(self) -> None:
+        """Every node is reported to be ready."""
+        for name in self.nodes:
+            self.fleet.report(name, "Ready", "True")
+        self.flow.run()
+
+    def pass_time(self, seconds: float, *, without: frozenset[str] = frozenset()) -> None:
+        """Let time pass while the probe reports every ten seconds, on all but some."""
+        until = self.flow.now + timedelta(seconds=seconds)
+        while self.flow.now < until:
+            self.flow.advance_to(min(until, self.flow.now + timedelta(seconds=10)))
+            for name in self.nodes:
+                if name not in without:
+                    self.fleet.report(name, "Ready", "True")
+            self.flow.run()
+
+    def declare(self, kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> Record:
+        """Declare something that makes pods, or holds them."""
+        key = resource_key(kind, "default", name)
+        self._versions[key] = self._versions.get(key, 0) + 1
+        apis = {"Pod": "v1", "PodDisruptionBudget": "policy/v1"}
+        meta = {"name": name, "uid": f"uid-{name}", "namespace": "default", **metadata}
+        body = {"apiVersion": apis.get(kind, "apps/v1"), "kind": kind, "metadata": meta, "spec": spec}
+        event = ResourceDeclared(object=body, version=self._versions[key])
+        found = self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+        self.flow.run()
+        return found
+
+    def deploy(self, name: str, replicas: int, seconds: int | None = 300, **pod: Any) -> Record:
+        """Declare a deployment whose pods tolerate being unreachable, and `bad`, for some seconds."""
+        keys = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready", "bad")
+        lasting = {"tolerationSeconds": seconds} if seconds is not None else {}
+        tolerations = [{"key": key, "operator": "Exists", "effect": "NoExecute", **lasting} for key in keys]
+        template = {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "c"}], "tolerations": tolerations, **pod},
+        }
+        selector = {"matchLabels": {"app": name}}
+        return self.declare("Deployment", name, {"replicas": replicas, "selector": selector, "template": template})
+
+    def pods(self) -> dict[str, str]:
+        """Where each pod is; `-` for one that waits."""
+        placed = self.flow.table(PLACEMENTS)
+        return {key: event.target.name if event.target else "-" for key, event in placed.items()}
+
+    def copy(self) -> Snapshot:
+        """A copy of the present state."""
+        return copy_of(self.flow)

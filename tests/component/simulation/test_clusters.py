@@ -1,0 +1,218 @@
+"""Simulations of fleets of clusters: Karmada's policies and gates, OCM's placements and add-ons."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.component.simulation.copying import applied, ask, client, copy_of, nothing, outage
+from tests.scenario.flow.driver import Flow
+from tests.scenario.flow.karmada_world import World
+from tests.scenario.flow.ocm_world import OcmWorld, ref, tolerates
+
+from moorage.runtime.settings import Settings
+from moorage.simulation.copy.gateway import Edge
+from moorage.simulation.copy.run import Change
+from moorage.simulation.copy.snapshot import Snapshot
+from moorage.simulation.copy.stack import Stack
+from moorage.simulation.diff.changes import ChangeError, Outage
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import CONDITION_REPORTS, RESOURCES, TAINTS
+
+MERGE = {"content-type": "application/merge-patch+json"}
+GROUP = "/apis/cluster.open-cluster-management.io/v1"
+AVAILABLE = "ManagedClusterConditionAvailable"
+
+
+def karmada(**settings: Any) -> World:
+    """Two clusters that are reported on, and a deployment that a policy divides over them."""
+    world = World("m1", "m2", **{"resource_eviction_rate": 0.5, "allow_no_execute_taint_policy": True, **settings})
+    for name in ("m1", "m2"):
+        world.ready(name)
+    world.policy(placement={"replicaScheduling": {"replicaSchedulingType": "Divided"}})
+    for number in range(4):
+        world.deploy(f"web{number}", 2)
+    world.run()
+    return world
+
+
+def test_a_policy_that_evicts_is_simulated_with_its_gates_and_its_rate() -> None:
+    world = karmada()
+    policy = {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "ClusterTaintPolicy",
+        "metadata": {"name": "drain"},
+        "spec": {
+            "targetClusters": {"clusterNames": ["m1"]},
+            "addOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": ["True"]}],
+            "taints": [{"key": "drain", "effect": "NoExecute"}],
+        },
+    }
+    made = dict(policy)
+
+    def change(edge: Edge, _stack: Stack) -> list[str]:
+        answer = client(edge).post("/apis/policy.karmada.io/v1alpha1/clustertaintpolicies", json=made)
+        assert answer.status_code == 201, answer.text
+        return []
+
+    said, _ = ask(copy_of(world.flow), world.settings, change)
+    assert [one["target"] for one in said["targets"]] == ["Cluster/m1"]
+    times = [one["at"] for one in said["leaving"]]
+    start = world.flow.now
+    assert len(times) == 4
+    assert times == [format_time(start + timedelta(seconds=2 * number)) for number in range(4)]
+    assert said["leaving"][3]["holds"][0]["by"] == ["resource-eviction-rate"]
+    assert {tuple(one["to"]["targets"]) for one in said["decisions"]} == {("Cluster/m2 x2",)}
+    without_gate = world.settings.model_copy(update={"enable_no_execute_taint_eviction": False})
+    said, _ = ask(copy_of(world.flow), without_gate, change)
+    assert said["leaving"] == []
+    assert said["summary"]["targets"] == 1
+
+
+def test_the_gateway_of_the_copy_refuses_as_the_live_one() -> None:
+    world = karmada()
+    strict = world.settings.model_copy(update={"allow_no_execute_taint_policy": False})
+    taints = [{"key": "drain", "effect": "NoExecute"}]
+    policy = {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "ClusterTaintPolicy",
+        "metadata": {"name": "drain"},
+        "spec": {"taints": taints},
+    }
+    with pytest.raises(AssertionError, match="NoExecute"):
+        ask(copy_of(world.flow), strict, applied(policy))
+
+
+class Hub:
+    """Managed clusters with an add-on each, which a probe and leases speak for."""
+
+    def __init__(self, *clusters: str) -> None:
+        self.settings = Settings(partitions=3)
+        modules = (condition_ingest, taint_manager, governor, eviction, timer)
+        self.world = OcmWorld(services=[module.service(self.settings) for module in modules])
+        self._versions: dict[str, int] = {}
+        for name in clusters:
+            labels = {"topology.kubernetes.io/zone": name[0]}
+            self.world.cluster(name, labels=labels, spec={"hubAcceptsClient": True})
+            self.put("addon.open-cluster-management.io/v1alpha1", "ManagedClusterAddOn", name, {})
+        self.clusters = clusters
+        self.beat()
+
+    @property
+    def flow(self) -> Flow:
+        return self.world.flow
+
+    def put(self, api: str, kind: str, cluster: str, spec: dict[str, Any], name: str = "observability") -> None:
+        key = resource_key(kind, cluster, name)
+        self._versions[key] = self._versions.get(key, 0) + 1
+        metadata = {"name": name, "namespace": cluster, "uid": f"uid-{kind}-{cluster}"}
+        body = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}
+        event = ResourceDeclared(object=body, version=self._versions[key])
+        self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+
+    def beat(self) -> None:
+        """Every cluster is available, and its add-on lives."""
+        for name in self.clusters:
+            lease = {"renewTime": format_time(self.flow.now), "leaseDurationSeconds": 60}
+            self.put("coordination.k8s.io/v1", "Lease", name, lease)
+            event = ConditionReported(
+                target=ref(name), type=AVAILABLE, status=ConditionStatus.TRUE, observed_time=self.flow.now
+            )
+            self.flow.produce(CONDITION_REPORTS, event.target.key, event, source="agent")
+        self.flow.run()
+
+    def copy(self) -> Snapshot:
+        return copy_of(self.flow)
+
+
+def hub() -> Hub:
+    """Three clusters, and a placement that takes two of them and puts up with `busy` for five minutes."""
+    made = Hub("a1", "a2", "b1")
+    made.world.placement(numberOfClusters=2, tolerations=[tolerates("busy", seconds=300)])
+    made.flow.advance(100)
+    assert made.world.selected() == ["a1", "a2"]
+    return made
+
+
+def tainted(cluster: str, key: str) -> Change:
+    """Put a taint on a managed cluster."""
+
+    def change(edge: Edge, _stack: Stack) -> list[str]:
+        body = {"spec": {"taints": [{"key": key, "effect": "NoSelect"}]}}
+        answer = client(edge).patch(f"{GROUP}/managedclusters/{cluster}", json=body, headers=MERGE)
+        assert answer.status_code == 200, answer.text
+        return []
+
+    return change
+
+
+def test_nothing_runs_out_in_the_copy() -> None:
+    """Neither clusters nor the leases of add-ons fall silent, though the copy lasts a day."""
+    made = hub()
+    labels = {key: event.labels for key, event in made.flow.table(TAINTS).items()}
+    assert all("available" in one.values() for one in labels.values())
+    said, found = ask(made.copy(), made.settings, nothing, timedelta(days=1))
+    assert found.changed.records == {}
+    assert said["quiet"]
+
+
+def test_an_outage_moves_what_placements_select() -> None:
+    made = hub()
+    said, _ = ask(made.copy(), made.settings, outage("zone=a"))
+    assert [one["target"] for one in said["targets"]] == ["ManagedCluster/a1", "ManagedCluster/a2"]
+    (row,) = said["placements"]
+    assert (row["placement"], row["added"], row["removed"]) == ("Placement/default/p", ["b1"], ["a1", "a2"])
+    assert (row["without"], row["selected"], row["at"]) == (2, 1, format_time(made.flow.now))
+    assert row["reason"] == "NotAllDecisionsScheduled"
+
+
+def test_a_taint_that_is_tolerated_for_a_while_moves_a_placement_when_that_ends() -> None:
+    made = hub()
+    said, _ = ask(made.copy(), made.settings, tainted("a1", "busy"))
+    (row,) = said["placements"]
+    assert (row["added"], row["removed"]) == (["b1"], ["a1"])
+    assert row["at"] == format_time(made.flow.now + timedelta(seconds=300))
+    assert said["decisions"] == []
+    said, _ = ask(made.copy(), made.settings, tainted("a1", "busy"), timedelta(seconds=200))
+    assert said["placements"] == []
+    assert said["quiet"] is False
+
+
+def test_a_new_placement_says_what_it_would_select() -> None:
+    made = hub()
+    placement = {
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+        "kind": "Placement",
+        "metadata": {"name": "new", "namespace": "default"},
+        "spec": {},
+    }
+    said, _ = ask(made.copy(), made.settings, applied(placement))
+    (row,) = said["placements"]
+    assert (row["placement"], row["added"], row["without"]) == ("Placement/default/new", ["a1", "a2", "b1"], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("zone=a", ["ManagedCluster/a1", "ManagedCluster/a2"]),
+        ("cluster=b1", ["ManagedCluster/b1"]),
+        ("topology.kubernetes.io/zone=b", ["ManagedCluster/b1"]),
+        ("topology.kubernetes.io/zone in (a,b)", ["ManagedCluster/a1", "ManagedCluster/a2", "ManagedCluster/b1"]),
+    ],
+)
+def test_what_an_outage_names(text: str, names: list[str]) -> None:
+    made = Hub("a1", "a2", "b1")
+    assert sorted(target.key for target in Outage.parse(text).targets(made.flow)) == names
+
+
+def test_an_outage_of_nothing_is_an_error() -> None:
+    made = Hub("a1")
+    with pytest.raises(ChangeError, match="--outage zone=z: no node or cluster fits"):
+        Outage.parse("zone=z").targets(made.flow)
+    for text in ("", "  ", "a==b=c", "(x)"):
+        with pytest.raises(ChangeError, match="invalid outage"):
+            Outage.parse(text)

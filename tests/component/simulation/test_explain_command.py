@@ -1,0 +1,208 @@
+"""The command `moorage explain`: how objects are named, what is refused, and what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka.errors import KafkaConnectionError
+from tests.component.simulation.explained import copy
+from tests.component.simulation.test_explain_managed import World as Managed
+from tests.scenario.flow.karmada_world import ONE
+from tests.scenario.flow.karmada_world import World as Clusters
+from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
+from typer.testing import CliRunner, Result
+
+from moorage.cli.app import app
+from moorage.cli.commands import explain
+from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+
+Explain = Callable[..., Result]
+
+
+@pytest.fixture
+def against(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
+    """The command on a copy of topics in memory, or on a Kafka that answers with an error."""
+
+    def on(flow: Any) -> Explain:
+        async def load(*_: Any, **__: Any) -> Snapshot:
+            if isinstance(flow, Exception):
+                raise flow
+            return copy(flow)
+
+        async def no_history(*_: Any, **__: Any) -> list[Any]:
+            return []
+
+        monkeypatch.setattr(Snapshot, "load", load)
+        monkeypatch.setattr(explain, "load_history", no_history)
+        env = {"MOORAGE_BOOTSTRAP_SERVERS": "nowhere:1", "MOORAGE_FEATURE_GATES": "Failover=true"}
+        return lambda *words: CliRunner().invoke(app, ["explain", *words], env=env)
+
+    return on
+
+
+@pytest.fixture
+def nodes(against: Callable[[Any], Explain]) -> Explain:
+    world = World("n1", "n2")
+    world.fleet.taint("n2", "k", "NoSchedule")
+    world.declare("Pod", "p", pod())
+    world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
+    world.run()
+    return against(world.flow)
+
+
+@pytest.mark.parametrize(
+    "words", [("pod", "p"), ("pod/p",), ("pods", "default/p"), ("po/default/p",), ("Pod", "p", "-n", "default")]
+)
+def test_a_pod_by_every_way_to_name_it(nodes: Explain, words: tuple[str, ...]) -> None:
+    done = nodes(*words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Workload:       Pod default/p\nState:          Placed (Scheduled)\n")
+    assert "1 of 2 nodes fit" in done.stdout
+    assert "1       TaintToleration   node(s) had untolerated taint(s)" in done.stdout
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["*", "n1", "1"] in [line[:3] for line in lines]
+
+
+def test_one_node_closely(nodes: Explain) -> None:
+    done = nodes("pod", "p", "--node", "n2")
+    assert "nothing tolerates k:NoSchedule" in done.stdout
+    assert "RULED OUT" in done.stdout
+    done = nodes("pod", "p", "--node", "n1")
+    assert [line.split()[0] for line in done.stdout.splitlines() if "x " in line] == [
+        *("NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "TaintToleration")
+    ]
+
+
+def test_as_json_and_yaml(nodes: Explain) -> None:
+    document = json.loads(nodes("pod", "p", "--all", "-o", "json").stdout)
+    assert document["decision"]["target"] == {"kind": "Node", "name": "n1"}
+    assert document["here"] == ["n1"]
+    assert (document["agrees"], document["considered"], document["fitting"], document["leftOut"]) == (True, 2, 1, 0)
+    assert document["ruledOut"] == [
+        {"filter": "TaintToleration", "reason": "node(s) had untolerated taint(s)", "count": 1}
+    ]
+    first, second = document["targets"]
+    assert (first["name"], first["here"], first["passed"], first["rank"]) == ("n1", True, True, 1)
+    assert first["total"] == sum(one["points"] for one in first["scores"])
+    assert all(one["points"] == one["score"] * one["weight"] for one in first["scores"])
+    assert (second["name"], second["passed"], second["total"], second["scores"]) == ("n2", False, None, [])
+    (taint,) = second["taints"]
+    assert (taint["taint"]["key"], taint["keepsAway"], taint["toleration"]) == ("k", True, None)
+    steps = document["chains"][0]["steps"]
+    assert [one["topic"] for one in steps] == ["resources", "placements"]
+    assert steps[1]["causationid"] == steps[0]["id"]
+    assert steps[1]["data"] == document["decision"]
+    assert yaml.safe_load(nodes("pod", "p", "--all", "-o", "yaml").stdout) == document
+
+
+def test_what_makes_pods_in_short(nodes: Explain) -> None:
+    done = nodes("deployment", "web")
+    assert "Pods (2):" in done.stdout
+    assert "Pods:           2 Placed\n" in done.stdout
+    assert done.stdout.count("Scheduled") == 2
+    assert "moorage explain pod default/web-" in done.stdout
+    document = json.loads(nodes("deploy/web", "-o", "json").stdout)
+    assert {one["decision"]["target"]["name"] for one in document["pods"]} == {"n1"}
+
+
+def test_of_many_pods_those_that_wait_are_shown_first(against: Callable[[Any], Explain]) -> None:
+    world = World()
+    world.big_node("n1", "30")
+    template = {**TEMPLATE, "spec": pod("1")}
+    world.declare("Deployment", "web", {"replicas": 32, "template": template})
+    world.run()
+    command = against(world.flow)
+    done = command("deployment", "web")
+    assert "Pods:           2 Pending, 30 Placed\n" in done.stdout
+    assert "Pods (25 of 32, the others with --all):" in done.stdout
+    states = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("  web-")]
+    assert states == ["Pending"] * 2 + ["Placed"] * 23
+    assert "Pods (32):" in command("deployment", "web", "--all").stdout
+
+
+def test_a_claimed_resource_and_its_binding(against: Callable[[Any], Explain]) -> None:
+    world = Clusters("oslo", "paris")
+    world.deploy("web", 2)
+    world.policy(placement=ONE)
+    world.run()
+    command = against(world.flow)
+    done = command("rb", "default/web-deployment")
+    assert done.exit_code == 0, done.output
+    assert "Clusters:       oslo (2)" in done.stdout
+    assert command("deployment", "web").stdout == done.stdout
+    assert "the spread constraints take others" in command("deployment/web", "--cluster", "paris").stdout
+    done = command("deployment/web", "--node", "oslo")
+    assert (done.exit_code, done.stderr) == (2, "error: --node: deployment web is placed on clusters; use --cluster\n")
+
+
+def test_a_placement(against: Callable[[Any], Explain]) -> None:
+    world = Managed("a", "b")
+    world.place(numberOfClusters=1)
+    command = against(world.flow)
+    done = command("placement", "ns/p")
+    assert done.exit_code == 0, done.output
+    assert "Placement ns/p" in done.stdout
+    assert "2 of 2 clusters of its sets fit" in done.stdout
+    assert "Clusters:       a\n" in done.stdout
+    document = json.loads(command("placement", "p", "-n", "ns", "--cluster", "b", "-o", "json").stdout)
+    (only,) = document["targets"]
+    assert [one["filter"] for one in only["filters"]] == ["ManagedClusterSets", "Predicate", "TaintToleration"]
+    assert {one["prioritizer"] for one in only["scores"]} == {"Balance", "Steady"}
+    assert command("placementdecision", "ns/p-decision-1").stdout == command("placement", "ns/p").stdout
+    done = command("placement", "gone")
+    assert done.stderr.startswith("Error from server (NotFound): placements.cluster.open-cluster-management.io")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("pod", "gone"), 1, 'Error from server (NotFound): pods "gone" not found\n'),
+        (("pod", "p", "--node", "n9"), 1, 'Error from server (NotFound): nodes "n9" not found\n'),
+        (("deployment", "gone"), 1, 'Error from server (NotFound): deployments.apps "gone" not found\n'),
+        (
+            ("rb", "gone"),
+            1,
+            'Error from server (NotFound): resourcebindings.work.karmada.io "gone" not found\n',
+        ),
+        (("pod", "p", "q"), 2, "error: explain tells of one object"),
+        (("pod",), 2, "error: explain tells of one object"),
+        (("pod", "a/b/c"), 2, "error: name: invalid value 'a/b/c': must be NAME or NAMESPACE/NAME"),
+        (
+            ("node", "n1"),
+            2,
+            "error: kind: invalid value 'node': explain tells of placement, placementdecision, resourcebinding",
+        ),
+        (("frog", "n1"), 1, 'error: the server doesn\'t have a resource type "frog"'),
+        (("pod", "p", "--node", "n1", "--cluster", "c"), 2, "error: --node and --cluster cannot be used together"),
+        (("pod", "p", "--node", "n1", "--all"), 2, "error: --all cannot be used together with"),
+        (("pod", "p", "--cluster", "c"), 2, "error: --cluster: no policy places pod p on clusters; use --node"),
+        (("deployment", "web", "--node", "n1"), 2, "error: --node: deployment web has pods; explain one of them"),
+    ],
+)
+def test_what_cannot_be_told(nodes: Explain, words: tuple[str, ...], code: int, message: str) -> None:
+    done = nodes(*words)
+    assert done.exit_code == code
+    assert done.stderr.startswith(message)
+
+
+def test_without_kafka_or_topics_that_is_said(against: Callable[[Any], Explain]) -> None:
+    done = against(KafkaConnectionError("nobody"))("pod", "p")
+    assert done.exit_code == 1
+    assert "Kafka at nowhere:1 does not answer" in done.stderr
+    done = against(SnapshotError("there is no topic moorage.taints.v1"))("pod", "p")
+    assert done.exit_code == 1
+    assert "there is no topic moorage.taints.v1.\nMake the topics with `moorage topics make`" in done.stderr
+
+
+def test_a_table_of_many_nodes_stays_short(against: Callable[[Any], Explain]) -> None:
+    world = World(*(f"n{number:03}" for number in range(300)))
+    world.declare("Pod", "p", pod())
+    world.run()
+    done = against(world.flow)("pod", "p")
+    assert "(11 shown, 289 more with --all)" in done.stdout
+    assert len(done.stdout.splitlines()) < 40
+    assert len(against(world.flow)("pod", "p", "--all").stdout.splitlines()) > 300

@@ -1,0 +1,158 @@
+"""`moorage up` and `moorage run`: ready, found by other commands, kept running, stopped with their parent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.cli_stack import program, until
+from tests.support.brokers import Broker
+
+pytestmark = pytest.mark.kafka
+
+SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
+
+
+class Up:
+    """A `moorage up` as a process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, env: dict[str, str], state: Path) -> None:
+        self.process, self.env, self.state = process, env, state
+        self.said: list[str] = []
+
+    @property
+    def run_file(self) -> Path:
+        return self.state / "run.json"
+
+    async def wait_for(self, text: str) -> str:
+        """Read what it says up to a line with this text."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(120):
+            while True:
+                line = (await self.process.stdout.readline()).decode()
+                assert line, f"it ended before it said {text!r}: {self.said}"
+                self.said.append(line)
+                if text in line:
+                    return line
+
+    def children(self) -> dict[str, int]:
+        """The process id of each child, by its service, from the system's process table."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                try:
+                    words = (entry / "cmdline").read_text().split("\0")
+                    parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                except OSError:
+                    continue
+                if "--with-parent" in words and int(parent) == self.process.pid:
+                    found[words[words.index("--with-parent") + 1]] = int(entry.name)
+        return found
+
+
+@asynccontextmanager
+async def started(broker: Broker, prefix: str, state: Path, *words: str) -> AsyncIterator[Up]:
+    env = {
+        "MOORAGE_STATE_DIR": str(state),
+        "MOORAGE_BOOTSTRAP_SERVERS": broker.bootstrap,
+        "MOORAGE_TOPIC_PREFIX": prefix,
+        "MOORAGE_PARTITIONS": "3",
+        "MOORAGE_GATEWAY_PORT": "0",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "moorage.cli", "up", *words),
+        env={**os.environ, **env},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    up = Up(process, env, state)
+    try:
+        await up.wait_for("Moorage is up")
+        yield up
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def gone(pids: dict[str, int]) -> bool:
+    return not any(_lives(pid) for pid in pids.values())
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
+    flags = ("--node-eviction-rate=inf", "--allow-no-execute-taint-policy", "--feature-gates", "Failover=true")
+    async with started(broker, topic_prefix, tmp_path, *flags) as up:
+        running: dict[str, Any] = json.loads(up.run_file.read_text())
+        assert running["bootstrap"] == broker.bootstrap
+        assert running["server"] in up.said[-1]
+        # Another command finds it by the run file alone, and a second `up` is refused.
+        alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
+        node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'
+        done = await program(sys.executable, "-m", "moorage.cli", "apply", "-f", "-", env=alone, text=node)
+        assert (done.code, done.out) == (0, "node/n1 created\n"), done.err
+        done = await program(sys.executable, "-m", "moorage.cli", "topics", "list", "-o", "name", env=alone)
+        assert topic_prefix in done.out
+        second = await program(sys.executable, "-m", "moorage.cli", "up", env=up.env)
+        assert second.code == 1
+        assert f"runs already as process {up.process.pid}" in second.err
+        before = up.children()
+        assert set(before) == SERVICES
+        for pid in before.values():
+            variables = (Path("/proc") / str(pid) / "environ").read_text().split("\0")
+            assert "MOORAGE_NODE_EVICTION_RATE=inf" in variables
+            assert "MOORAGE_ALLOW_NO_EXECUTE_TAINT_POLICY=true" in variables
+            assert "MOORAGE_FEATURE_GATES=Failover=true" in variables
+        os.kill(before["timer"], signal.SIGKILL)
+        assert "timer ended with SIGKILL; it is started again" in await up.wait_for("timer ended")
+
+        async def back() -> bool:
+            return up.children().get("timer", before["timer"]) != before["timer"]
+
+        await until(back)
+        children = up.children()
+        assert {name: pid for name, pid in children.items() if name != "timer"} == {
+            name: pid for name, pid in before.items() if name != "timer"
+        }
+        up.process.send_signal(signal.SIGTERM)
+        await up.wait_for("stopped")
+        assert await up.process.wait() == 0
+        assert await gone(children)
+        assert not up.run_file.exists()
+
+
+async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
+    async with started(broker, topic_prefix, tmp_path) as up:
+        children = up.children()
+        assert set(children) == SERVICES
+        up.process.kill()
+        await up.process.wait()
+        await until(lambda: gone(children), 40)
+        # What it left behind points nowhere, and does not mislead.
+        alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
+        done = await program(sys.executable, "-m", "moorage.cli", "watch", env=alone)
+        assert done.code == 1
+        assert "no `moorage up` runs" in done.err
+
+
+async def test_up_says_when_kafka_is_not_there(tmp_path: Path) -> None:
+    env = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "127.0.0.1:9", "MOORAGE_GATEWAY_PORT": "0"}
+    done = await program(sys.executable, "-m", "moorage.cli", "up", env=env)
+    assert done.code == 1
+    assert "Kafka at 127.0.0.1:9 does not answer" in done.err
+    assert "Traceback" not in done.err

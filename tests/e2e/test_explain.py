@@ -1,0 +1,155 @@
+"""`moorage explain` on a broker: it reads the topics, finds older records of the chain, and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+import yaml
+from tests.conftest import RUN
+from tests.e2e.cli_stack import Live, running, until
+from tests.e2e.test_cli import node
+from tests.support.brokers import Broker
+
+from moorage.cli.api.topics import BEGINNING, TopicReader
+from moorage_schemas.topics import TOPICS
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
+    async with running(broker.bootstrap, f"{RUN}-explain", tmp_path_factory.mktemp("explain")) as found:
+        yield found
+
+
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "containers": [{"name": "c"}],
+                "tolerations": [{"key": "slow", "operator": "Exists", "tolerationSeconds": 600}],
+            },
+        },
+    },
+}
+
+
+async def test_why_a_replica_is_where_it_is(live: Live) -> None:
+    await live.here("apply", "-f", "-", text=yaml.dump_all([node("e1"), node("e2"), WEB]))
+
+    async def pod() -> dict[str, str]:
+        items = (await live.here("get", "pods", "-l", "app=web", "-o", "json")).json["items"]
+        return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in items}
+
+    async def placed() -> bool:
+        return all((await pod()).values() or [""])
+
+    await until(placed)
+    ((first, where),) = (await pod()).items()
+    other = {"e1": "e2", "e2": "e1"}[where]
+
+    told = (await live.moorage("explain", "pod", f"default/{first}", "-o", "json")).json
+    assert told["agrees"] is True
+    assert [one["name"] for one in told["targets"] if one["here"]] == [where]
+    assert [one["topic"] for one in told["chains"][0]["steps"]] == ["resources", "placements"]
+
+    await live.here("taint", "node", where, "slow=1:NoExecute")
+    await live.here("taint", "node", other, "gone=1:NoSchedule")
+
+    async def scheduled() -> bool:
+        found = (await live.here("explain", "pod", first, "-o", "json")).json
+        return bool(found["until"] and found["until"][0]["when"])
+
+    await until(scheduled)
+    text = (await live.here("explain", "pod", first)).out
+    assert f"has to leave node {where}" in text
+    assert f"node/{where} has slow=1:NoExecute (explicit)" in text
+    assert "nothing tolerates gone=1:NoSchedule" in (await live.here("explain", "pod", first, "--node", other)).out
+
+    await live.here("taint", "node", other, "gone:NoSchedule-")
+    await live.here("taint", "node", where, "fast=1:NoExecute")
+
+    async def moved() -> bool:
+        found = await pod()
+        return list(found.values()) == [other] and first not in found
+
+    await until(moved)
+    (second,) = await pod()
+    before = await ends(live)
+    told = (await live.moorage("explain", "pod", second, "--all", "-o", "json")).json
+    (behind,) = [one for one in told["chains"] if one["about"] == "the decision"]
+    assert behind["whole"], "older records of the chain were read from the topics"
+    assert [one["topic"] for one in behind["steps"]] == ["resources", "taints", "evictions", "placements"]
+    assert behind["steps"][1]["key"] == f"Node/{where}"
+    assert told["decision"]["replaces"] == f"Pod/default/{first}"
+    done = await live.moorage("explain", "pod", "gone", code=1)
+    assert done.err == 'Error from server (NotFound): pods "gone" not found\n'
+    assert "Pods (1)" in (await live.here("explain", "deployment", "web")).out
+    assert await ends(live) == before, "explaining writes nothing"
+
+    for name in (where, other):
+        await live.here("report", f"node/{name}", "Ready=True")
+    await live.here("report", f"node/{other}", "Ready=False")
+
+    async def waits() -> bool:
+        found = (await live.here("explain", "pod", second, "-o", "json")).json
+        return any("not-ready" in one["what"] and one["when"] for one in found["until"])
+
+    await until(waits)
+    told = (await live.here("explain", "pod", second, "-o", "json")).json
+    (behind,) = [one for one in told["chains"] if one["about"] == f"the eviction from node {other}"]
+    assert behind["whole"]
+    way = [one["topic"] for one in behind["steps"]]
+    assert (way[:2], way[-2:]) == (["condition-reports", "conditions"], ["taints", "evictions"])
+
+
+async def ends(live: Live) -> dict[tuple[str, int], int]:
+    """The last offset of each partition in which there is something."""
+    async with TopicReader(live.bootstrap, live.prefix, TOPICS, BEGINNING) as reader:
+        found: dict[tuple[str, int], int] = {}
+        for one in await reader.to_end():
+            place = (one.topic.short, one.partition)
+            found[place] = max(found.get(place, 0), one.offset)
+    return found
+
+
+def managed(kind: str, name: str, namespace: str = "", version: str = "v1beta2", **parts: object) -> dict[str, object]:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {"apiVersion": f"cluster.open-cluster-management.io/{version}", "kind": kind, "metadata": metadata, **parts}
+
+
+async def test_why_a_placement_has_its_clusters(live: Live) -> None:
+    documents = [
+        managed("ManagedCluster", "mc1", version="v1", spec={"hubAcceptsClient": True}),
+        managed("ManagedCluster", "mc2", version="v1", spec={"hubAcceptsClient": True}),
+        managed("ManagedClusterSetBinding", "global", "default", spec={"clusterSet": "global"}),
+        managed("Placement", "top", "default", "v1beta1", spec={"numberOfClusters": 1}),
+    ]
+    await live.here("apply", "-f", "-", text=yaml.dump_all(documents))
+
+    async def refused() -> bool:
+        told = (await live.here("explain", "placement", "top", "-o", "json")).json
+        return bool(told["decision"] and sum(one["count"] for one in told["decision"]["filters"]) == 2)
+
+    await until(refused)
+    await live.here("report", "managedcluster/mc2", "ManagedClusterConditionAvailable=True")
+
+    async def selected() -> bool:
+        return bool((await live.here("explain", "placement", "top", "-o", "json")).json["here"] == ["mc2"])
+
+    await until(selected)
+    told = (await live.moorage("explain", "placement", "default/top", "--cluster", "mc1", "-o", "json")).json
+    assert told["agrees"] is True
+    (only,) = told["targets"]
+    assert "unreachable:NoSelect" in only["outcome"]
+    (behind,) = [one for one in told["chains"] if one["about"] == "the decision"]
+    assert behind["whole"]
+    assert [one["topic"] for one in behind["steps"]] == ["condition-reports", "conditions", "taints", "placements"]

@@ -1,0 +1,402 @@
+"""Sources that fall silent, through condition-ingest, timer and taint-manager on a virtual clock."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.scenario.flow.driver import START, Crash, Flow
+from tests.scenario.flow.fleet import Fleet, node
+
+from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, taint_manager, timer
+from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TAINTS, TIMER_FIRED, TIMERS
+
+PARTITIONS = 3
+UNREACHABLE = ("node.kubernetes.io/unreachable", "NoSchedule")
+GRACE = timedelta(seconds=40)
+
+
+def make_flow(**options: Any) -> Flow:
+    chosen = Settings(partitions=PARTITIONS, **options.pop("settings", {}))
+    modules = (condition_ingest, timer, taint_manager)
+    return Flow([module.service(chosen) for module in modules], partitions=PARTITIONS, **options)
+
+
+def say(flow: Flow, name: str, source: str = "probe/kubelet", condition: str = "Ready", status: str = "True") -> None:
+    event = ConditionReported(
+        target=node(name),
+        type=condition,
+        status=ConditionStatus(status),
+        observed_time=flow.now,
+        source=source,
+    )
+    flow.produce(CONDITION_REPORTS, event.target.key, event, source=source)
+
+
+def held(flow: Flow, name: str, condition: str = "Ready") -> ConditionChanged:
+    found = flow.table(CONDITIONS)[f"Node/{name}|{condition}"]
+    assert isinstance(found, ConditionChanged)
+    return found
+
+
+def scheduling(flow: Flow, name: str) -> set[tuple[str, str]]:
+    """The NoSchedule taints of a node; NoExecute ones are a matter of the zone."""
+    found = flow.table(TAINTS).get(f"Node/{name}")
+    return {(t.key, t.effect) for t in found.taints if t.effect == "NoSchedule"} if found is not None else set()
+
+
+def beat(flow: Flow, names: str, seconds: float, *, every: float = 10) -> datetime:
+    """Every one of these nodes' probes reports again and again; gives the time of the last time."""
+    end = flow.now + timedelta(seconds=seconds)
+    last = flow.now
+    while flow.now < end:
+        last = flow.now
+        for name in names.split():
+            say(flow, name)
+        flow.advance(every)
+    return last
+
+
+def nothing() -> None:
+    pass
+
+
+def lose_both(flow: Flow) -> None:
+    flow.crash_process("condition-ingest")
+    flow.crash_process("timer")
+    flow.compact()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_one_of_three_falls_silent_and_comes_back(*, restart: bool) -> None:
+    flow = make_flow()
+    disturb: Callable[[], None] = (lambda: lose_both(flow)) if restart else nothing
+    fleet = Fleet(flow)
+    for name in ("n1", "n2", "n3"):
+        fleet.declare(name)
+    flow.run()
+    beat(flow, "n1 n2 n3", 100)
+    disturb()
+    last = beat(flow, "n1 n2 n3", 10)
+    others = len([event for event in flow.events(TAINTS) if event.target.name != "n1"])
+    for _ in range(2):
+        beat(flow, "n2 n3", 10)
+        disturb()
+    flow.advance_to(last + GRACE - timedelta(microseconds=1))
+    assert held(flow, "n1").status is ConditionStatus.TRUE
+    assert scheduling(flow, "n1") == set()
+    disturb()
+    flow.advance(timedelta(microseconds=1))
+    silent = held(flow, "n1")
+    assert silent.status is ConditionStatus.UNKNOWN
+    assert silent.last_transition_time == last + GRACE
+    assert (silent.last_heartbeat_time, silent.accepted_time, silent.status_since) == (last, last, last + GRACE)
+    assert (silent.reason, silent.report_id) == ("HeartbeatStopped", "")
+    assert silent.message == "probe/kubelet has not reported on Node/n1 for its grace period of 40 s"
+    assert scheduling(flow, "n1") == {UNREACHABLE}
+    beat(flow, "n2 n3", 300)
+    assert held(flow, "n1") == silent, "it is said once"
+    assert len([event for event in flow.events(TAINTS) if event.target.name != "n1"]) == others
+    assert {timer.target.name for timer in flow.table(TIMERS).values()} == {"n2", "n3"}
+    disturb()
+    say(flow, "n1")
+    flow.run()
+    assert held(flow, "n1").status is ConditionStatus.TRUE
+    assert held(flow, "n1").status_since == flow.now
+    assert scheduling(flow, "n1") == set()
+    again = beat(flow, "n1 n2 n3", 50)
+    disturb()
+    flow.advance_to(again + GRACE)
+    assert held(flow, "n1").last_transition_time == again + GRACE, "it can fall silent again"
+
+
+def test_each_source_has_its_own_grace_period_and_its_own_conditions() -> None:
+    flow = make_flow(settings={"source_grace_periods": "Node:probe/slow*=2m,Node:cli/night=30s"})
+    Fleet(flow).declare("n1")
+    say(flow, "n1", "probe/kubelet", "Ready")
+    say(flow, "n1", "probe/kubelet", "DiskPressure", "False")
+    say(flow, "n1", "probe/slow-raid", "RaidDegraded", "False")
+    say(flow, "n1", "cli/alice", "MemoryPressure")
+    say(flow, "n1", "cli/night", "Watched")
+    flow.advance(3600)
+    changed = {
+        (event.type, event.last_transition_time - START) for event in flow.events(CONDITIONS) if not event.report_id
+    }
+    assert changed == {
+        ("Watched", timedelta(seconds=30)),
+        ("Ready", GRACE),
+        ("DiskPressure", GRACE),
+        ("RaidDegraded", timedelta(minutes=2)),
+    }, "and what a person said stays"
+
+
+def test_any_report_is_a_heartbeat_but_no_stale_one_and_no_duplicate() -> None:
+    flow = make_flow()
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    fleet.report("n1", "Ready", "True", id="first")
+    fleet.report("n1", "DiskPressure", "False", id="second")
+    flow.advance(30)
+    fleet.report("n1", "DiskPressure", "False", id="third")
+    flow.advance(35)
+    assert held(flow, "n1").status is ConditionStatus.TRUE, "it was heard 35 s ago"
+    fleet.report("n1", "DiskPressure", "False", id="late", at=START + timedelta(seconds=29))
+    fleet.report("n1", "DiskPressure", "False", id="third", at=START + timedelta(seconds=30))
+    flow.advance(5)
+    assert held(flow, "n1").status is ConditionStatus.UNKNOWN
+    assert held(flow, "n1").last_transition_time == START + timedelta(seconds=70)
+    fleet.report("n1", "DiskPressure", "False", id="third", at=START + timedelta(seconds=30))
+    flow.run()
+    assert held(flow, "n1", "DiskPressure").status is ConditionStatus.UNKNOWN, "no report that counted revives it"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_source_is_not_silent_while_its_reports_wait_to_be_read(seed: int) -> None:
+    # With a seed the driver mixes the sources, so what the timer says is read before reports that wait for longer.
+    flow = make_flow(rng=random.Random(seed))  # noqa: S311 - a seeded shuffle, no secret
+    Fleet(flow).declare("n1")
+    say(flow, "n1")
+    flow.advance(1)
+    # condition-ingest is away for minutes; the timer fires, and the probe goes on.
+    away = flow.services.pop("condition-ingest")
+    for _ in range(20):
+        say(flow, "n1")
+        flow.advance(10)
+    assert len(flow.events(TIMER_FIRED)) == 1
+    flow.services["condition-ingest"] = away
+    flow.run()
+    assert all(event.status is ConditionStatus.TRUE for event in flow.events(CONDITIONS))
+    flow.advance(GRACE)
+    assert held(flow, "n1").status is ConditionStatus.UNKNOWN
+
+
+def test_a_condition_belongs_to_the_source_that_reported_it_last() -> None:
+    flow = make_flow()
+    Fleet(flow).declare("n1")
+    say(flow, "n1", "probe/a", "Ready")
+    say(flow, "n1", "probe/a", "DiskPressure", "False")
+    flow.advance(10)
+    say(flow, "n1", "probe/a", "Ready")
+    flow.advance(10)
+    say(flow, "n1", "probe/b", "Ready")
+    flow.advance_to(START + timedelta(seconds=45))
+    say(flow, "n1", "probe/b", "Ready")
+    flow.advance(3600)
+    gone = [
+        (event.source, event.type, event.last_transition_time)
+        for event in flow.events(CONDITIONS)
+        if not event.report_id
+    ]
+    assert gone == [
+        ("probe/a", "DiskPressure", START + timedelta(seconds=50)),
+        ("probe/b", "Ready", START + timedelta(seconds=85)),
+    ], "a was heard at 10 s, though with a condition that is no longer its own"
+
+
+def test_a_source_that_lost_everything_to_another_is_watched_no_more() -> None:
+    flow = make_flow()
+    Fleet(flow).declare("n1")
+    for source in ("probe/a", "probe/b", "probe/a", "cli/alice"):
+        flow.advance(1)
+        say(flow, "n1", source)
+    flow.advance(3600)
+    assert held(flow, "n1").status is ConditionStatus.TRUE
+    assert flow.table(TIMERS) == {}
+
+
+def test_a_timer_of_a_target_that_is_gone_comes_to_nothing() -> None:
+    flow = make_flow()
+    fleet = Fleet(flow)
+    fleet.declare("n1")
+    say(flow, "n1")
+    flow.advance(20)
+    fleet.delete("n1")
+    flow.run()
+    assert flow.table(TIMERS) == {}
+    fleet.declare("n1")
+    flow.advance(5)
+    say(flow, "n1")
+    flow.advance_to(START + timedelta(seconds=64))
+    assert held(flow, "n1").status is ConditionStatus.TRUE, "the former node's timer is none of its business"
+    flow.advance(1)
+    assert held(flow, "n1").status is ConditionStatus.UNKNOWN
+    assert len({event.id for event in flow.events(TIMERS)}) == 2, "an id is not used again"
+
+
+def test_no_timer_is_used_again_after_its_tombstone() -> None:
+    flow = make_flow()
+    Fleet(flow).declare("n1")
+    forgotten: set[str] = set()
+    for seconds in (100, 10, 100, 60, 5, 300):
+        say(flow, "n1")
+        flow.advance(seconds)
+    for record in flow.records(TIMERS):
+        assert record.name not in forgotten
+        if record.value is None:
+            forgotten.add(record.name)
+    assert len(forgotten) == 4
+
+
+def test_the_reconciler_watches_what_nothing_watches() -> None:
+    flow = make_flow(settings={"node_monitor_grace_period": 0})
+    Fleet(flow).declare("n1")
+    say(flow, "n1")
+    say(flow, "n1", "cli/alice", "MemoryPressure", "False")
+    flow.advance(100)
+    assert flow.events(TIMERS) == []
+    # The setting is changed, as by an upgrade from a version without heartbeats.
+    flow.services["condition-ingest"] = condition_ingest.service(Settings(partitions=PARTITIONS))
+    flow.crash_process("condition-ingest")
+    assert [emit.key for emit in flow.reconcile("condition-ingest")] == [
+        "heartbeat|Node/n1|uid-n1-1|Ready|1|probe/kubelet"
+    ]
+    assert flow.reconcile("condition-ingest") == []
+    flow.run()
+    assert held(flow, "n1").last_transition_time == START + GRACE
+    assert held(flow, "n1", "MemoryPressure").status is ConditionStatus.FALSE
+    assert flow.reconcile("condition-ingest") == []
+
+
+def test_a_grace_period_that_is_taken_away_and_given_back() -> None:
+    flow = make_flow()
+    Fleet(flow).declare("n1")
+    say(flow, "n1")
+    flow.run()
+    for seconds in (0, 40, 0, 40):
+        chosen = Settings(partitions=PARTITIONS, node_monitor_grace_period=seconds)
+        flow.services["condition-ingest"] = condition_ingest.service(chosen)
+        lose_both(flow)
+        flow.reconcile("condition-ingest")
+        lose_both(flow)
+        if seconds == 0:
+            flow.advance(100)
+            assert held(flow, "n1").status is ConditionStatus.TRUE
+            (kept,) = flow.table(TIMERS).values()
+            assert kept.deadline is None
+        else:
+            flow.run()
+            assert held(flow, "n1").status is ConditionStatus.UNKNOWN
+            say(flow, "n1")
+            flow.run()
+
+
+def test_a_grace_period_that_is_shortened_counts_at_once() -> None:
+    flow = make_flow(settings={"node_monitor_grace_period": 86_400})
+    Fleet(flow).declare("n1")
+    say(flow, "n1")
+    flow.run()
+    chosen = Settings(partitions=PARTITIONS, node_monitor_grace_period=40)
+    flow.services["condition-ingest"] = condition_ingest.service(chosen)
+    lose_both(flow)
+    flow.advance(10)
+    assert len(flow.reconcile("condition-ingest")) == 1, "the timer was set for tomorrow"
+    assert flow.reconcile("condition-ingest") == []
+    flow.advance(29)
+    assert held(flow, "n1").status is ConditionStatus.TRUE
+    flow.advance(1)
+    assert held(flow, "n1").status is ConditionStatus.UNKNOWN
+
+
+def test_a_timer_whose_firing_was_lost_is_set_anew() -> None:
+    flow = make_flow()
+    Fleet(flow).declare("n1")
+    say(flow, "n1")
+    flow.run()
+    del flow.services["timer"]
+    flow.advance(GRACE + timedelta(minutes=10))
+    assert flow.reconcile("condition-ingest") == [], "it is left to the timer for a while"
+    flow.advance(1)
+    assert len(flow.reconcile("condition-ingest")) == 1
+    flow.services["timer"] = timer.service(Settings(partitions=PARTITIONS))
+    flow.run()
+    assert held(flow, "n1").last_transition_time == START + GRACE
+
+
+# Any interleaving: a condition is Unknown exactly when its source has been silent for its grace period.
+
+NAMES = ("n1", "n2")
+TYPES = ("Ready", "DiskPressure", "RaidDegraded")
+PERIODS = {"probe/a": 40, "probe/b": 7, "cli/c": None}
+
+
+@dataclass
+class Model:
+    """What should be: who owns each condition, and when each source was heard."""
+
+    heard: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    owned: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """By node and type: the source, and the status that it said."""
+
+    def say(self, now: datetime, name: str, source: str, condition: str, status: str) -> None:
+        self.settle(now)
+        self.heard[name, source] = now
+        self.owned[name, condition] = (source, status)
+
+    def settle(self, now: datetime) -> None:
+        """Silence by now is silence for good, until there is a report."""
+        for (name, condition), (source, _) in self.owned.items():
+            period = PERIODS[source]
+            if period is not None and self.heard[name, source] + timedelta(seconds=period) <= now:
+                self.owned[name, condition] = (source, "Unknown")
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
+    # Odd fractions of a second, so that no report comes at the very instant at which silence begins.
+    ticks = itertools.count(1)
+    report = st.tuples(
+        st.sampled_from(NAMES),
+        st.sampled_from(sorted(PERIODS)),
+        st.sampled_from(TYPES),
+        st.sampled_from(["True", "False", "Unknown"]),
+    )
+    wait = st.sampled_from([0.5, 3, 6.5, 8, 13, 30, 41, 100]).map(lambda s: s + next(ticks) / 1000)
+    step = st.one_of(report, report, wait.map(lambda s: ("wait", s)), st.just(("restart",)), st.just(("reconcile",)))
+    return draw(st.lists(step, min_size=1, max_size=25))
+
+
+@settings(max_examples=120, deadline=None)
+@given(stories(), st.integers(0, 2**32), st.sampled_from([None, *Crash]))
+def test_a_condition_is_unknown_exactly_when_its_source_is_silent(
+    story: list[tuple[Any, ...]], seed: int, crash: Crash | None
+) -> None:
+    rng, dice = random.Random(seed), random.Random(seed + 1)  # noqa: S311 - a seeded shuffle, no secret
+    flow = make_flow(settings={"source_grace_periods": "Node:probe/b=7s"}, rng=rng)
+    fleet, model = Fleet(flow), Model()
+    for name in NAMES:
+        fleet.declare(name)
+    flow.run()
+    if crash is not None:
+        flow.crash_when = lambda _service, _partition: crash if dice.random() < 0.2 else None
+    for step in story:
+        match step:
+            case ("wait", seconds):
+                flow.advance(seconds)
+            case ("restart",):
+                lose_both(flow)
+            case ("reconcile",):
+                assert flow.reconcile("condition-ingest") == []
+            case (name, source, condition, status):
+                flow.advance(0.001)
+                say(flow, name, source, condition, status)
+                flow.run()
+                model.say(flow.now, name, source, condition, status)
+        model.settle(flow.now)
+        found = {(e.target.name, e.type): (e.source, e.status.value) for e in flow.table(CONDITIONS).values()}
+        assert found == model.owned
+    for event in flow.events(CONDITIONS):
+        if not event.report_id:
+            period = PERIODS[event.source]
+            assert period is not None
+            assert event.last_transition_time >= event.accepted_time + timedelta(seconds=period)
+            assert event.status_since >= event.last_transition_time
+    assert {t.subject for t in flow.table(TIMERS).values()} <= {s for s, p in PERIODS.items() if p is not None}

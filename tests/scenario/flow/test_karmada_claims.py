@@ -1,0 +1,170 @@
+"""What policies claim, and what becomes of it when they, or it, change; through all services on a virtual clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.scenario.flow.karmada_world import DIRECT, ONE, World
+
+from moorage_schemas.placement import PlacementState
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
+
+DYNAMIC: dict[str, Any] = {
+    "replicaScheduling": {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    }
+}
+
+
+def test_a_policy_for_all_namespaces_holds_what_it_has_claimed_until_it_goes() -> None:
+    world = World("c1", "c2")
+    world.deploy("web")
+    selectors = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
+    world.declare("ClusterPropagationPolicy", "wide", {"resourceSelectors": selectors, "placement": ONE})
+    assert world.run().placed().policy == "ClusterPropagationPolicy//wide"
+    world.policy("narrow", priority=9)
+    assert world.run().placed().policy == "ClusterPropagationPolicy//wide"
+    world.delete("ClusterPropagationPolicy", "wide")
+    placed = world.run().placed()
+    assert (placed.policy, world.where()) == ("PropagationPolicy/default/narrow", {"c1": 1, "c2": 1})
+    world.policy("narrow", selectors=[{"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}])
+    world.run()
+    assert not world.bound(), "it is selected no more"
+
+
+def test_a_bare_pod_moves_from_its_node_to_a_cluster_and_back() -> None:
+    world = World("c1")
+    world.declare("Node", "n1")
+    world.declare("Pod", "p", {"containers": [{"name": "c"}]})
+    assert world.run().bound() == ["n1"]
+    world.policy(kind="Pod")
+    assert world.run().where("p-pod") == {"c1": 1}
+    assert world.bound() == ["c1"]
+    world.delete("PropagationPolicy", "p")
+    assert world.run().bound() == ["n1"]
+
+
+def test_labels_decide_which_policy_places_it() -> None:
+    world = World("c1", "c2")
+    select = {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"where": "two"}}}
+    world.policy("two", {"clusterAffinity": {"clusterNames": ["c2"]}}, selectors=[select])
+    world.deploy("web")
+    assert world.run().bound() == []
+    world.deploy("web", labels={"where": "two"})
+    assert world.run().bound() == ["c2"]
+    world.deploy("web", labels={"where": "nowhere"})
+    assert world.run().bound() == []
+
+
+def test_what_is_deleted_while_it_leaves_is_gone_everywhere() -> None:
+    world = World("c1", "c2")
+    world.deploy("web")
+    world.policy(placement=ONE)
+    world.run()
+    world.taint("c1")
+    assert world.run().bound() == ["c1", "c2"]
+    world.delete("Deployment", "web")
+    world.run()
+    assert (world.bound(), world.flow.table(PLACEMENTS)) == ([], {})
+    assert world.states()[-1] == "Completed"
+
+
+def test_scaled_to_none_it_stays_declared_and_grows_again() -> None:
+    world = World("c1", "c2")
+    world.policy(placement=DYNAMIC)
+    world.deploy("web", 4)
+    assert world.run().where() == {"c1": 2, "c2": 2}
+    world.deploy("web", 0)
+    assert world.run().where() == {"c1": 0, "c2": 0}
+    world.deploy("web", 3)
+    assert sum(world.run().where().values()) == 3
+
+
+def test_more_replicas_than_there_is_room_for_wait_and_what_runs_stays() -> None:
+    world = World()
+    status = {"resourceSummary": {"allocatable": {"pods": "5"}}}
+    world.cluster("c1", status=status)
+    world.policy(placement=DYNAMIC)
+    world.deploy("web", 4)
+    assert world.run().where() == {"c1": 4}
+    world.deploy("web", 12)
+    placed = world.run().placed()
+    assert (placed.state, placed.reason, world.where()) == (PlacementState.PLACED, "Unschedulable", {"c1": 4})
+    assert placed.message == "Clusters available replicas 5 are not enough to schedule."
+    world.cluster("c1", status={"resourceSummary": {"allocatable": {"pods": "8"}}})
+    assert world.run().where() == {"c1": 12}
+
+
+def test_a_narrower_policy_takes_it_from_clusters_and_one_that_fits_nowhere_from_all() -> None:
+    world = World("c1", "c2")
+    world.deploy("web")
+    world.policy()
+    assert world.run().where() == {"c1": 1, "c2": 1}
+    world.policy(placement={"clusterAffinity": {"exclude": ["c1"]}})
+    assert world.run().where() == {"c2": 1}
+    world.policy(placement={"clusterAffinity": {"clusterNames": ["nowhere"]}})
+    assert world.run().bound() == []
+    assert world.placed().state is PlacementState.PENDING
+
+
+def test_permission_to_leave_without_a_replacement_may_come_later() -> None:
+    world = World("c1")
+    world.deploy("web")
+    world.policy(placement=ONE, failover=DIRECT)
+    world.run()
+    world.taint("c1")
+    assert world.run().placed().reason == "NoReplacement"
+    yes = {"moorage.io/evict-without-replacement": "true"}
+    world.policy(placement=ONE, failover=DIRECT, annotations=yes)
+    assert world.run().bound() == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "failover", "mode"),
+    [
+        ("Directly", None, "Directly"),
+        ("Gracefully", None, "Gracefully"),
+        ("Directly", {"cluster": {}}, "Gracefully"),
+        ("Gracefully", DIRECT, "Directly"),
+    ],
+)
+def test_how_it_leaves(setting: str, failover: dict[str, Any] | None, mode: str) -> None:
+    world = World("c1", "c2", no_execute_taint_eviction_purge_mode=setting)
+    world.deploy("web")
+    spec: dict[str, Any] = {} if failover is None else {"failover": failover}
+    world.policy(placement=ONE, **spec)
+    world.run()
+    assert world.binding("c1").purge_mode == mode
+    world.taint("c1")
+    assert world.run().leaving() == ([] if mode == "Directly" else ["c1"])
+
+
+def test_an_edited_way_of_leaving_reaches_the_bindings() -> None:
+    world = World("c1")
+    world.deploy("web")
+    world.policy()
+    before = world.run().binding("c1")
+    world.policy(failover=DIRECT)
+    after = world.run().binding("c1")
+    assert (before.purge_mode, after.purge_mode) == ("Gracefully", "Directly")
+    assert (after.generation, after.bound_time) == (before.generation, before.bound_time)
+    assert after.revision > before.revision
+    assert len(world.flow.table(BINDINGS)) == 1
+
+
+def test_a_policy_that_was_written_just_before_is_known_in_time() -> None:
+    """Policy and resource are applied together: in different partitions, so one may be read long before the other."""
+    world = World("m1")
+    world.run()
+    world.flow.behind.add("placement")
+    world.policy()
+    world.deploy("web")
+    world.flow.run()
+    assert world.pods() == []
+    world.flow.behind.clear()
+    world.run()
+    assert not [record for record in world.flow.records(PLACEMENTS) if record.name.startswith("Pod/")]
+    assert (world.where(), world.bound()) == ({"m1": 1}, ["m1"])

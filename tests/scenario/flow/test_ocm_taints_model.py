@@ -1,0 +1,162 @@
+"""A managed cluster with its add-ons, through any life, with crashes and compaction, against a naive model."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.scenario.flow.driver import Crash
+from tests.scenario.flow.test_ocm_taints import UNAVAILABLE, UNREACHABLE, World
+
+from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS
+
+CLUSTER = "ManagedCluster/c1"
+NAMES = ("a", "b")
+GRACE = 10
+"""Seconds for which the leases here are good, by their duration of 2 s, and reports of the cluster count."""
+
+
+@dataclass
+class Model:
+    """What is declared, and since when; instants are seconds from the beginning."""
+
+    now: int = 0
+    declared: bool = False
+    status: str = ""
+    heard: int = 0
+    enabled: set[str] = field(default_factory=set)
+    leases: dict[str, int] = field(default_factory=dict)
+
+    def pass_time(self, seconds: int) -> None:
+        self.now += seconds
+        if self.status in {"True", "False"} and self.now >= self.heard + GRACE:
+            self.status = "Unknown"
+
+    def taints(self) -> list[str]:
+        return {"True": [], "False": [UNAVAILABLE]}.get(self.status, [UNREACHABLE])
+
+    def label(self, name: str) -> str:
+        if self.status != "True" or name not in self.leases:
+            return "unreachable"
+        return "available" if self.now < self.leases[name] + GRACE else "unhealthy"
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("say"), st.sampled_from(("True", "True", "False", "Unknown"))),
+    st.tuples(st.sampled_from(("enable", "disable", "renew", "release")), st.sampled_from(NAMES)),
+    st.tuples(st.just("wait"), st.integers(1, 12)),
+    st.tuples(st.sampled_from(("declare", "delete", "crash", "compact", "away"))),
+)
+
+
+class Pair:
+    """The services and the model, side by side."""
+
+    def __init__(self, seed: int, faults: float) -> None:
+        self.away = 0
+        self.world = World(seed=seed, managed_cluster_monitor_grace_period=GRACE)
+        self.model = Model()
+        rng = random.Random(seed)  # noqa: S311 - seeded test data
+        self.world.flow.crash_when = lambda _service, _partition: (
+            rng.choice([*Crash]) if rng.random() < faults else None
+        )
+
+    def do(self, word: str, *rest: Any) -> None:
+        """Do one thing, and look what became of it, unless the services are away."""
+        if word == "wait":
+            self.away = 0
+        getattr(self, f"do_{word}")(*rest)
+        self.away = max(self.away - 1, 0)
+        if not self.away:
+            self.world.flow.run()
+            self.check()
+
+    def do_say(self, status: str) -> None:
+        if self.model.declared:
+            self.model.status, self.model.heard = status, self.model.now
+            self.world.say(status)
+
+    def do_enable(self, name: str) -> None:
+        self.model.enabled.add(name)
+        self.world.enable(name)
+
+    def do_disable(self, name: str) -> None:
+        if name in self.model.enabled:
+            self.model.enabled.discard(name)
+            self.world.remove("ManagedClusterAddOn", "c1", name)
+
+    def do_renew(self, name: str) -> None:
+        self.model.leases[name] = self.model.now
+        self.world.renew(name, leaseDurationSeconds=2)
+
+    def do_release(self, name: str) -> None:
+        if self.model.leases.pop(name, None) is not None:
+            self.world.remove("Lease", "c1", name)
+
+    def do_wait(self, seconds: int) -> None:
+        self.world.flow.advance(seconds)
+        self.model.pass_time(seconds)
+
+    def do_declare(self) -> None:
+        self.model.declared = True
+        self.world.cluster()
+
+    def do_delete(self) -> None:
+        if self.model.declared:
+            self.model.declared, self.model.status = False, ""
+            self.world.remove("ManagedCluster", "", "c1")
+
+    def do_crash(self) -> None:
+        self.world.flow.crash_process("taint-manager")
+
+    def do_away(self) -> None:
+        """The service dies, and comes back after the next few things that happen."""
+        self.do_crash()
+        self.away = 4
+
+    def do_compact(self) -> None:
+        self.world.flow.compact([RESOURCES, CONDITIONS])
+
+    def check(self) -> None:
+        found, model = self.world.flow.table(TAINTS).get(CLUSTER), self.model
+        if not model.declared:
+            assert found is None
+            return
+        assert found is not None, "what is declared always has a set"
+        assert [taint.key for taint in found.taints] == model.taints()
+        assert self.world.labels() == {name: model.label(name) for name in sorted(model.enabled)}
+
+    def check_history(self) -> None:
+        last: Any = None
+        for record in self.world.flow.records(TAINTS):
+            event = record.event if record.value is not None else None
+            if event is not None and last is not None:
+                assert event.generation == last.generation + 1
+                assert (event.taints, event.labels, event.target_uid) != (last.taints, last.labels, last.target_uid)
+            last = event
+
+
+@example(  # the lease is known when its add-on and its cluster come, and ends while nobody is there to see it
+    actions=[("renew", "a"), ("enable", "a"), ("declare",), ("say", "True"), ("crash",), ("wait", 10)],
+    seed=0,
+    faults=0.0,
+)
+@settings(max_examples=120, deadline=None)
+@given(
+    actions=st.lists(ACTIONS, min_size=6, max_size=40),
+    seed=st.integers(0, 1000),
+    faults=st.sampled_from((0.0, 0.0, 0.3)),
+)
+def test_any_life_is_as_the_model_says(actions: list[tuple[Any, ...]], seed: int, faults: float) -> None:
+    pair = Pair(seed, faults)
+    pair.do("declare")
+    pair.do("say", "True")
+    for action in actions:
+        pair.do(*action)
+    pair.do("wait", 1)
+    pair.check_history()
+    pair.world.flow.crash_when = lambda _service, _partition: None
+    assert pair.world.flow.reconcile("taint-manager") == []
