@@ -14,6 +14,9 @@ NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")
 MANAGED = kinds.find("managedclusters")
 
+KINDS = (NODE, CLUSTER, MANAGED)
+"""The kinds that carry conditions and taints."""
+
 _TRIES = 12
 
 
@@ -32,7 +35,7 @@ def target_kind(word: str) -> Kind:
         kind = kinds.find(word)
     except CliError:
         kind = None
-    if kind not in (NODE, CLUSTER, MANAGED):
+    if kind not in KINDS:
         raise CliError(f"invalid resource type {word}, only node, cluster and managedcluster types are supported")
     return kind
 

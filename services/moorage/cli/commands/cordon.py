@@ -13,13 +13,9 @@ from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, UsageError
 from moorage.cli.render import output
-from moorage.core.taints.dialects.karmada import UNSCHEDULABLE
-from moorage_schemas.taint import TaintEffect
 
 _Names = Annotated[list[str] | None, typer.Argument(metavar="NODE… | cluster/NAME…", show_default=False)]
 _Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels.")]
-
-_TAINT = {"key": UNSCHEDULABLE, "effect": TaintEffect.NO_SCHEDULE.value}
 
 
 def cordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -> None:
@@ -30,6 +26,14 @@ def cordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -
 def uncordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -> None:
     """Mark nodes or clusters as schedulable."""
     _mark(ctx, names or [], selector, unschedulable=False)
+
+
+def _taint_of_a_cordon() -> dict[str, str]:
+    """What a cordon puts on a cluster."""
+    from moorage.core.taints.dialects.karmada import UNSCHEDULABLE  # noqa: PLC0415 - nodes need no models
+    from moorage_schemas.taint import TaintEffect  # noqa: PLC0415 - as above
+
+    return {"key": UNSCHEDULABLE, "effect": TaintEffect.NO_SCHEDULE.value}
 
 
 def _refuse_managed(found: Sequence[Kind]) -> None:
@@ -48,11 +52,12 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
         return {"spec": {"unschedulable": unschedulable or None}}, word
 
     def decide_cluster(found: JsonObject) -> tuple[JsonObject | None, str]:
+        cordoned = _taint_of_a_cordon()
         taints = (found.get("spec") or {}).get("taints") or []
-        others = [one for one in taints if (one.get("key"), one.get("effect")) != tuple(_TAINT.values())]
+        others = [one for one in taints if (one.get("key"), one.get("effect")) != tuple(cordoned.values())]
         if (len(others) < len(taints)) == unschedulable:
             return None, f"already {word}"
-        return {"spec": {"taints": [*others, _TAINT] if unschedulable else others}}, word
+        return {"spec": {"taints": [*others, cordoned] if unschedulable else others}}, word
 
     # A bare name is a node's, as in kubectl; each word may name another kind.
     named = [targets.split_names([one]) if "/" in one else (targets.NODE, [one]) for one in words]
