@@ -128,15 +128,17 @@ def test_nobody_there() -> None:
         with pytest.raises(HttpError, match="refused"):
             http.send(Request("GET", "/"))
         with pytest.raises(HttpError, match="refused"):
-            next(http.lines(Request("GET", "/")))
+            next(http.lines(Request("GET", "/"), silence=30))
 
 
-def chunks(*parts: bytes, whole: bool) -> Script:
+def chunks(*parts: bytes, whole: bool, end: bool = True) -> Script:
+    """An answer in chunks, which is ended, breaks off (not `whole`) or goes on without more (not `end`)."""
+
     def script(connection: socket.socket, _: bytes) -> bool:
         connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
         for part in parts:
             connection.sendall(f"{len(part):x}\r\n".encode() + part + b"\r\n")
-        if whole:
+        if whole and end:
             connection.sendall(b"0\r\n\r\n")
         return whole
 
@@ -146,16 +148,25 @@ def chunks(*parts: bytes, whole: bool) -> Script:
 def test_lines_come_one_by_one_until_the_server_ends_them(serve: Serve) -> None:
     server = serve(chunks(b"on", b"e\ntwo\n", b"three", whole=True))
     with closing(Connections(server.address)) as http:
-        assert list(http.lines(Request("GET", "/"))) == [b"one", b"two", b"three"]
+        assert list(http.lines(Request("GET", "/"), silence=30)) == [b"one", b"two", b"three"]
 
 
 def test_lines_that_break_off_are_an_error(serve: Serve) -> None:
     server = serve(chunks(b"one\n", b"tw", whole=False))
     with closing(Connections(server.address)) as http:
-        lines = http.lines(Request("GET", "/"))
+        lines = http.lines(Request("GET", "/"), silence=30)
         assert next(lines) == b"one"
         with pytest.raises(HttpError):
             list(lines)
+
+
+def test_a_silent_stream_counts_as_broken_off(serve: Serve) -> None:
+    server = serve(chunks(b"one\n", whole=True, end=False))
+    with closing(Connections(server.address)) as http:
+        lines = http.lines(Request("GET", "/"), silence=0.01)
+        assert next(lines) == b"one"
+        with pytest.raises(HttpError, match="timed out"):
+            next(lines)
 
 
 def test_a_stream_that_is_refused_has_its_answer(serve: Serve) -> None:
@@ -164,7 +175,7 @@ def test_a_stream_that_is_refused_has_its_answer(serve: Serve) -> None:
         return True
 
     with closing(Connections(serve(gone).address)) as http, pytest.raises(RefusedError) as refused:
-        list(http.lines(Request("GET", "/")))
+        list(http.lines(Request("GET", "/"), silence=30))
     assert (refused.value.answer.status, refused.value.answer.text) == (410, "gone")
 
 

@@ -461,6 +461,7 @@ def test_one_object_is_watched_from_the_present_on(
     def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
         asked.append((str(given[-1]), name))
         yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "watch", watched)
     assert said(run("get", "node", "n1", "-w", "-o", "name")) == (0, "node/n1\nnode/n1\n", "")

@@ -21,6 +21,9 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _HEADERS = {"user-agent": "moorage-cli"}
 """The gateway's audit says by this name who wrote."""
 
+SILENCE = 120.0
+"""Seconds without a byte after which a watch counts as broken off: the gateway sends a bookmark every 30 s."""
+
 MERGE_PATCH = "application/merge-patch+json"
 EVENT = "application/cloudevents+json"
 EVENTS_BATCH = "application/cloudevents-batch+json"
@@ -81,16 +84,28 @@ class Client:
     def watch(
         self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, JsonObject]]:
-        """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | ERROR, object), until the server ends it."""
-        params = {"watch": "true", "resourceVersion": version, **_chosen(selector, name)}
+        """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK | ERROR, object).
+
+        The watch is accepted when this returns. It ends when the server ends it; `moorage.cli.api.watching` goes on
+        after that.
+        """
+        params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        path = _with(list_path(kind, namespace), {**params, **_chosen(selector, name)})
         try:
-            for line in self._http.lines(Request("GET", _with(list_path(kind, namespace), params), _HEADERS)):
-                if line.strip():
-                    event = json.loads(line)
-                    yield str(event["type"]), event["object"]
+            lines = self._http.lines(Request("GET", path, _HEADERS), silence=SILENCE)
         except RefusedError as error:
             raise _failure(error.answer) from None
         except HttpError as error:
+            raise UnreachableError(self.server, str(error)) from None
+        return self._events(lines)
+
+    def _events(self, lines: Iterator[bytes]) -> Iterator[tuple[str, JsonObject]]:
+        try:
+            for line in lines:
+                if line.strip():
+                    event = json.loads(line)
+                    yield str(event["type"]), event["object"]
+        except (HttpError, ValueError) as error:
             raise UnreachableError(self.server, str(error)) from None
 
     def _tell(self, texts: Sequence[str]) -> None:

@@ -90,12 +90,18 @@ class Transport(Protocol):
             HttpError: none came.
         """
 
-    def lines(self, request: Request) -> Iterator[bytes]:
-        """Send a request and yield the lines of its answer as they come, until the server ends it.
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
+        """Send a request and return the lines of its answer, as they come, until the server ends it.
+
+        The request is answered when this returns; the lines may raise `HttpError` when the answer breaks off.
+
+        Args:
+            request: what is asked.
+            silence: seconds without a byte after which the answer counts as broken off.
 
         Raises:
             RefusedError: the answer is an error.
-            HttpError: none came, or it broke off.
+            HttpError: none came.
         """
 
     def close(self) -> None:
@@ -142,17 +148,25 @@ class Connections:
                 self._drop(connection)
                 raise
 
-    def lines(self, request: Request) -> Iterator[bytes]:
-        """Send a request on a connection of its own and yield the lines of its answer."""
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
+        """Send a request on a connection of its own and return the lines of its answer."""
         with _as_http_errors():
             connection = self._connect()
-        try:
-            with _as_http_errors():
+            try:
                 response = self._ask(connection, request)
-                if response.status >= _FIRST_ERROR:
-                    raise RefusedError(_whole(response))
+                refused = _whole(response) if response.status >= _FIRST_ERROR else None
                 if connection.sock is not None:
-                    connection.sock.settimeout(None)  # a server is silent for as long as nothing changes
+                    connection.sock.settimeout(silence)
+            except BaseException:
+                self._drop(connection)
+                raise
+        if refused is not None:
+            self._drop(connection)
+            raise RefusedError(refused)
+        return self._lines(connection, response)
+
+    def _lines(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Iterator[bytes]:
+        try:
             rest = b""
             while True:
                 with _as_http_errors():

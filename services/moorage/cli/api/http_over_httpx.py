@@ -35,12 +35,12 @@ class HttpxTransport:
             given.status_code, tuple((name.lower(), text) for name, text in given.headers.multi_items()), content
         )
 
-    def lines(self, request: Request) -> Iterator[bytes]:
-        """Yield the lines of an answer, once it is there as a whole."""
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:  # noqa: ARG002 - it comes as a whole
+        """The lines of an answer, once it is there as a whole."""
         answer = self.send(request)
         if answer.is_error:
             raise RefusedError(answer)
-        yield from answer.content.splitlines()
+        return iter(answer.content.splitlines())
 
     def close(self) -> None:
         """Leave the transport as it is: others may use it."""
