@@ -70,7 +70,10 @@ def test_cordon_of_a_cluster_is_a_taint(gateway: FakeGateway, run: Run) -> None:
     assert said(run("cordon", "cluster/m1")) == (0, "cluster/m1 cordoned\n", "")
     assert cluster_taints(gateway, "m1")[1] == {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
     assert said(run("cordon", "clusters/m1", "n1")) == (0, "cluster/m1 already cordoned\nnode/n1 cordoned\n", "")
+    assert said(run("uncordon", "cluster", "m1")) == (0, "cluster/m1 uncordoned\n", "")
+    assert said(run("cordon", "clusters", "-l", "region=eu")) == (0, "cluster/m1 cordoned\n", "")
     assert said(run("uncordon", "cluster/m1")) == (0, "cluster/m1 uncordoned\n", "")
+    assert said(run("cordon", "cluster", "rome"))[2].endswith('clusters "rome" not found\n')
     assert said(run("uncordon", "cluster/m1")) == (0, "cluster/m1 already uncordoned\n", "")
     assert [one["key"] for one in cluster_taints(gateway, "m1")] == ["k"]
 
