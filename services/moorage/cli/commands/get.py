@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli.api import resource_arguments
+from moorage.cli.api import object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
@@ -150,7 +150,7 @@ class _View:
     def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
         if self._form is Format.NAME:
             for item in found:
-                output.line(kind.called(str(tables.at(item, "metadata", "name"))))
+                output.line(kind.called(object_names.shown(kind, item)))
             return
         columns = self._columns(kind)
         rows = [tables.row(item, columns) for item in found]
@@ -163,9 +163,9 @@ class _View:
             output.line(output.columns(row, self._widths or output.widths([title, row])))
 
     def _columns(self, kind: Kind) -> list[Column]:
-        name: Column = tables.NAME
+        name: Column = ("NAME", lambda item: object_names.shown(kind, item))
         if self._several:
-            name = ("NAME", lambda item: kind.called(str(tables.at(item, "metadata", "name"))))
+            name = ("NAME", lambda item: kind.called(object_names.shown(kind, item)))
         head: list[Column] = [name]
         if self._namespace is None and kind.namespaced:
             head = [("NAMESPACE", tables.text("metadata", "namespace")), name]
