@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.e2e.cli_stack import program, until
 from tests.support.brokers import Broker
@@ -101,6 +102,11 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         running: dict[str, Any] = json.loads(up.run_file.read_text())
         assert running["bootstrap"] == broker.bootstrap
         assert running["server"] in up.said[-1]
+        told = await up.wait_for("health and metrics: ")
+        health = dict(pair.split(" ") for pair in told.strip().removeprefix("health and metrics: ").split(", "))
+        assert set(health) == SERVICES
+        async with httpx.AsyncClient(trust_env=False) as http:
+            assert {(await http.get(f"{address}/healthz")).status_code for address in health.values()} == {200}
         # Another command finds it by the run file alone, and a second `up` is refused.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'

@@ -74,8 +74,13 @@ COMMANDS: dict[str, Entry] = {
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and of what it runs on.", _RUN),
 }
 
-WITH_SETTINGS = frozenset({"up", "run", "simulate"})
-"""Commands that take the settings of the services as flags."""
+WITH_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "up": {"gateway_port": ("--port",)},
+    "run": {"http_host": (), "http_port": (), "gateway_port": ()},
+    "simulate": {},
+}
+"""Commands that take the settings of the services as flags. By name, the settings of where they listen, which are flags
+of this command alone, with the flags' shorter names."""
 
 
 def load(name: str) -> Any:
@@ -90,7 +95,7 @@ def load(name: str) -> Any:
     if name in WITH_SETTINGS:
         from moorage.cli.flags import SwitchCommand, with_settings  # noqa: PLC0415 - only who has them pays for them
 
-        single.command(name, cls=SwitchCommand)(with_settings(found))
+        single.command(name, cls=SwitchCommand)(with_settings(found, WITH_SETTINGS[name]))
     else:
         single.command(name)(found)
     return typer.main.get_command(single)
