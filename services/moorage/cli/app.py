@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moorage.cli.errors import CliError
+from moorage.cli.errors import CliError, warn
+from moorage.runtime import environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +166,7 @@ def root(
 ) -> None:
     """Moorage decides where work may live in a fleet, and when it has to leave."""
     ctx.obj = server
+    if ctx.invoked_subcommand != "run":  # whose log tells it
+        for name, nearest in environment.unknown().items():
+            meant = f"; did you mean {nearest}?" if nearest else "."
+            warn(f"Warning: the environment variable {name} is not known and has no effect{meant}")

@@ -407,6 +407,39 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: Fake
     assert gateway.requests == []
 
 
+def test_a_misspelt_variable_is_warned_of_and_no_error(
+    monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run
+) -> None:
+    gateway.node("n1")
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv("MOORAGE_QUUX", "1")
+    code, out, err = said(run("get", "nodes", "-o", "name"))
+    assert (code, out) == (0, "node/n1\n")
+    without = "is not known and has no effect"
+    assert err.splitlines() == [
+        f"Warning: the environment variable MOORAGE_GATWAY_PORT {without}; did you mean MOORAGE_GATEWAY_PORT?",
+        f"Warning: the environment variable MOORAGE_QUUX {without}.",
+    ]
+    _, _, err = said(run("run", "nonsense"))
+    assert "MOORAGE_QUUX" not in err  # a service logs it
+
+
+def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr("moorage.cli.commands.run.run_services", nothing)
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv("MOORAGE_LOG_FORMAT", "json")
+    assert said(invoke("run", "timer"))[0] == 1  # no Kafka is known
+    monkeypatch.setenv("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    result = invoke("run", "timer")
+    assert result.exit_code == 0
+    (line,) = [json.loads(text) for text in result.stderr.splitlines()]
+    assert (line["event"], line["level"]) == ("environment.unknown", "warning")
+    assert (line["variable"], line["nearest"]) == ("MOORAGE_GATWAY_PORT", "MOORAGE_GATEWAY_PORT")
+
+
 @pytest.mark.parametrize("words", [("watch",), ("topics", "list"), ("run", "timer")])
 def test_without_a_kafka_it_says_how_to_get_one(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     code, _, err = said(run(*words))
