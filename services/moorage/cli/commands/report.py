@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from moorage.cli import completion
 from moorage.cli.api import kinds
 from moorage.cli.api.client import refused
 from moorage.cli.api.endpoints import connect
@@ -29,14 +30,27 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
 def report(
     ctx: typer.Context,
-    about: Annotated[str, typer.Argument(metavar="KIND/NAME | KIND/NAMESPACE/NAME", show_default=False)],
+    about: Annotated[
+        str,
+        typer.Argument(metavar="KIND/NAME | KIND/NAMESPACE/NAME", show_default=False, autocompletion=completion.target),
+    ],
     statuses: Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)],
     *,
     on: Annotated[
         str,
-        typer.Option("--on", metavar="KIND/NAME", help="The target on which a workload runs, when it is about one."),
+        typer.Option(
+            "--on",
+            metavar="KIND/NAME",
+            help="The target on which a workload runs, when it is about one.",
+            autocompletion=completion.target,
+        ),
     ] = "",
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="The workload's, if it names none.")] = "default",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces
+        ),
+    ] = "default",
     reason: Annotated[str, typer.Option(help="One word for why.")] = "",
     message: Annotated[str, typer.Option(help="Why, for people.")] = "",
     source: Annotated[

@@ -14,6 +14,7 @@ import structlog
 import typer
 from aiokafka.errors import KafkaError
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.local import services
@@ -33,6 +34,7 @@ def run(
             metavar="SERVICE…",
             help="condition-ingest, taint-manager, governor, placement, eviction, timer, gateway; `all`: but the last.",
             show_default=False,
+            autocompletion=completion.services,
         ),
     ],
     *,
