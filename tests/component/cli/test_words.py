@@ -458,6 +458,29 @@ def test_unknown_words_end_with_2(run: Run) -> None:
     assert said(run("watch", "--since", "yesterday"))[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("gte", "nodes"), "No such command 'gte'. Did you mean 'get'?"),
+        (("descirbe", "node", "n1"), "No such command 'descirbe'. Did you mean 'describe'?"),
+        (("kafka", "stauts"), "No such command 'stauts'. Did you mean 'status'?"),
+        (("get", "nodes", "--namespce", "a"), "No such option: --namespce. Did you mean '--namespace'"),
+        (("--servre", "a", "get", "nodes"), "No such option: --servre. Did you mean '--server'?"),
+        (("up", "--gateway-prot", "1"), "No such option: --gateway-prot. Did you mean '--gateway-port'"),
+        (("kafka", "up", "--prot", "1"), "No such option: --prot. Did you mean '--port'?"),
+    ],
+)
+def test_what_is_mistyped_gets_a_suggestion(run: Run, words: tuple[str, ...], suggestion: str) -> None:
+    code, out, err = said(run(*words))
+    assert (code, out) == (2, "")
+    assert suggestion in " ".join(err.replace("│", " ").split())
+
+
+def test_what_is_like_nothing_gets_none(run: Run) -> None:
+    assert "Did you mean" not in said(run("qqqq"))[2]
+    assert "Did you mean" not in said(run("get", "--qqqq"))[2]
+
+
 def test_eval_answers_each_line_and_goes_on(run: Run) -> None:
     ask = '{"op":"tolerates","id":7,"toleration":{"operator":"Exists"},"taint":{"key":"a","effect":"NoExecute"}}'
     code, out, _ = said(run("eval", text=f'{ask}\nnot json\n\n[]\n{{"op":"simulate","id":8}}\n{ask}'))
