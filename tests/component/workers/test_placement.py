@@ -13,7 +13,7 @@ from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.engine.target_table import present_taints
 from moorage.workers.placement.pods.nodes import allocatable
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -35,7 +35,7 @@ class Bench:
         self.states = [self.begin(p) for p in range(partitions)]
         self.offset = 0
 
-    def begin(self, partition: int) -> State:
+    def begin(self, partition: int) -> PlacementPartition:
         state = self.service.new_state(partition)
         self.service.use_globals(state, self.view)
         return state

@@ -14,7 +14,7 @@ from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.karmada.resource import resource_of
 from moorage.workers.placement.karmada.terms import binding_ref, binding_uid
 from moorage.workers.placement.service import AT_ONCE
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
@@ -60,7 +60,7 @@ class Bench:
         for partition in range(partitions):
             self.wake(partition)
 
-    def begin(self, partition: int) -> State:
+    def begin(self, partition: int) -> PlacementPartition:
         state = self.service.new_state(partition)
         self.service.use_globals(state, self.view)
         return state

@@ -37,7 +37,7 @@ from moorage.workers.placement.karmada.binding_writer import BindingWriter, clus
 from moorage.workers.placement.karmada.decision import UNSCHEDULABLE
 from moorage.workers.placement.karmada.departure import decide
 from moorage.workers.placement.karmada.reconcile import draft_of, request_of
-from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, Resource
+from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
 from moorage.workers.placement.karmada.terms import rules_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
@@ -126,7 +126,7 @@ class _Binding:
         told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, resource: Resource, policy: Policy) -> None:
+    def _judge(self, told: Explanation, resource: ClaimedResource, policy: Policy) -> None:
         draft = draft_of(
             self.writer,
             resource,

@@ -26,7 +26,7 @@ from moorage.simulation.explain.explanation import (
 )
 from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
 from moorage.workers.placement.ocm.decision import DECISION_PREFIX
-from moorage.workers.placement.ocm.spec import PLACEMENT, PlacementSpec
+from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import RESOURCES
@@ -111,7 +111,7 @@ class _Placement:
         told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, spec: PlacementSpec, terms: PlacementTerms) -> None:
+    def _judge(self, told: Explanation, spec: SelectionSpec, terms: PlacementTerms) -> None:
         view = self.view
         sets = view.members.usable(self.ref.namespace, terms.sets)
         scheduled = view.scheduler.schedule(
@@ -144,7 +144,7 @@ class _Placement:
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
         return Target(name, here, found, verdicts.taints(name), outcome)
 
-    def _notes(self, spec: PlacementSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
+    def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
         if spec.paused:
             yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
         if self.placed is None:

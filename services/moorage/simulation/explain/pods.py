@@ -36,7 +36,7 @@ from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
 from moorage.workers.placement.service import PlacementService
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -61,7 +61,7 @@ def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementSer
 
 def partition_with(
     service: PlacementService, view: FleetView, snapshot: Snapshot, owner: str, placed: Iterable[WorkloadPlaced]
-) -> State:
+) -> PlacementPartition:
     """A partition of placement that knows one resource and what was decided on it."""
     state = service.new_state(0)
     service.use_globals(state, view)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
 from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
 from moorage.core.scheduling.karmada.scheduler import ClusterDecider
 from moorage.runtime.service import Input
@@ -67,7 +67,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ClusterBinding:
     """A binding of a workload to a cluster."""
 
     generation: int
@@ -100,7 +100,7 @@ class ClusterView:
 
         self.policy_version = 0
         self.policy_by: Meta | None = None
-        self.bindings: Overlay[Bound] = Overlay(lambda found, assumed: found.age >= assumed.age)
+        self.bindings: Overlay[ClusterBinding] = Overlay(lambda found, assumed: found.age >= assumed.age)
         """Of workloads to clusters, by binding key."""
 
         self.evictions = EvictionTable()
@@ -167,9 +167,9 @@ class ClusterView:
         except ValidationError:
             return  # the gateway lets none through that cannot be read: what was known before holds
         change = self.fleet.put(info)
-        if change >= Change.ROOM:
+        if change >= FleetChange.ROOM:
             self.rooms += 1
-            self.openings += change is Change.OPENED
+            self.openings += change is FleetChange.OPENED
             self.opened_by = meta
 
     def _gone(self, name: str, meta: Meta) -> None:
@@ -271,7 +271,7 @@ def _scopes(policy: Policy | None) -> set[Scope]:
     return set() if policy is None else {(api, kind, policy.namespace) for api, kind in policy.selects}
 
 
-def bound_of(event: WorkloadBound) -> Bound:
+def bound_of(event: WorkloadBound) -> ClusterBinding:
     """What is kept of a binding."""
     terms = Terms(
         tolerations=event.tolerations,
@@ -280,7 +280,7 @@ def bound_of(event: WorkloadBound) -> Bound:
         labels=tuple(sorted(event.labels.items())),
         purge_mode=event.purge_mode,
     )
-    return Bound(event.generation, event.revision, event.bound_time, _shared(terms))
+    return ClusterBinding(event.generation, event.revision, event.bound_time, _shared(terms))
 
 
 _shared: Callable[[Terms], Terms] = lru_cache(maxsize=65_536)(lambda terms: terms)

@@ -17,8 +17,8 @@ from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import SelectionDecision
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
 from moorage.workers.placement.ocm.equivalence_classes import Member
-from moorage.workers.placement.ocm.outcome import Outcome
-from moorage.workers.placement.ocm.spec import PlacementSpec
+from moorage.workers.placement.ocm.outcome import SelectionOutcome
+from moorage.workers.placement.ocm.spec import SelectionSpec
 from moorage_schemas.envelope import Meta
 
 _BALANCE_SPAN: Final = 2 * MAX_SCORE
@@ -59,8 +59,8 @@ def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], ground
 
 
 def _decide(
-    writer: DecisionWriter, spec: PlacementSpec, member: Member, known: SelectionDecision | None, *, check: bool
-) -> Outcome:
+    writer: DecisionWriter, spec: SelectionSpec, member: Member, known: SelectionDecision | None, *, check: bool
+) -> SelectionOutcome:
     view, terms = writer.view, member.terms
     sets = view.sets_of(member)
     decided = [name for part in member.clusters for name in part]
@@ -86,7 +86,7 @@ def _decide(
         status = Status(Code.MISCONFIGURED, "", spec.groups.problem)
     member.wrong = scheduled.status.is_error
     groups = spec.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
-    return Outcome(
+    return SelectionOutcome(
         layout=laid_out(spec.ref.name, groups),
         selected=len(decisions),
         conditions=conditions_of(

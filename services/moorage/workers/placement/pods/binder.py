@@ -15,7 +15,7 @@ from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.decision import PodDecision
 from moorage.workers.placement.pods.reservation import Reservation
 from moorage.workers.placement.pods.state import PodState
-from moorage.workers.placement.pods.view import Listener
+from moorage.workers.placement.pods.view import PodListener
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
@@ -80,7 +80,7 @@ class Binder:
         outbox: where decisions and bindings are put.
     """
 
-    def __init__(self, listener: Listener, state: PodState, outbox: Outbox) -> None:
+    def __init__(self, listener: PodListener, state: PodState, outbox: Outbox) -> None:
         self.state = state
         self.view = state.view
         self.outbox = outbox
