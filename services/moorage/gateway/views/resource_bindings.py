@@ -11,10 +11,10 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.gateway.kinds import BINDING_KIND
 from moorage.gateway.tables import Tables
 from moorage_schemas.condition import HEALTHY, ConditionStatus
+from moorage_schemas.keys import ResourceKey, workload_condition_key
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import workload_condition_key
 
 Document = dict[str, Any]
 
@@ -68,8 +68,7 @@ def _reference(owner: ResourceDeclared) -> Document:
 
 
 def _annotations(policy: str) -> dict[str, str]:
-    kind, _, rest = policy.partition("/")
-    namespace, _, name = rest.partition("/")
+    kind, namespace, name, _ = ResourceKey.parse(policy)
     if not name:
         return {}
     prefix = f"{kind.lower()}.karmada.io"
