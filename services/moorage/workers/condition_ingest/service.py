@@ -81,6 +81,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     """Reports in, conditions out."""
 
     name: ClassVar[str] = "condition-ingest"
+    summary: ClassVar[str] = "Checks, orders and de-duplicates reports of conditions."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)

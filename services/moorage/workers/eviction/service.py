@@ -118,6 +118,7 @@ class Eviction(Service[EvictionPartition]):
     """Taints and bindings in, evictions out."""
 
     name: ClassVar[str] = "eviction"
+    summary: ClassVar[str] = "Bindings and taints in, who must leave and when out."
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)

@@ -68,6 +68,7 @@ class TaintManager(Service[TaintManagerPartition]):
     """
 
     name: ClassVar[str] = "taint-manager"
+    summary: ClassVar[str] = "Conditions and people's edits in, the taints of each target out."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
