@@ -73,11 +73,10 @@ def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask) -> Mask:
 def holds(terms: SelectorTerms, fleet: ManagedFleet, row: int) -> bool:
     """Whether a selector selects one cluster."""
     facts = fleet.at(row)
-    return (
-        terms.labels.hold(facts.labels)
-        and terms.claims.hold(facts.claims)
-        and all(one.holds(facts.document, scores_of(fleet)) for one in terms.expressions)
-    )
+    if not (terms.labels.hold(facts.labels) and terms.claims.hold(facts.claims)):
+        return False
+    within = scores_of(fleet) if terms.expressions else None
+    return all(one.holds(facts.document, within) for one in terms.expressions)
 
 
 PLUGIN = Predicate()

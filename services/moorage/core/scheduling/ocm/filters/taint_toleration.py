@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.apimachinery.integers import NANOSECONDS, wrapped
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Rows, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, microseconds
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, Request
@@ -67,17 +67,17 @@ class TaintColumn(Column):
         values[2] = 0
         return values
 
-    def answer(self, fleet: ManagedFleet, row: int) -> tuple[int, int, int]:
+    def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int, int]:
         """All three."""
         return self._answer(fleet, row, {})
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Ask about the rows; each kind of taint is matched once."""
         known: dict[tuple[str, str, str], Spans] = {}
         for row in rows.tolist():
             values[:, row] = self._answer(fleet, row, known)
 
-    def _answer(self, fleet: ManagedFleet, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
+    def _answer(self, fleet: ColumnSource, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
         new = kept = FOREVER
         limited = 0
         for taint in fleet.at(row).taints:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import FOREVER, microseconds
 from moorage.core.scheduling.ocm.plugin import SUCCESS, Code, ManagedPrioritizer, Request, Scored, Status
@@ -32,7 +32,7 @@ class ScoreColumn(Column):
         values[_UNTIL] = FOREVER
         return values
 
-    def answer(self, fleet: ManagedFleet, row: int) -> tuple[int, int]:
+    def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int]:
         """Both."""
         found = fleet.score(fleet.name(row), self.resource)
         if found is None:

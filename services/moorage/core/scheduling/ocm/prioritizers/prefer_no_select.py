@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.scheduling.framework.plugins import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
@@ -30,7 +30,7 @@ class PreferColumn(Column):
         """None."""
         return np.zeros(capacity, dtype=np.int64)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
+    def answer(self, fleet: ColumnSource, row: int) -> int:
         """Count them."""
         return prefer_count(fleet.at(row).taints, self.tolerations, OCM.scoring)
 

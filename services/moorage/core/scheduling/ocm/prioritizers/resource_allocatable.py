@@ -14,7 +14,7 @@ import numpy as np
 
 from moorage.core.apimachinery.quantities import CPU, MEMORY, QuantityError, parse_quantity
 from moorage.core.scheduling.framework.plugins import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
@@ -69,7 +69,7 @@ class AllocatableColumn(Column):
         """Unsaid."""
         return np.full(capacity, np.nan)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> float:
+    def answer(self, fleet: ColumnSource, row: int) -> float:
         """How much. What is no quantity counts as unsaid."""
         facts = fleet.at(row)
         said = facts.allocatable.get(self.resource)
