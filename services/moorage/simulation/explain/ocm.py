@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
-from moorage.core.taints.dialects.ocm import BALANCE
+from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Trail
@@ -116,8 +117,7 @@ class _Placement:
         scheduled = view.scheduler.schedule(
             terms, candidates=view.candidates(sets), decided=sorted(self.here), usage=view.usage, now=self.now
         )
-        asking = Asking(terms, sets, view.members.sets, frozenset(self.here), self.now)
-        verdicts = ManagedVerdicts(scheduled, view.fleet, asking)
+        verdicts = ManagedVerdicts(scheduled, view.fleet, sets, view.members.sets)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
@@ -176,8 +176,9 @@ class _Placement:
                 some = sorted(names)
                 rest = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
                 yield f"{more}: {', '.join(some[:_SHOWN])}{rest}"
-        if chosen != self.here and any(coordinate.built_in == BALANCE for coordinate, _ in terms.weights):
-            yield f"{BALANCE} rests on the decisions of other placements; no placement is decided again for those alone"
+        rated = [one.prioritizer for one in Plugins.discovered().chosen(terms)] if chosen != self.here else []
+        for by in (one.name for one in rated if Basis.USAGE in one.rests_on):
+            yield f"{by} rests on the decisions of other placements; no placement is decided again for those alone"
 
     def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
         placed = self.placed

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moorage.core.scheduling.ocm.allocatable import approximate
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import Code, Status, discovered
-from moorage.core.scheduling.ocm.prioritizers.resource_allocatable import approximate
-from moorage.core.scheduling.ocm.scheduler import Scheduled, Scheduler
+from moorage.core.scheduling.ocm.plugin import Code, Plugins, Status
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
@@ -40,7 +42,7 @@ def taint(effect: str = "NoSelect", key: str = "k", since: datetime | None = NOW
 
 
 def terms(spec: Spec, *, as_upstream: bool = False) -> PlacementTerms:
-    return PlacementTerms.of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
+    return terms_of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
 
 
 def schedule(
@@ -73,17 +75,17 @@ def add_on(weight: int = 1, score: str = "g") -> Spec:
 
 
 def test_plugins_are_found() -> None:
-    found = discovered()
+    found = Plugins.discovered()
     assert [one.name for one in found.filters] == ["Predicate", "TaintToleration"]
-    weights = {name: weight for one in found.prioritizers for name, weight in one.built_in.items()}
-    assert weights == {
-        "Balance": 1,
-        "Steady": 1,
-        "ResourceAllocatableCPU": 0,
-        "ResourceAllocatableMemory": 0,
-        "PreferNoSelect": 0,
-    }
-    assert sum(one.add_on for one in found.prioritizers) == 1
+    assert [(one.name, one.weight) for one in found.prioritizers] == [
+        ("Balance", 1),
+        ("Steady", 1),
+        ("ResourceAllocatableCPU", 0),
+        ("ResourceAllocatableMemory", 0),
+        ("PreferNoSelect", 0),
+        ("AddOn", 0),
+    ]
+    assert found.built_in_names == tuple(one.name for one in found.prioritizers if one.name != "AddOn")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,8 @@ def test_a_wrong_spec_is_misconfigured_and_decides_nothing(spec: Spec, plugin: s
 
 def test_wrong_predicates_and_tolerations_show_only_when_a_cluster_meets_them() -> None:
     assert schedule(fleet(), {"tolerations": [{"value": "x"}]}).status.code == Code.SUCCESS
-    assert [plugin for plugin, _ in terms({"tolerations": [{"value": "x"}]}).errors] == ["TaintToleration"]
+    wrong = Plugins.discovered().problems(terms({"tolerations": [{"value": "x"}]}))
+    assert [plugin for plugin, _ in wrong] == ["TaintToleration"]
 
 
 def test_a_weight_of_zero_hides_an_unknown_name() -> None:
@@ -162,12 +165,11 @@ def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_n
     end = NOW + timedelta(seconds=30)
     before = schedule(made, spec, now=end - timedelta(microseconds=1))
     assert (before.decisions, before.decide_again) == (("a", "b"), end)
-    assert before.verdict("a").until == end
-    assert before.verdict("b").until is None
+    assert before.until("a") == end
+    assert before.until("b") is None
     after = schedule(made, spec, ["a"], now=end)
     assert (after.decisions, after.decide_again) == (("b",), None)
-    assert after.verdict("a").filters[1][1:] == (
-        False,
+    assert after.verdict("a").filters[1].reasons == (
         "cluster(s) had untolerated taint {k:NoSelect}, tolerated no longer",
     )
     assert schedule(made, spec, ["a"], now=end, as_upstream=True).decisions == ()

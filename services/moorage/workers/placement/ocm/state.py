@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
 from moorage.core.scheduling.ocm.decision_pages import DecisionPart
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.workers.placement.ocm.equivalence_classes import Member
 from moorage.workers.placement.ocm.view import ManagedView
@@ -66,7 +67,7 @@ def asked_of(event: ResourceDeclared) -> Asked:
         ref=ref,
         uid=event.uid,
         version=event.version,
-        terms=PlacementTerms.of(spec),
+        terms=terms_of(spec),
         groups=GroupTerms.of(spec.decision_strategy),
         spec_key=event_id(json.dumps(event.object.get("spec"), sort_keys=True)),
         paused=disabled or metadata.deletion_timestamp is not None,
