@@ -17,10 +17,10 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     ordinal,
     ruled_out,
@@ -119,7 +119,7 @@ class _Placement:
         )
         verdicts = ManagedVerdicts(scheduled, view.fleet, sets, view.members.sets)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
         told.targets = tuple(self._target(verdicts, name, terms) for name in names)
         told.left_out = len(view.fleet) - len(names)
@@ -165,11 +165,7 @@ class _Placement:
             return
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were in its sets then, {verdicts.considered} are now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         chosen = set(verdicts.scheduled.decisions)
         for more, names in (("would be selected now", chosen - self.here), ("not any more", self.here - chosen)):
             if names:

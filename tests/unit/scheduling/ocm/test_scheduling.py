@@ -264,6 +264,71 @@ def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them(
         found.verdict("nobody")
 
 
+def some_of_everything() -> ManagedFleet:
+    """Clusters that every prioritizer has something to say of."""
+    made = fleet(
+        ClusterFacts("a", allocatable={"cpu": "4", "memory": "8Gi"}, capacity={"cpu": "4", "memory": "8Gi"}),
+        ClusterFacts("b", allocatable={"cpu": "1"}, capacity={"cpu": "4"}, taints=(taint("PreferNoSelect"),)),
+        tainted("c", taint("PreferNoSelect"), taint("PreferNoSelect", "l")),
+    )
+    made.put_score(ScoreFacts("a", "demo", {"g": 30}))
+    made.put_score(ScoreFacts("b", "demo", {"g": 70}, valid_until=NOW - timedelta(seconds=1)))
+    return made
+
+
+EVERY = exactly(*(built_in(name) for name in Plugins.discovered().built_in_names), add_on())
+
+
+def test_every_prioritizer_tells_what_it_sees() -> None:
+    made = some_of_everything()
+    usage = Usage(made)
+    usage.add(["a", "a", "b"])
+    found = Scheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b", "c")}
+    assert told["a"] == {
+        "Balance": ("decisions of other placements: 1 here, 1 on the cluster with the most",),
+        "Steady": ("the placement has it already",),
+        "ResourceAllocatableCPU": ("4 of cpu is allocatable",),
+        "ResourceAllocatableMemory": ("8Gi of memory is allocatable",),
+        "PreferNoSelect": (),
+        "AddOn/demo/g": (),
+    }
+    assert told["b"]["Steady"] == ("the placement does not have it",)
+    assert told["b"]["ResourceAllocatableMemory"] == ("it does not state both its allocatable memory and its capacity",)
+    assert told["b"]["PreferNoSelect"] == ("nothing tolerates k:PreferNoSelect",)
+    assert told["b"]["AddOn/demo/g"] == ("AddOnPlacementScore demo expired at 2025-12-31T23:59:59Z",)
+    assert told["c"]["AddOn/demo/g"] == ("it has no AddOnPlacementScore demo",)
+
+
+def test_scores_are_within_their_span_and_rest_on_other_candidates_only_where_it_is_said() -> None:
+    made = some_of_everything()
+    usage = Usage(made)
+    usage.add(["a", "a", "b"])
+    found = Scheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    relative = set()
+    for one in Plugins.discovered().chosen(terms(EVERY)):
+        plugin, rows = one.prioritizer, found.rows
+        together = plugin.score(found.request, made, rows).values.tolist()
+        alone = [plugin.score(found.request, made, rows[i : i + 1]).values[0] for i in range(rows.size)]
+        assert all(plugin.lowest <= score <= plugin.highest for score in together), plugin.name
+        assert plugin.relative or together == alone, plugin.name
+        if together != alone:
+            relative.add(plugin.name)
+    assert relative == {"ResourceAllocatableCPU", "PreferNoSelect"}, "memory is said by one cluster alone"
+
+
+def test_a_failing_expression_is_told_with_the_scores_that_it_was_asked_with() -> None:
+    made = fleet(*(ClusterFacts(name, document={"metadata": {"name": name}}) for name in ("a", "b")))
+    made.put_score(ScoreFacts("a", "demo", {"g": 30}))
+    made.put_score(ScoreFacts("b", "demo", {"g": 70}))
+    expressions = {"celExpressions": ["managedCluster.scores('demo').exists(s, s.value > 50)"]}
+    found = schedule(made, {"predicates": [{"requiredClusterSelector": {"celSelector": expressions}}]})
+    assert found.decisions == ("b",)
+    details = {name: found.verdict(name).filters[0].details for name in ("a", "b")}
+    assert details["a"] == (f"predicates[0] fails: CEL {expressions['celExpressions'][0]}",)
+    assert details["b"] == ("predicates[0] matches",)
+
+
 def test_equal_specs_share_what_they_ask_and_others_do_not() -> None:
     one, other = terms({"numberOfClusters": 1}), terms({"numberOfClusters": 2})
     assert one.key == other.key

@@ -54,7 +54,7 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
         """What it does, in one sentence: the first line of its class' docstring."""
         return (inspect.getdoc(type(self)) or "").partition("\n")[0]
 
-    def details(self, request: RequestT, fleet: FleetT, target: str) -> Iterable[str]:  # noqa: ARG002 - for plugins that have something to tell
+    def details(self, request: RequestT, fleet: FleetT, target: str) -> Iterable[str]:
         """What it sees of one target, one fact each, for people who ask why.
 
         Args:

@@ -87,7 +87,7 @@ class ResourceAllocatable(ManagedPrioritizer):
     lowest = -MAX_SCORE
     relative = True
 
-    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the clusters say it all
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """Among the feasible clusters that say how much they have."""
         amounts = fleet.column(AllocatableColumn(self.resource))[rows]
         given = ~np.isnan(amounts)
@@ -101,11 +101,11 @@ class ResourceAllocatable(ManagedPrioritizer):
                 values[given] = MAX_SCORE
         return Scored(values, given)
 
-    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - as above
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """One."""
         return (AllocatableColumn(self.resource),)
 
-    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:  # noqa: ARG002 - as above
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
         """See `Plugin`."""
         row = fleet.row(target)
         if math.isnan(fleet.column(AllocatableColumn(self.resource))[row]):

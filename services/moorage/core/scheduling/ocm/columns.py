@@ -92,6 +92,6 @@ class Column(ABC):
         for row in rows.tolist():
             values[..., row] = self.answer(fleet, row)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:  # noqa: ARG002 - for subclasses
+    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
         """Whether a cluster that changed surely has the answer that it had; False when that is to be found out."""
         return False

@@ -129,7 +129,7 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
         """Those of the shown clusters that pass. It does not write into `shown`."""
 
-    def problem(self, terms: PlacementTerms) -> str:  # noqa: ARG002 - for subclasses
+    def problem(self, terms: PlacementTerms) -> str:
         """Why it cannot be applied to a placement; empty when it can. With a problem the placement is misconfigured."""
         return ""
 
@@ -145,23 +145,23 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
         alone[row] = True
         return "" if self.passed(request, fleet, alone)[row] else self.summary
 
-    def timed(self, terms: PlacementTerms) -> bool:  # noqa: ARG002 - as above
+    def timed(self, terms: PlacementTerms) -> bool:
         """Whether time alone may change the answer for a placement."""
         return Basis.CLOCK in self.rests_on
 
-    def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:  # noqa: ARG002 - as above
+    def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
         """From and until when, in microseconds since 1970, the answer stays as it is if the fleet does."""
         return None, None
 
-    def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:  # noqa: ARG002 - as above
+    def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
         """Until before when the cluster of a row passes; None when no time ends it, or when it does not pass."""
         return None
 
-    def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:  # noqa: ARG002 - as above
+    def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
         """When, in microseconds since 1970, a placement that has these clusters is to be decided again; None: never."""
         return None
 
-    def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:  # noqa: ARG002 - as above
+    def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
         """The clusters on which the answer is another one when the placement has them already; None for none."""
         return None
 
@@ -206,11 +206,11 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """Scores from `lowest` to `highest` for the rows, in their order; they are all clusters that passed."""
 
-    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - for subclasses
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """The columns that the scores rest on."""
         return ()
 
-    def score_ends(self, fleet: ManagedFleet, row: int) -> bool:  # noqa: ARG002 - as above
+    def score_ends(self, fleet: ManagedFleet, row: int) -> bool:
         """Whether time ends the score of a cluster."""
         return Basis.CLOCK in self.rests_on
 

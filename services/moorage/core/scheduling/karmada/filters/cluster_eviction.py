@@ -8,7 +8,7 @@ from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 
 
 class ClusterEviction(ClusterFilter):
-    """Rules out clusters that the resource is about to leave: it does not come back before it has left."""
+    """Rules out clusters that the resource is leaving: it does not come back before it has left."""
 
     name = "ClusterEviction"
     order = 50

@@ -17,7 +17,7 @@ from moorage.core.taints.tolerations import judge_taints
 
 
 class TolerationOver(ClusterFilter):
-    """Rules out clusters that the resource would have to leave at once, for it tolerates a taint there no longer."""
+    """Rules out clusters with a `NoExecute` taint that the resource tolerates for a time which is over."""
 
     name = "TolerationOver"
     order = 25

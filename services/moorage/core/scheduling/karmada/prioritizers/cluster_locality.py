@@ -20,7 +20,7 @@ class ClusterLocality(ClusterPrioritizer):
         """See `ClusterPrioritizer`."""
         return MAX_SCORE if cluster.name in request.existing else 0
 
-    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:  # noqa: ARG002 - the request says it all
+    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
         """See `Plugin`."""
         yield "the resource is there already" if target in request.existing else "the resource is not there"
 

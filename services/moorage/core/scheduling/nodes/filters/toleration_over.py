@@ -26,7 +26,7 @@ _EVER: Final = np.iinfo(np.int64).min
 
 
 class TolerationOver(NodeFilter):
-    """Rules out nodes that the pod would have to leave at once, for the time it tolerates a taint there is over."""
+    """Rules out nodes with a `NoExecute` taint that the pod tolerates for a time which is over."""
 
     name = "TolerationOver"
     order = 25

@@ -62,8 +62,8 @@ class PodTopologySpread(NodePrioritizer):
         zone = zones.values[zones.codes[row]]
         if zone is not None:
             in_zone = np.count_nonzero(zones.codes[request.replica_rows] == zones.codes[row])
-            yield f"{in_zone} replicas in zone {zone}"
-        yield f"{np.count_nonzero(request.replica_rows == row)} replicas on the node"
+            yield f"replicas in zone {zone}: {in_zone}"
+        yield f"replicas on the node: {np.count_nonzero(request.replica_rows == row)}"
 
 
 def _by_zone(

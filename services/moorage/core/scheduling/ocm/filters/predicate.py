@@ -19,7 +19,7 @@ from moorage.core.scheduling.ocm.terms import PlacementTerms, SelectorTerms
 
 
 class Predicate(ManagedFilter):
-    """Rules out clusters for which none of the placement's predicates holds; without any every cluster passes."""
+    """Rules out clusters for which none of the placement's predicates holds; without predicates all pass."""
 
     name = "Predicate"
     order: ClassVar[int] = 1

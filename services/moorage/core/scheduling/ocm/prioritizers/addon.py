@@ -46,7 +46,7 @@ class ScoreColumn(Column):
 
 
 class AddOn(ManagedPrioritizer):
-    """Takes the score of a name from the cluster's `AddOnPlacementScore`.
+    """Takes the named score of the cluster's `AddOnPlacementScore`.
 
     The score is as the add-on says it; 0 where it says nothing, or where what it said is no longer valid.
 
@@ -93,7 +93,7 @@ class AddOn(ManagedPrioritizer):
             since=int(past.max()) + 1 if past.size else None,
         )
 
-    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - the plugin's signature
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """One."""
         return (self._column,)
 

@@ -28,7 +28,7 @@ class Balance(ManagedPrioritizer):
     lowest = -MAX_SCORE
     rests_on = Basis.USAGE | Basis.DECIDED
 
-    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - usage says it all
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """By the decisions of all placements but this one."""
         counts, most = _of_others(request)
         return Scored(score_by_count(most)[counts[rows]])
@@ -37,7 +37,7 @@ class Balance(ManagedPrioritizer):
         """See `Plugin`."""
         counts, most = _of_others(request)
         here = counts[fleet.row(target)]
-        yield f"other placements have {here} decisions on it, and {most} on the cluster with the most"
+        yield f"decisions of other placements: {here} here, {most} on the cluster with the most"
 
 
 def _of_others(request: PlacementRequest) -> tuple[Scores, int]:
