@@ -112,7 +112,7 @@ class Live:
 
         async def placed() -> bool:
             listed = (await self.here("get", "pods", "-o", "json")).json["items"]
-            there = {one["metadata"]["name"] for one in listed if one["status"]["phase"] == "Running"}
+            there = {one["metadata"]["name"] for one in listed if one["spec"].get("nodeName")}
             return set(pods) <= there
 
         await until(placed)
