@@ -98,6 +98,14 @@ class Live:
         assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
         return done
 
+    async def shown(self, *words: str, text: str | None = None) -> str:
+        """What the command line writes to the terminal, errors and all, whatever its exit code."""
+
+        def call() -> str:
+            return CliRunner().invoke(app, ["--server", self.server, *words], input=text, env=self.env).output
+
+        return await asyncio.to_thread(call)
+
     def reader(self, *topics: Topic) -> TopicReader:
         """Reads topics from now on."""
         return TopicReader(self.bootstrap, self.prefix, topics)
