@@ -283,7 +283,14 @@ class Tables:
             self.bindings[key] = event
         else:
             self.bindings.pop(key, None)
-        return {self._named(pair_id("Binding", key), key)}
+        return {self._named(pair_id("Binding", key), key), *self._with_reports(key.partition("|")[0])}
+
+    def _with_reports(self, workload: str) -> set[ObjectId]:
+        """A workload that deployers have reported, and its owner: what counts of the reports depends on its binding."""
+        if workload not in self.workload_conditions:
+            return set()
+        placed = self.placements.get(workload)
+        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
 
     def _eviction(self, key: str, event: Model | None) -> set[ObjectId]:
         before = self.evictions.pop(key, None)
@@ -308,10 +315,10 @@ class Tables:
             known[key] = event
         else:
             known.pop(key, None)
+        touched = self._with_reports(workload)
         if not known:
             del self.workload_conditions[workload]
-        placed = self.placements.get(workload)
-        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
+        return touched
 
     def _zone(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, ZoneChanged):
