@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from moorage.conformance.answers import Answer
-from moorage.conformance.ocm_controller import Asked, controlled
+from moorage.conformance.ocm_controller import RequestedPlacement, controlled
 from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
@@ -82,7 +82,7 @@ def ocm_schedule(fields: Fields) -> Answer:
             answer["requeueTime"] = _seconds(again)
     if level == SCHEDULER:
         return answer | _shown(schedule(given.fleet.present), given.fleet, upstream=fields.upstream)
-    asked = Asked(
+    asked = RequestedPlacement(
         namespace=placement.metadata.namespace,
         name=placement.metadata.name,
         spec=placement.spec,

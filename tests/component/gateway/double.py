@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.log import Place, Write
@@ -81,11 +81,11 @@ class MemoryLog:
 class Fixture:
     """A gateway, its parts, and a client."""
 
-    def __init__(self, *, kept: int | None = None, ready: bool = True, switches: Switches | None = None) -> None:
+    def __init__(self, *, kept: int | None = None, ready: bool = True, switches: FeatureGates | None = None) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
         self.clock = SetClock()
-        self.gateway = Gateway(store=self.store, log=self.log, clock=self.clock, switches=switches or Switches())
+        self.gateway = Gateway(store=self.store, log=self.log, clock=self.clock, switches=switches or FeatureGates())
         if ready:
             self.store.begin()
         self.app = create_app(self.gateway)

@@ -9,7 +9,7 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
 
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.http import watch
 from moorage.gateway.kinds import SERVED
 from moorage.runtime.settings import Settings
@@ -182,13 +182,13 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
 
 async def test_switches_allow_what_they_are_named_for() -> None:
     settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
-    switches = Switches.of(settings)
-    assert switches == Switches(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
+    switches = FeatureGates.of(settings)
+    assert switches == FeatureGates(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
     gateway = Fixture(switches=switches)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
     assert answer.status_code == 201
     assert "--enable-no-execute-taint-eviction=true" in answer.headers["warning"]
-    quiet = Fixture(switches=Switches(failover=True))
+    quiet = Fixture(switches=FeatureGates(failover=True))
     assert "warning" not in (await quiet.call("POST", TAINT_POLICIES, taint_policy(COLD))).headers
 
 
@@ -199,7 +199,7 @@ async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
     assert "--enable-no-execute-taint-eviction=true" in warning
     assert "warning" not in (await gateway.call("POST", CLUSTERS, cluster("member2", taints=[COLD]))).headers
     assert "warning" not in (await gateway.call("POST", NODES, node(taints=[HOT]))).headers
-    everything = Fixture(switches=Switches(failover=True, enable_no_execute_taint_eviction=True))
+    everything = Fixture(switches=FeatureGates(failover=True, enable_no_execute_taint_eviction=True))
     assert "warning" not in (await everything.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers
 
 
@@ -309,7 +309,7 @@ async def test_other_nodes_get_no_taints_of_a_role() -> None:
 
 
 async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provider_id() -> None:
-    gateway = Fixture(switches=Switches(external_cloud=True))
+    gateway = Fixture(switches=FeatureGates(external_cloud=True))
     made = await gateway.ok("POST", NODES, node())
     assert made["metadata"]["annotations"] == {"moorage.io/cloud-provider": "external"}
     born = next_taints(None, declared(gateway), {}, NOW)
@@ -329,7 +329,7 @@ async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provi
 
 
 async def test_a_node_with_a_provider_id_or_a_word_of_its_own_is_left_alone() -> None:
-    gateway = Fixture(switches=Switches(external_cloud=True))
+    gateway = Fixture(switches=FeatureGates(external_cloud=True))
     assert "annotations" not in (await gateway.ok("POST", NODES, node("n1", providerID="cloud://n1")))["metadata"]
     own = node("n2")
     own["metadata"]["annotations"] = {"moorage.io/cloud-provider": "none"}

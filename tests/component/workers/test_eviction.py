@@ -15,7 +15,7 @@ from moorage.core.taints.eviction_verdict import Verdict, verdict
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
 from moorage.workers import eviction
-from moorage.workers.eviction.state import State
+from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
@@ -33,7 +33,7 @@ class Bench:
     """The service, fed one record at a time."""
 
     def __init__(self) -> None:
-        self.state: State = SERVICE.new_state(0)
+        self.state: EvictionPartition = SERVICE.new_state(0)
         self.generation = 0
         self.count = 0
         self.time = 0.0

@@ -31,7 +31,7 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.selectors import matches_labels
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.gateway import errors
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
 from moorage.gateway.kinds import VIEW_GROUP, ServedKind
@@ -77,7 +77,7 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
         raise errors.invalid(kind.group, kind.kind, name, found) from None
 
 
-def check(resource: Resource, kind: ServedKind, switches: Switches) -> None:
+def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
     """Hold an object to the rules of its kind, and to what is switched on.
 
     Raises:
@@ -146,7 +146,7 @@ def _by_kind(resource: Resource) -> list[FieldError]:
     return _controller(resource.kind, spec) if isinstance(spec, WorkloadSpec) else []
 
 
-def _by_policy(resource: Resource, switches: Switches) -> list[FieldError]:
+def _by_policy(resource: Resource, switches: FeatureGates) -> list[FieldError]:
     """Clusters, what places work on them, and what holds it there."""
     if isinstance(resource, Cluster):
         return validate_cluster(resource)

@@ -25,7 +25,8 @@ from moorage.simulation.explain.explanation import (
     ruled_out,
 )
 from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
-from moorage.workers.placement.ocm.state import DECISION_PREFIX, PLACEMENT, Asked
+from moorage.workers.placement.ocm.decision import DECISION_PREFIX
+from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import RESOURCES
@@ -87,7 +88,7 @@ class _Placement:
         service, view = placement_view(snapshot, settings)
         events = [event for event, _ in self.parts] + ([self.placed] if self.placed is not None else [])
         self.state = partition_with(service, view, snapshot, ref.key, events)
-        self.view = view.managed
+        self.view = view.ocm
 
     def tell(self) -> Explanation:
         """All of it."""
@@ -99,18 +100,18 @@ class _Placement:
             here=tuple(sorted(self.here)),
             considered=len(self.view.fleet),
         )
-        asked = self.state.managed.asked.get(self.ref.key)
-        if asked is None:
+        spec = self.state.ocm.state.specs.get(self.ref.key)
+        if spec is None:
             told.agrees = False
             told.notes = (f"{self.ref.key} is not declared any more: its PlacementDecisions are about to end",)
-        elif asked.terms is None:
+        elif spec.terms is None:
             told.notes = (f"{self.ref.key} cannot be read: it keeps what it has",)
         else:
-            self._judge(told, asked, asked.terms)
+            self._judge(told, spec, spec.terms)
         told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, asked: Asked, terms: PlacementTerms) -> None:
+    def _judge(self, told: Explanation, spec: SelectionSpec, terms: PlacementTerms) -> None:
         view = self.view
         sets = view.members.usable(self.ref.namespace, terms.sets)
         scheduled = view.scheduler.schedule(
@@ -123,11 +124,11 @@ class _Placement:
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
         told.targets = tuple(self._target(verdicts, name, terms) for name in names)
         told.left_out = len(view.fleet) - len(names)
-        told.notes = tuple(self._notes(asked, verdicts))
-        if not asked.paused:
+        told.notes = tuple(self._notes(spec, verdicts))
+        if not spec.paused:
             told.agrees = self.placed is None or set(scheduled.decisions) == self.here
             told.differences = tuple(self._differences(verdicts, terms))
-        told.until = tuple(self._ends(verdicts, names, paused=asked.paused))
+        told.until = tuple(self._ends(verdicts, names, paused=spec.paused))
 
     def _target(self, verdicts: ManagedVerdicts, name: str, terms: PlacementTerms) -> Target:
         found, here = verdicts.verdict(name), name in self.here
@@ -143,8 +144,8 @@ class _Placement:
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
         return Target(name, here, found, verdicts.taints(name), outcome)
 
-    def _notes(self, asked: Asked, verdicts: ManagedVerdicts) -> Iterator[str]:
-        if asked.paused:
+    def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
+        if spec.paused:
             yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
         if self.placed is None:
             yield "no decision is written yet"

@@ -31,9 +31,12 @@ from moorage.simulation.explain.explanation import (
     ordinal,
     ruled_out,
 )
-from moorage.workers.placement.pods.reconcile import NODE_NAME_SET, Desk, node_ref
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
 from moorage.workers.placement.service import PlacementService
-from moorage.workers.placement.state import Owner, State, Work
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -58,7 +61,7 @@ def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementSer
 
 def partition_with(
     service: PlacementService, view: FleetView, snapshot: Snapshot, owner: str, placed: Iterable[WorkloadPlaced]
-) -> State:
+) -> PlacementPartition:
     """A partition of placement that knows one resource and what was decided on it."""
     state = service.new_state(0)
     service.use_globals(state, view)
@@ -106,10 +109,11 @@ class _Pod:
         )
         if self.placed is None and self.declared is None:
             raise NotFoundError("pods", ref.name)
-        self.service, self.view = placement_view(snapshot, settings)
+        service, view = placement_view(snapshot, settings)
+        self.view = view.pods
         self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
         placed = [self.placed] if self.placed is not None else []
-        self.state = partition_with(self.service, self.view, snapshot, self.owner_key, placed)
+        self.state = partition_with(service, view, snapshot, self.owner_key, placed)
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
 
     def tell(self) -> Explanation:
@@ -123,7 +127,7 @@ class _Pod:
             here=(self.node,) if self.node else (),
             considered=len(self.view.fleet),
         )
-        owner = self.state.owners.get(self.owner_key)
+        owner = self.state.pods.state.owners.get(self.owner_key)
         trouble = self._trouble(owner)
         if trouble or owner is None:
             told.agrees = trouble is None
@@ -140,7 +144,7 @@ class _Pod:
             return f"{self.owner_key} is not declared any more: its pods are about to end"
         if owner.error:
             return f"{self.owner_key} cannot be read: {owner.error}"
-        if self.state.clusters.claims(self.owner_key):
+        if self.state.karmada.state.claims(self.owner_key):
             return f"a policy places {self.owner_key} on clusters, so it makes no pods on nodes"
         if self.placed is not None and self.placed.owner_uid != owner.uid:
             return f"{self.owner_key} was deleted and made again since this was decided"
@@ -150,11 +154,11 @@ class _Pod:
         shape = owner.shape(self.view.rules, self.view.rules_version)
         if self.node:
             # What the pod itself takes of its node, and its part in how replicas are spread, do not count against it.
-            self.view.set_aside(self.state, binding_key(self.key, node_ref(self.node)))
-        desk = Desk(self.service, self.state, self.now)
-        desk.begin(Work(self.owner_key, "", Meta(id="explain", source="explain", type="explain", time=self.now)))
+            self.view.set_aside(self.state.pods, binding_key(self.key, node_ref(self.node)))
+        binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
+        binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
-        verdicts = NodeVerdicts(self.view.decider, desk.request(owner, shape), only=only)
+        verdicts = NodeVerdicts(self.view.decider, binder.request(owner, shape), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")

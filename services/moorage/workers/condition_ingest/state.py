@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.conditions.heartbeats import Watch, own_grace, watched
+from moorage.core.conditions.heartbeats import HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
@@ -33,7 +33,7 @@ class _OfTarget(Protocol):
 
 
 @dataclass(slots=True)
-class State:
+class ConditionIngestPartition:
     """One partition."""
 
     partition: int
@@ -43,7 +43,7 @@ class State:
     workloads: Table = field(default_factory=dict)
     """By target key, and the workload's key and the type with a `|` between."""
 
-    watches: dict[str, dict[str, Watch]] = field(default_factory=dict)
+    watches: dict[str, dict[str, HeartbeatWatch]] = field(default_factory=dict)
     """By target key and source."""
 
     targets: dict[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class State:
         if isinstance(event, SetTimer):
             if event.owner != OWNER or (known is not None and known.id == key and known.generation >= event.generation):
                 return
-            watch = Watch(key, sys.intern(who.uid), event.generation, event.deadline)
+            watch = HeartbeatWatch(key, sys.intern(who.uid), event.generation, event.deadline)
             self.watches.setdefault(who.target, {})[sys.intern(who.source)] = watch
         elif known is not None and known.id == key:
             del self.watches[who.target][who.source]
@@ -143,7 +143,7 @@ class State:
 class Round:
     """One step of deciding: on what, when, because of what, and what is written."""
 
-    state: State
+    state: ConditionIngestPartition
     now: datetime
     emits: list[Emit]
     cause: Meta

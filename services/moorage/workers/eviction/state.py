@@ -102,7 +102,7 @@ class Pending:
 
 
 @dataclass(slots=True, frozen=True)
-class Asked:
+class OpenRequest:
     """What a question to the governor said that may change."""
 
     time: datetime
@@ -111,7 +111,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Target:
+class BoundTarget:
     """A target, its taints that evict, and what is bound to it."""
 
     uid: str = ""
@@ -140,10 +140,10 @@ class Target:
 
 
 @dataclass(slots=True)
-class State:
+class EvictionPartition:
     """One partition."""
 
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: dict[str, BoundTarget] = field(default_factory=dict)
     """By target key."""
 
     timers: dict[str, tuple[int, datetime | None]] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class State:
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """What has come due and is to be decided on by the present state; by target and workload key."""
 
-    asked: dict[tuple[str, str], Asked] = field(default_factory=dict)
+    asked: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
     """How the governor was last asked, since the restore; by target and workload key."""
 
     begun: bool = False
@@ -237,7 +237,7 @@ class State:
                 target.settles_at = None
                 self._tidy(key, target)
             return
-        target = self.targets.setdefault(key, Target())
+        target = self.targets.setdefault(key, BoundTarget())
         if not newer_taints(event, target):
             return
         target.uid = event.target_uid
@@ -258,7 +258,7 @@ class State:
             return
         target = self.targets.get(target_key)
         if target is None:
-            target = self.targets[target_key] = Target()
+            target = self.targets[target_key] = BoundTarget()
         if newer_binding(event, target.bindings.get(workload)):
             owner = event.owner.key
             target.bindings[workload] = Binding(
@@ -280,7 +280,7 @@ class State:
                 del target.tasks[workload]
                 self._tidy(target_key, target)
             return
-        target = self.targets.setdefault(target_key, Target())
+        target = self.targets.setdefault(target_key, BoundTarget())
         known = target.tasks.get(workload)
         if known is not None and (known.generation, known.revision) >= (event.generation, event.revision):
             return
@@ -319,12 +319,12 @@ class State:
             known = self.traits[key] = Traits(event.labels, event.purge_mode)
         return known
 
-    def _tidy(self, key: str, target: Target) -> None:
+    def _tidy(self, key: str, target: BoundTarget) -> None:
         if target.empty:
             self.targets.pop(key, None)
 
 
-def newer_taints(event: TargetTainted, known: Target) -> bool:
+def newer_taints(event: TargetTainted, known: BoundTarget) -> bool:
     """Whether a set of taints supersedes the one that is known."""
     return known.generation == 0 or known.uid != event.target_uid or event.generation > known.generation
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
-from moorage.workers.governor.wait_queue import Ask
+from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.budget import EvictionSlot
 
 Put = Callable[[str, EvictionSlot | None], None]
@@ -38,20 +38,23 @@ class _Counted:
     """In how many windows it is."""
 
 
-class Granted:
+class InFlight:
     """All that was granted and still counts.
 
     Args:
         counters: what it counts for.
         slots: every slot, by the eviction's key.
-        asks: the asks that there are: an eviction whose ask is there stands, for the ask outlives the binding a
-            little; when it goes, what is bound instead is known. An ask also says whether it was requested.
+        requests: those that there are: an eviction whose request is there stands, for the request outlives the binding
+        a
+            little; when it goes, what is bound instead is known. A request also says whether it was requested.
     """
 
-    def __init__(self, counters: Counters, slots: dict[str, EvictionSlot], asks: Mapping[str, Ask]) -> None:
+    def __init__(
+        self, counters: Counters, slots: dict[str, EvictionSlot], requests: Mapping[str, EvictionRequest]
+    ) -> None:
         self._counters = counters
         self._slots = slots
-        self._asks = asks
+        self._requests = requests
         self._counted: dict[str, _Counted] = {}
         self._of_owner: dict[str, dict[str, None]] = {}
         self._windows: list[tuple[datetime, str, tuple[str, str]]] = []
@@ -181,8 +184,8 @@ class Granted:
 
     def _is_unused(self, key: str) -> bool:
         """Whether what was let go has yet to be requested."""
-        ask = self._asks.get(key)
-        return ask is not None and not ask.event.requested
+        request = self._requests.get(key)
+        return request is not None and not request.event.requested
 
     def _disown(self, key: str, slot: EvictionSlot) -> None:
         owned = self._of_owner.get(slot.owner.key, {})
@@ -197,7 +200,7 @@ class Granted:
             counted, binding = self._counted[key], key.rpartition("|")[0]
             bound = self._counters.view.bound(binding)
             stands = bound is not None and bound.generation == counted.slot.generation
-            if stands or key in self._asks:
+            if stands or key in self._requests:
                 standing.add(binding)
                 self._set(counted, under_way=True, leaving=stands and bound is not None and not bound.unhealthy)
             else:

@@ -26,7 +26,7 @@ from moorage.core.disruption.guard_index import Guards
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.service import GlobalView, Input
-from moorage.workers.governor.records import Bound, Marks, Owner, Selected
+from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
@@ -47,9 +47,9 @@ class GovernorView(GlobalView):
 
     def __init__(self) -> None:
         self.guards = Guards()
-        self._bound: dict[str, Bound] = {}
-        self._owners: dict[str, Owner] = {}
-        self._pods: dict[str, dict[str, Bound]] = {}  # by namespace
+        self._bound: dict[str, BoundWorkload] = {}
+        self._owners: dict[str, WorkloadOwner] = {}
+        self._pods: dict[str, dict[str, BoundWorkload]] = {}  # by namespace
         self._selected: dict[str, Selected] = {}
         self._zones: dict[str, str] = {}
         self._ill: dict[str, float] = {}  # when Moorage last took up that a workload is unhealthy
@@ -128,7 +128,7 @@ class GovernorView(GlobalView):
         if owner is None:
             if wanted is None:
                 return
-            owner = self._owners[key] = Owner()
+            owner = self._owners[key] = WorkloadOwner()
         if owner.wanted == wanted:
             return
         owner.wanted = wanted
@@ -164,7 +164,7 @@ class GovernorView(GlobalView):
             self._take(key, before)
         if event is not None:
             owner, since = event.owner.key, event.bound_time.timestamp()
-            bound = Bound(
+            bound = BoundWorkload(
                 owner="" if key.startswith(f"{owner}|") else sys.intern(owner),
                 target=sys.intern(event.target.key),
                 generation=event.generation,
@@ -190,12 +190,12 @@ class GovernorView(GlobalView):
             bound.unhealthy = unhealthy
             self._put(key, bound)
 
-    def _put(self, key: str, bound: Bound) -> None:
+    def _put(self, key: str, bound: BoundWorkload) -> None:
         self._bound[key] = bound
         if bound.owner:
             owner = self._owners.get(bound.owner)
             if owner is None:
-                owner = self._owners[bound.owner] = Owner()
+                owner = self._owners[bound.owner] = WorkloadOwner()
             if not key.startswith(POD_PREFIX):
                 owner.on_clusters += 1
             else:
@@ -206,7 +206,7 @@ class GovernorView(GlobalView):
             self._pods.setdefault(_namespace(key), {})[key] = bound
         self._count(key, bound, 1)
 
-    def _take(self, key: str, bound: Bound) -> None:
+    def _take(self, key: str, bound: BoundWorkload) -> None:
         del self._bound[key]
         if bound.owner:
             owner = self._owners[bound.owner]
@@ -223,7 +223,7 @@ class GovernorView(GlobalView):
                 del self._pods[namespace]
         self._count(key, bound, -1)
 
-    def _count(self, key: str, bound: Bound, change: int) -> None:
+    def _count(self, key: str, bound: BoundWorkload, change: int) -> None:
         guards = [guard.key for guard in self.guards.disruptions_of(key, bound.labels)]
         for guard_key in guards:
             _select(self._selected[guard_key], bound, change)
@@ -235,7 +235,7 @@ class GovernorView(GlobalView):
             marks.disruptions.update(guards)
             marks.bases = marks.bases or bool(self._percent)
 
-    def _subject(self, key: str, bound: Bound) -> Subject:
+    def _subject(self, key: str, bound: BoundWorkload) -> Subject:
         workload = key.partition("|")[0]
         zone = self._zones.get(bound.target, NO_ZONE)
         return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
@@ -243,7 +243,7 @@ class GovernorView(GlobalView):
     def _pooled(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         return self._labels.setdefault(tuple(labels.items()), labels) if labels else _NO_LABELS
 
-    def _tidy(self, key: str, owner: Owner) -> None:
+    def _tidy(self, key: str, owner: WorkloadOwner) -> None:
         if owner.wanted is None and not (owner.bound or owner.on_clusters):
             self._owners.pop(key, None)
 
@@ -253,11 +253,11 @@ class GovernorView(GlobalView):
         """Every node that is declared, by its target's key."""
         return [target for target in self._zones if target.startswith(_TARGETS[0])]
 
-    def bound(self, key: str) -> Bound | None:
+    def bound(self, key: str) -> BoundWorkload | None:
         """The binding of this key that stands."""
         return self._bound.get(key)
 
-    def owner(self, key: str) -> Owner | None:
+    def owner(self, key: str) -> WorkloadOwner | None:
         """What makes workloads; None when there is neither it nor anything of it."""
         return self._owners.get(key)
 
@@ -297,7 +297,7 @@ def _namespace(key: str) -> str:
     return key.split("/", 2)[1]
 
 
-def _select(selected: Selected, bound: Bound, change: int) -> None:
+def _select(selected: Selected, bound: BoundWorkload, change: int) -> None:
     """Count a pod in, or out."""
     selected.pods += change
     selected.unhealthy += change if bound.unhealthy else 0

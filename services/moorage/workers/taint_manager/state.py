@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from moorage.core.taints.desired.addons import AddOns
-from moorage.core.taints.desired.reconcile import Decided
+from moorage.core.taints.desired.reconcile import ReconciledTaints
 from moorage.workers.taint_manager.policies import Cursor, PolicyView
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.resource import ResourceDeclared
@@ -18,7 +18,7 @@ _SLACK = 64  # entries of the heap that may be out of date beside those that are
 
 
 @dataclass(slots=True)
-class State:
+class TaintManagerPartition:
     """One partition."""
 
     resources: dict[str, ResourceDeclared] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class State:
     looked: bool = False
     """Whether the whole has been looked at since it was restored."""
 
-    waits: dict[str, Decided] = field(default_factory=dict)
+    waits: dict[str, ReconciledTaints] = field(default_factory=dict)
     """By target key, what has an instant at which time alone will change it; not restored but worked out anew."""
 
     _heap: list[tuple[datetime, str]] = field(default_factory=list)
 
-    def wait(self, target: str, decided: Decided) -> None:
+    def wait(self, target: str, decided: ReconciledTaints) -> None:
         """Note when a target is to be looked at again, or that it is not."""
         if decided.due is None:
             self.waits.pop(target, None)

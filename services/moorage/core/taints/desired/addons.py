@@ -56,7 +56,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class AddOn:
+class AddOnState:
     """An enabled add-on."""
 
     version: Version
@@ -64,7 +64,7 @@ class AddOn:
     """Its state by its own word; empty when it goes by its lease."""
 
     @classmethod
-    def of(cls, declared: ResourceDeclared) -> AddOn | None:
+    def of(cls, declared: ResourceDeclared) -> AddOnState | None:
         """The add-on that an object enables; None while it is being deleted."""
         document = declared.object
         if part(document, "metadata").get("deletionTimestamp"):
@@ -83,7 +83,7 @@ def _own_word(status: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class AddOnLease:
     """A sign of life."""
 
     version: Version
@@ -91,7 +91,7 @@ class Lease:
     """From when on it is too old; None when it was never renewed."""
 
     @classmethod
-    def of(cls, declared: ResourceDeclared) -> Lease:
+    def of(cls, declared: ResourceDeclared) -> AddOnLease:
         """The lease that an object is; one whose `renewTime` is no time was never renewed."""
         spec = part(declared.object, "spec")
         grace = lease_grace(spec.get("leaseDurationSeconds")) or DEFAULT_GRACE
@@ -113,23 +113,23 @@ class Lease:
 class AddOns:
     """What is known of one cluster's add-ons, whether the cluster is declared or not."""
 
-    enabled: dict[str, AddOn] = field(default_factory=dict)
+    enabled: dict[str, AddOnState] = field(default_factory=dict)
     """By name."""
 
-    leases: dict[str, Lease] = field(default_factory=dict)
+    leases: dict[str, AddOnLease] = field(default_factory=dict)
     """By name; also of what is no add-on (yet)."""
 
     def put(self, kind: str, name: str, declared: ResourceDeclared | None) -> None:
         """Fold an add-on or a lease in; None takes it away. One that is older than what is known changes nothing."""
         if kind == LEASE:
-            _put(self.leases, name, Lease.of(declared) if declared is not None else None)
+            _put(self.leases, name, AddOnLease.of(declared) if declared is not None else None)
         elif declared is None:
             self.enabled.pop(name, None)
         else:
             version = Version(declared.uid, declared.version)
             known = self.enabled.get(name)
             if version.newer_than(known.version if known is not None else None):
-                add_on = AddOn.of(declared)
+                add_on = AddOnState.of(declared)
                 if add_on is None:
                     self.enabled.pop(name, None)
                 else:
@@ -151,7 +151,7 @@ class AddOns:
         return min(ends, default=None)
 
 
-def _put(leases: dict[str, Lease], name: str, lease: Lease | None) -> None:
+def _put(leases: dict[str, AddOnLease], name: str, lease: AddOnLease | None) -> None:
     known = leases.get(name)
     if lease is None:
         leases.pop(name, None)

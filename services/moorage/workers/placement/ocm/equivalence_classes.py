@@ -44,7 +44,7 @@ ClassKey = tuple[frozenset[ManagedSet], Hashable]
 """The sets that candidates come from, and what else decides whether a cluster passes and how it scores."""
 
 
-class Partition(Protocol):
+class MemberPartition(Protocol):
     """A partition's state, as classes see it."""
 
     def notice(self, member: Member, meta: Meta) -> None:
@@ -61,7 +61,7 @@ class Member:
     grouped: int
     """What of a cluster decides which of its groups the cluster is in: the value of an `Aspect`."""
 
-    partition: Partition
+    partition: MemberPartition
     clusters: tuple[tuple[str, ...], ...] = ()
     """What is selected: the clusters of each PlacementDecision, by name."""
 
@@ -69,7 +69,7 @@ class Member:
     wrong: bool = False
     """Whether it was refused when it was decided: what it depends on then is not known."""
 
-    of: PlacementClass | None = None
+    of: EquivalenceClass | None = None
     place: int = -1
     """Its place in the view's `Selections`."""
 
@@ -110,7 +110,7 @@ class Seen:
     wrong: bool = False
 
 
-class PlacementClass:
+class EquivalenceClass:
     """Placements whose candidates, filters and prioritizers are the same.
 
     Args:
@@ -240,16 +240,16 @@ class PlacementClass:
 class ClassIndex:
     """The classes that there are, and which of them rest on a column."""
 
-    classes: dict[ClassKey, PlacementClass] = field(default_factory=dict)
+    classes: dict[ClassKey, EquivalenceClass] = field(default_factory=dict)
     _on: dict[Column, dict[ClassKey, None]] = field(default_factory=dict)
 
-    def add(self, one: PlacementClass) -> None:
+    def add(self, one: EquivalenceClass) -> None:
         """There is a new class."""
         self.classes[one.key] = one
         for column in one.columns:
             self._on.setdefault(column, {})[one.key] = None
 
-    def remove(self, one: PlacementClass) -> None:
+    def remove(self, one: EquivalenceClass) -> None:
         """A class has no placements any more."""
         del self.classes[one.key]
         for column in one.columns:
@@ -258,7 +258,7 @@ class ClassIndex:
             if not resting:
                 del self._on[column]
 
-    def resting_on(self, columns: frozenset[Column]) -> list[PlacementClass]:
+    def resting_on(self, columns: frozenset[Column]) -> list[EquivalenceClass]:
         """The classes that rest on any of the columns."""
         found: dict[ClassKey, None] = {}
         for column in columns:
