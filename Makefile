@@ -30,6 +30,10 @@ setup: $(READY) ## make the environment in .venv
 demo: $(READY) ## the main job on an embedded Kafka, to watch
 	@$(BIN)/moorage demo
 
+.PHONY: recording
+recording: $(READY) ## record the demo anew as docs/demo.svg
+	@$(BIN)/python docs/record_demo.py
+
 .PHONY: up
 up: $(READY) ## broker, all services and the gateway, until Ctrl-C
 	@$(BIN)/moorage up

@@ -115,6 +115,14 @@ class Live:
 
         await until(answers, 60)
 
+    async def shown(self, *words: str, text: str | None = None) -> str:
+        """What the command line writes to the terminal, errors and all, whatever its exit code."""
+
+        def call() -> str:
+            return CliRunner().invoke(app, ["--server", self.server, *words], input=text, env=self.env).output
+
+        return await asyncio.to_thread(call)
+
     def reader(self, *topics: Topic) -> TopicReader:
         """Reads topics from now on."""
         return TopicReader(self.bootstrap, self.prefix, topics)
@@ -129,7 +137,7 @@ class Live:
 
         async def placed() -> bool:
             listed = (await self.here("get", "pods", "-o", "json")).json["items"]
-            there = {one["metadata"]["name"] for one in listed if one["status"]["phase"] == "Running"}
+            there = {one["metadata"]["name"] for one in listed if one["spec"].get("nodeName")}
             return set(pods) <= there
 
         await until(placed)

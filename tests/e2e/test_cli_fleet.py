@@ -71,7 +71,7 @@ async def test_replicas_are_divided_over_clusters(live: Live) -> None:
     assert "Resource:       deployment/checkout" in told
     told = (await live.here("describe", "cluster", "paris")).out
     assert "checkout-deployment" in told
-    assert (await rows(live, "clusters"))["lab"][:3] == ["Pull", "Unknown", "experiments:NoSchedule"]
+    assert (await rows(live, "clusters"))["lab"][:3] == ["Pull", "Unreported", "experiments:NoSchedule"]
 
 
 async def test_machines_are_made_and_scaled(live: Live) -> None:

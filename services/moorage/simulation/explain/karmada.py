@@ -20,10 +20,10 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     eviction_ends,
     evictions_of,
@@ -31,10 +31,13 @@ from moorage.simulation.explain.explanation import (
     ruled_out,
 )
 from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
-from moorage.workers.placement.karmada.desk import ClusterDesk, cluster_ref
-from moorage.workers.placement.karmada.leaving import decide
-from moorage.workers.placement.karmada.settling import draft_of, request_of
-from moorage.workers.placement.karmada.state import RESOURCE_BINDING, UNSCHEDULABLE, ClusterWork, Resource
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.karmada.binding_writer import BindingWriter, cluster_ref
+from moorage.workers.placement.karmada.decision import UNSCHEDULABLE
+from moorage.workers.placement.karmada.departure import decide
+from moorage.workers.placement.karmada.reconcile import draft_of, request_of
+from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
 from moorage.workers.placement.karmada.terms import rules_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
@@ -88,12 +91,13 @@ class _Binding:
         self.placed, self.kept = found
         self.owner = self.placed.owner.key
         service, view = placement_view(grounds.snapshot, settings)
-        self.view = view.clusters
+        self.view = view.karmada
         self.rules = rules_of(settings)
         self.state = partition_with(service, view, grounds.snapshot, self.owner, [self.placed])
-        self.desk = ClusterDesk(service, self.state, now, self.rules)
+        bindings = self.state.karmada
+        self.writer = BindingWriter(bindings, bindings.state, self.rules, Outbox(lambda *_given: None, now))
         cause = Meta(id="explain", source="explain", type="explain", time=now)
-        self.desk.begin(ClusterWork(self.owner, cause))
+        self.writer.begin(Work(self.owner, cause))
         self.here = {one.target.name: one for one in self.placed.targets}
 
     def tell(self) -> Explanation:
@@ -107,7 +111,7 @@ class _Binding:
             here=tuple(sorted(self.here)),
             considered=len(self.view.fleet),
         )
-        clusters = self.state.clusters
+        clusters = self.state.karmada.state
         resource, policy = clusters.resources.get(self.owner), clusters.policy_for(self.owner)
         if resource is None:
             told.agrees, told.notes = False, (f"{self.owner} is not declared any more: its bindings are about to end",)
@@ -122,15 +126,21 @@ class _Binding:
         told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, resource: Resource, policy: Policy) -> None:
-        draft = draft_of(self.desk, resource, policy, self.state.clusters.placed.get(self.owner))
+    def _judge(self, told: Explanation, resource: ClaimedResource, policy: Policy) -> None:
+        draft = draft_of(
+            self.writer,
+            resource,
+            policy,
+            self.state.karmada.state.last.get(self.owner),
+            self.state.demand(self.owner),
+        )
         if draft.demand.error:
             told.notes = (f"{self.owner} cannot be read: {draft.demand.error}",)
             return
         request = request_of(draft, self.now if self.rules.evicts else None)
         verdicts = ClusterVerdicts(self.view.decider, request)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         # Where one leaves a cluster, going back there is the last resort.
         now = dict(decide(self.view.decider, request).targets or {})
         stays = self._stays(request)
@@ -188,11 +198,7 @@ class _Binding:
             yield f"the placement of {policy.key} is another one now"
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were considered then, {verdicts.considered} are there now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        counts = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | counts.keys()):
-            if then.get((by, why), 0) != counts.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {counts.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         for name in sorted(self.here.keys() | now.keys()):
             before = self.here[name].replicas if name in self.here else None
             if before != now.get(name):

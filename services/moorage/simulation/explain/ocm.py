@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
-from moorage.core.taints.dialects.ocm import BALANCE
+from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Trail
@@ -16,16 +17,17 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     ordinal,
     ruled_out,
 )
 from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
-from moorage.workers.placement.ocm.state import DECISION_PREFIX, PLACEMENT, Asked
+from moorage.workers.placement.ocm.decision import DECISION_PREFIX
+from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import RESOURCES
@@ -87,7 +89,7 @@ class _Placement:
         service, view = placement_view(snapshot, settings)
         events = [event for event, _ in self.parts] + ([self.placed] if self.placed is not None else [])
         self.state = partition_with(service, view, snapshot, ref.key, events)
-        self.view = view.managed
+        self.view = view.ocm
 
     def tell(self) -> Explanation:
         """All of it."""
@@ -99,35 +101,34 @@ class _Placement:
             here=tuple(sorted(self.here)),
             considered=len(self.view.fleet),
         )
-        asked = self.state.managed.asked.get(self.ref.key)
-        if asked is None:
+        spec = self.state.ocm.state.specs.get(self.ref.key)
+        if spec is None:
             told.agrees = False
             told.notes = (f"{self.ref.key} is not declared any more: its PlacementDecisions are about to end",)
-        elif asked.terms is None:
+        elif spec.terms is None:
             told.notes = (f"{self.ref.key} cannot be read: it keeps what it has",)
         else:
-            self._judge(told, asked, asked.terms)
+            self._judge(told, spec, spec.terms)
         told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, asked: Asked, terms: PlacementTerms) -> None:
+    def _judge(self, told: Explanation, spec: SelectionSpec, terms: PlacementTerms) -> None:
         view = self.view
         sets = view.members.usable(self.ref.namespace, terms.sets)
         scheduled = view.scheduler.schedule(
             terms, candidates=view.candidates(sets), decided=sorted(self.here), usage=view.usage, now=self.now
         )
-        asking = Asking(terms, sets, view.members.sets, frozenset(self.here), self.now)
-        verdicts = ManagedVerdicts(scheduled, view.fleet, asking)
+        verdicts = ManagedVerdicts(scheduled, view.fleet, sets, view.members.sets)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
         told.targets = tuple(self._target(verdicts, name, terms) for name in names)
         told.left_out = len(view.fleet) - len(names)
-        told.notes = tuple(self._notes(asked, verdicts))
-        if not asked.paused:
+        told.notes = tuple(self._notes(spec, verdicts))
+        if not spec.paused:
             told.agrees = self.placed is None or set(scheduled.decisions) == self.here
             told.differences = tuple(self._differences(verdicts, terms))
-        told.until = tuple(self._ends(verdicts, names, paused=asked.paused))
+        told.until = tuple(self._ends(verdicts, names, paused=spec.paused))
 
     def _target(self, verdicts: ManagedVerdicts, name: str, terms: PlacementTerms) -> Target:
         found, here = verdicts.verdict(name), name in self.here
@@ -143,8 +144,8 @@ class _Placement:
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
         return Target(name, here, found, verdicts.taints(name), outcome)
 
-    def _notes(self, asked: Asked, verdicts: ManagedVerdicts) -> Iterator[str]:
-        if asked.paused:
+    def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
+        if spec.paused:
             yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
         if self.placed is None:
             yield "no decision is written yet"
@@ -165,19 +166,16 @@ class _Placement:
             return
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were in its sets then, {verdicts.considered} are now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         chosen = set(verdicts.scheduled.decisions)
         for more, names in (("would be selected now", chosen - self.here), ("not any more", self.here - chosen)):
             if names:
                 some = sorted(names)
                 rest = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
                 yield f"{more}: {', '.join(some[:_SHOWN])}{rest}"
-        if chosen != self.here and any(coordinate.built_in == BALANCE for coordinate, _ in terms.weights):
-            yield f"{BALANCE} rests on the decisions of other placements; no placement is decided again for those alone"
+        rated = [one.prioritizer for one in Plugins.discovered().chosen(terms)] if chosen != self.here else []
+        for by in (one.name for one in rated if Basis.USAGE in one.rests_on):
+            yield f"{by} rests on the decisions of other placements; no placement is decided again for those alone"
 
     def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
         placed = self.placed

@@ -20,10 +20,10 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     details_of,
     eviction_ends,
@@ -31,18 +31,22 @@ from moorage.simulation.explain.explanation import (
     ordinal,
     ruled_out,
 )
-from moorage.workers.placement.pods.reconcile import NODE_NAME_SET, Desk, node_ref
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
 from moorage.workers.placement.service import PlacementService
-from moorage.workers.placement.state import Owner, State, Work
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workloads import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, binding_key
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS
 
 
 def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementService, FleetView]:
@@ -58,7 +62,7 @@ def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementSer
 
 def partition_with(
     service: PlacementService, view: FleetView, snapshot: Snapshot, owner: str, placed: Iterable[WorkloadPlaced]
-) -> State:
+) -> PlacementPartition:
     """A partition of placement that knows one resource and what was decided on it."""
     state = service.new_state(0)
     service.use_globals(state, view)
@@ -106,10 +110,11 @@ class _Pod:
         )
         if self.placed is None and self.declared is None:
             raise NotFoundError("pods", ref.name)
-        self.service, self.view = placement_view(snapshot, settings)
+        service, view = placement_view(snapshot, settings)
+        self.view = view.pods
         self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
         placed = [self.placed] if self.placed is not None else []
-        self.state = partition_with(self.service, self.view, snapshot, self.owner_key, placed)
+        self.state = partition_with(service, view, snapshot, self.owner_key, placed)
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
 
     def tell(self) -> Explanation:
@@ -123,7 +128,7 @@ class _Pod:
             here=(self.node,) if self.node else (),
             considered=len(self.view.fleet),
         )
-        owner = self.state.owners.get(self.owner_key)
+        owner = self.state.pods.state.owners.get(self.owner_key)
         trouble = self._trouble(owner)
         if trouble or owner is None:
             told.agrees = trouble is None
@@ -140,7 +145,7 @@ class _Pod:
             return f"{self.owner_key} is not declared any more: its pods are about to end"
         if owner.error:
             return f"{self.owner_key} cannot be read: {owner.error}"
-        if self.state.clusters.claims(self.owner_key):
+        if self.state.karmada.state.claims(self.owner_key):
             return f"a policy places {self.owner_key} on clusters, so it makes no pods on nodes"
         if self.placed is not None and self.placed.owner_uid != owner.uid:
             return f"{self.owner_key} was deleted and made again since this was decided"
@@ -150,13 +155,13 @@ class _Pod:
         shape = owner.shape(self.view.rules, self.view.rules_version)
         if self.node:
             # What the pod itself takes of its node, and its part in how replicas are spread, do not count against it.
-            self.view.set_aside(self.state, binding_key(self.key, node_ref(self.node)))
-        desk = Desk(self.service, self.state, self.now)
-        desk.begin(Work(self.owner_key, "", Meta(id="explain", source="explain", type="explain", time=self.now)))
+            self.view.set_aside(self.state.pods, binding_key(self.key, node_ref(self.node)))
+        binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
+        binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
-        verdicts = NodeVerdicts(self.view.decider, desk.request(owner, shape), only=only)
+        verdicts = NodeVerdicts(self.view.decider, binder.request(owner, shape), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")
         told.targets = tuple(self._target(name, verdicts.verdict(name), shape, owner) for name in names)
         told.left_out = len(self.view.fleet) - len(names)
@@ -214,13 +219,9 @@ class _Pod:
         placed = self.placed
         if placed is None or placed.reason == NODE_NAME_SET or owner.node_name:
             return
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} nodes were considered then, {verdicts.considered} are there now"
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         if not self.node or self.node not in verdicts:
             if self.node:
                 yield f"node {self.node} is not there any more"

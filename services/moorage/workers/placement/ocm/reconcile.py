@@ -1,0 +1,106 @@
+"""One placement at a time: which clusters it selects, and what its status says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+
+from moorage.core.scheduling.ocm.decision_pages import laid_out
+from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.statuses import conditions_of
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.ocm.decision import SelectionDecision
+from moorage.workers.placement.ocm.decision_writer import DecisionWriter
+from moorage.workers.placement.ocm.equivalence_classes import Member
+from moorage.workers.placement.ocm.outcome import SelectionOutcome
+from moorage.workers.placement.ocm.spec import SelectionSpec
+from moorage_schemas.envelope import Meta
+
+
+def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
+    """Bring what is written of a placement to what the present state of everything asks for.
+
+    Returns:
+        The cause of deciding on it once more; None when once is enough.
+    """
+    state = writer.state
+    writer.begin(work)
+    spec, known = state.specs.get(work.key), state.last.get(work.key)
+    uid = state.decided_uid(work.key)
+    if uid is not None and (spec is None or uid != spec.uid):
+        writer.end(uid)  # deleted; if it was made again under its name, it starts clean
+        known = None
+    member = state.members.get(work.key)
+    if spec is None or spec.paused or member is None:
+        return None
+    had = [name for page in member.clusters for name in page]
+    outcome = _decide(writer, spec, member, known, check=work.check)
+    moved = writer.write(spec, known, outcome)
+    return writer.again() if moved and had and _is_again_due(writer, member, had, outcome.grounds) else None
+
+
+def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], grounds: Scheduled) -> bool:
+    """Whether a cluster was dropped that only a placement which has it may have (NoSelectIfNew).
+
+    It stood among the clusters that could be selected, and does not any more, which can change the scores of others.
+    """
+    fleet = writer.view.fleet
+    dropped = fleet.rows_of(set(had).difference(name for page in member.clusters for name in page))
+    among = dropped[np.isin(dropped, grounds.rows)]
+    return member.of is not None and any(not member.of.takes(row) for row in among.tolist())
+
+
+def _decide(
+    writer: DecisionWriter, spec: SelectionSpec, member: Member, known: SelectionDecision | None, *, check: bool
+) -> SelectionOutcome:
+    view, terms = writer.view, member.terms
+    sets = view.sets_of(member)
+    decided = [name for part in member.clusters for name in part]
+    now = max(writer.now, writer.at)
+    scheduled = view.scheduler.schedule(
+        terms, candidates=view.candidates(sets), decided=decided, usage=view.usage, now=now
+    )
+    decisions: tuple[str, ...] = scheduled.decisions
+    again = scheduled.decide_again
+    if member.relative:  # that a cluster which is not selected cannot be any more changes the scores of the others
+        again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
+    if check and known is not None and known.spec_key == spec.spec_key and scheduled.may_stand(decided):
+        if set(decided) != set(decisions):
+            again = _again(writer, member, decided, again, now)
+        decisions = tuple(decided)
+    status = scheduled.status
+    if not status.is_error and spec.groups.problem:
+        status = Status(Code.MISCONFIGURED, "", spec.groups.problem)
+    member.wrong = scheduled.status.is_error
+    groups = spec.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
+    return SelectionOutcome(
+        layout=laid_out(spec.ref.name, groups),
+        selected=len(decisions),
+        conditions=conditions_of(
+            status,
+            sets,
+            available=scheduled.considered,
+            decisions=len(decisions),
+            unscheduled=scheduled.unscheduled,
+            before=known.conditions if known is not None else (),
+            now=writer.at,
+        ),
+        requeue_at=again,
+        grounds=scheduled,
+    )
+
+
+def _again(
+    writer: DecisionWriter, member: Member, decided: list[str], others: datetime | None, now: datetime
+) -> datetime | None:
+    """When a choice that stays is to be decided again; rather too early than too late, where scores end too."""
+    fleet = writer.view.fleet
+    found = member.ends(fleet, writer.view.usage, fleet.rows_of(decided), now)
+    scores_end = member.of is not None and member.of.scores_end
+    return _earliest(found, others) if member.relative or scores_end else found
+
+
+def _earliest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((time for time in (one, other) if time is not None), default=None)
