@@ -15,7 +15,7 @@ from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, ServerError, UsageError
 from moorage.cli.render import describe_ocm, describe_targets, output, tables
 from moorage.cli.render.describe import NONE, evictions, grounds, many, pair, pairs, table, toleration_text
-from moorage.cli.render.durations import age
+from moorage.cli.render.durations import age, to_the_second
 from moorage.cli.render.tables import at
 
 _PODS = kinds.find("pods")
@@ -93,6 +93,10 @@ _TELLERS = {
 
 def _lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
     yield from _head(kind, found)
+    yield from map(to_the_second, _rest(client, kind, found))
+
+
+def _rest(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
     if teller := _TELLERS.get(kind.kind):
         yield from teller(client, {"kind": kind.kind, **found})
     elif kind.kind == "Pod":
