@@ -13,7 +13,7 @@ from moorage.core.apimachinery.field_errors import invalid, not_supported, requi
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, laid_out
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage_schemas.placement import PlacementCondition
@@ -66,7 +66,7 @@ class RequestedPlacement(Generic[_OutcomeT]):
     namespace: str
     name: str
     spec: PlacementSpec
-    clusters: Mapping[str, ClusterFacts]
+    clusters: Mapping[str, ManagedClusterFacts]
     schedule: Callable[[frozenset[str]], _OutcomeT]
     show: Callable[[_OutcomeT], Answer]
 

@@ -15,7 +15,7 @@ from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduler
@@ -37,7 +37,7 @@ class _Fleet:
     """The clusters and decisions of a request."""
 
     fleet: ManagedFleet
-    clusters: dict[str, ClusterFacts]
+    clusters: dict[str, ManagedClusterFacts]
     decided: list[str]
     """Clusters that the placement has."""
 
@@ -156,9 +156,9 @@ def _cluster_name(fields: Fields) -> Any:
     return read
 
 
-def _facts(document: Mapping[str, Any], path: str) -> ClusterFacts:
+def _facts(document: Mapping[str, Any], path: str) -> ManagedClusterFacts:
     try:
-        return ClusterFacts.of(document)
+        return ManagedClusterFacts.of(document)
     except ValidationError as error:
         raise _refused(error, path) from None
 

@@ -43,7 +43,7 @@ _RETRY = 1.0  # seconds between attempts to reach Kafka
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ServiceRun:
     """What runs, told once everything is ready."""
 
     services: tuple[str, ...]
@@ -57,7 +57,7 @@ async def run_services(
     settings: Settings,
     *,
     clock: Clock | None = None,
-    ready: Callable[[Running], None] | None = None,
+    ready: Callable[[ServiceRun], None] | None = None,
     http: bool = True,
     stop: asyncio.Event | None = None,
     on_stuck: Callable[[str], None] | None = None,
@@ -98,7 +98,7 @@ class _Process:
         services: Sequence[Service[Any] | ServiceMaker],
         settings: Settings,
         clock: Clock,
-        ready: Callable[[Running], None] | None,
+        ready: Callable[[ServiceRun], None] | None,
         *,
         http: bool,
         on_stuck: Callable[[str], None] | None,
@@ -209,7 +209,7 @@ class _Process:
         )
         if self._ready is not None:
             self._ready(
-                Running(
+                ServiceRun(
                     services=tuple(worker.service.name for worker in self._workers),
                     http_host=self._settings.http_host,
                     http_port=0 if self._http is None else self._http.port,

@@ -12,7 +12,7 @@ from tests.scenario.flow.test_placement_workers import Apart
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import Code, ManagedPrioritizer, Status
 from moorage.core.scheduling.ocm.scheduler import Scheduler
@@ -159,7 +159,7 @@ def declared(world: OcmWorld) -> tuple[ManagedFleet, ManagedSets, dict[str, set[
     for key, event in resources.items():
         if event.kind == "ManagedCluster":
             taints = [one.as_taint() for one in tainted[key.replace("//", "/")].taints]
-            fleet.put(ClusterFacts.of(event.object, taints=taints))
+            fleet.put(ManagedClusterFacts.of(event.object, taints=taints))
         elif event.kind == "AddOnPlacementScore":
             fleet.put_score(ScoreFacts.of(event.object))
         elif event.kind == "ManagedClusterSet":

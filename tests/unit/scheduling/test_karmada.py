@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
-from moorage.core.scheduling.karmada.groups import Group, best_groups
+from moorage.core.scheduling.karmada.groups import SpreadGroup, best_groups
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import (
     Candidate,
@@ -259,11 +259,11 @@ def test_spreading_over_clusters_against_every_combination(
         assert sum(one.available for one in got) >= replicas
 
 
-def model_groups(groups: Sequence[Group], least: int, most: int, clusters: int) -> tuple[str, ...]:
+def model_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> tuple[str, ...]:
     """All combinations that will do and cease to when the last group, in the order of size, is left out."""
     ordered = sorted(groups, key=lambda one: (one.clusters, -one.score, one.name))
 
-    def will_do(some: Sequence[Group]) -> bool:
+    def will_do(some: Sequence[SpreadGroup]) -> bool:
         return least <= len(some) <= most and sum(one.clusters for one in some) >= clusters
 
     places = range(len(ordered))
@@ -297,12 +297,12 @@ def model_groups(groups: Sequence[Group], least: int, most: int, clusters: int) 
 def test_groups_are_chosen_as_by_looking_at_all(
     sizes: list[tuple[int, int]], least: int, most: int, clusters: int
 ) -> None:
-    groups = [Group(f"g{index}", size, score) for index, (size, score) in enumerate(sizes)]
+    groups = [SpreadGroup(f"g{index}", size, score) for index, (size, score) in enumerate(sizes)]
     assert best_groups(groups, least, most, clusters) == model_groups(groups, least, most, clusters)
 
 
 def test_many_groups_do_not_take_for_ever() -> None:
-    groups = [Group(f"g{index:03}", 1, index) for index in range(200)]
+    groups = [SpreadGroup(f"g{index:03}", 1, index) for index in range(200)]
     assert len(best_groups(groups, 20, 40, 30)) == 30
 
 

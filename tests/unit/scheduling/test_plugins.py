@@ -23,7 +23,7 @@ from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, Po
 from moorage.core.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
 from moorage.core.scheduling.nodes.scheduler import Decider
 from moorage.core.scheduling.nodes.shape import shape_of
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.filters.predicate import Predicate
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer, Plugins
@@ -125,9 +125,9 @@ def test_a_filter_and_a_prioritizer_of_clusters(add: Add) -> None:
 
 def managed() -> ManagedFleet:
     fleet = ManagedFleet()
-    fleet.put(ClusterFacts("a"))
-    fleet.put(ClusterFacts("b", claims={"power.example.com": "40"}))
-    fleet.put(ClusterFacts("c", claims={"power.example.com": "90"}, labels={"example.com/frozen": "May"}))
+    fleet.put(ManagedClusterFacts("a"))
+    fleet.put(ManagedClusterFacts("b", claims={"power.example.com": "40"}))
+    fleet.put(ManagedClusterFacts("c", claims={"power.example.com": "90"}, labels={"example.com/frozen": "May"}))
     return fleet
 
 

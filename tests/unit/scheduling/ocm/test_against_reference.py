@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.scheduling.ocm.reference import World, decide
 
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import Code
 from moorage.core.scheduling.ocm.scheduler import Scheduler
@@ -32,7 +32,7 @@ taints = st.builds(
     time_added=st.none() | OFFSETS,
 )
 clusters = st.builds(
-    ClusterFacts,
+    ManagedClusterFacts,
     name=NAMES,
     labels=st.dictionaries(st.sampled_from(["r", "s"]), st.sampled_from(["1", "2"])),
     claims=st.dictionaries(st.sampled_from(["r", "s"]), st.sampled_from(["1", "2"])),
@@ -220,7 +220,7 @@ def test_a_fleet_that_grew_answers_as_one_that_is_made_anew(
 @given(st.lists(changes, max_size=12), clusters, specs, st.lists(NAMES, unique=True, max_size=3))
 @settings(max_examples=100, deadline=None)
 def test_a_change_that_touches_no_column_of_a_placement_changes_no_decision(
-    steps: list[Change], last: ClusterFacts, spec: PlacementSpec, decided: list[str]
+    steps: list[Change], last: ManagedClusterFacts, spec: PlacementSpec, decided: list[str]
 ) -> None:
     both = Both()
     for step in steps:

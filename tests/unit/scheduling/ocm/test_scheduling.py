@@ -11,7 +11,7 @@ import pytest
 
 from moorage.core.scheduling.ocm.allocatable import approximate
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import Code, Plugins, Status
 from moorage.core.scheduling.ocm.result import Scheduled
@@ -26,15 +26,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Spec = Mapping[str, Any]
 
 
-def fleet(*clusters: ClusterFacts) -> ManagedFleet:
+def fleet(*clusters: ManagedClusterFacts) -> ManagedFleet:
     made = ManagedFleet()
     for one in clusters:
         made.put(one)
     return made
 
 
-def tainted(name: str, *taints: Taint) -> ClusterFacts:
-    return ClusterFacts(name, taints=taints)
+def tainted(name: str, *taints: Taint) -> ManagedClusterFacts:
+    return ManagedClusterFacts(name, taints=taints)
 
 
 def taint(effect: str = "NoSelect", key: str = "k", since: datetime | None = NOW) -> Taint:
@@ -122,7 +122,7 @@ def test_plugins_are_found() -> None:
     ],
 )
 def test_a_wrong_spec_is_misconfigured_and_decides_nothing(spec: Spec, plugin: str, message: str) -> None:
-    found = schedule(fleet(ClusterFacts("a")), spec)
+    found = schedule(fleet(ManagedClusterFacts("a")), spec)
     assert found.status == Status(Code.MISCONFIGURED, plugin, message)
     assert (found.decisions, found.unscheduled, found.best(), found.decide_again) == ((), 0, (), None)
     assert found.verdict("a").rank is None
@@ -135,11 +135,11 @@ def test_wrong_predicates_and_tolerations_show_only_when_a_cluster_meets_them() 
 
 
 def test_a_weight_of_zero_hides_an_unknown_name() -> None:
-    assert schedule(fleet(ClusterFacts("a")), exactly(built_in("Spread", 0))).decisions == ("a",)
+    assert schedule(fleet(ManagedClusterFacts("a")), exactly(built_in("Spread", 0))).decisions == ("a",)
 
 
 def test_names_of_older_specs_and_an_empty_type_mean_built_in() -> None:
-    made = fleet(ClusterFacts("a"), ClusterFacts("b"))
+    made = fleet(ManagedClusterFacts("a"), ManagedClusterFacts("b"))
     for config in ({"name": "Steady", "weight": 1}, {"scoreCoordinate": {"builtIn": "Steady"}, "weight": 1}):
         found = schedule(made, {"numberOfClusters": 1, **exactly(config)}, ["b"])
         assert found.decisions == ("b",)
@@ -149,7 +149,7 @@ def test_names_of_older_specs_and_an_empty_type_mean_built_in() -> None:
 
 def test_prefer_no_select_counts_only_when_it_is_asked_for() -> None:
     disliked = taint("PreferNoSelect")
-    made = fleet(tainted("a", disliked, taint("PreferNoSelect", "l")), tainted("b", disliked), ClusterFacts("c"))
+    made = fleet(tainted("a", disliked, taint("PreferNoSelect", "l")), tainted("b", disliked), ManagedClusterFacts("c"))
     assert schedule(made, {}).decisions == ("a", "b", "c")
     asked = schedule(made, exactly(built_in("PreferNoSelect")))
     assert [(one.target, one.total) for one in asked.best()] == [("c", 100), ("b", 0), ("a", -100)]
@@ -189,7 +189,7 @@ def test_seconds_beyond_all_calendars_never_end() -> None:
 
 
 def test_a_cluster_that_is_kept_for_being_decided() -> None:
-    made = fleet(tainted("a", taint("NoSelectIfNew")), tainted("b", taint("NoSelectIfNew")), ClusterFacts("c"))
+    made = fleet(tainted("a", taint("NoSelectIfNew")), tainted("b", taint("NoSelectIfNew")), ManagedClusterFacts("c"))
     scheduler, usage = Scheduler(made), Usage(made)
     for decided, expected in (((), ("c",)), (("a",), ("a", "c")), (("b",), ("b", "c")), ((), ("c",))):
         found = scheduler.schedule(terms({}), decided=decided, usage=usage, now=NOW, usage_has_decided=False)
@@ -197,7 +197,7 @@ def test_a_cluster_that_is_kept_for_being_decided() -> None:
 
 
 def test_scores_that_have_expired_warn_and_are_looked_at_again() -> None:
-    made = fleet(*(ClusterFacts(name) for name in "cab"))
+    made = fleet(*(ManagedClusterFacts(name) for name in "cab"))
     for name, minutes in (("a", 1), ("b", 0), ("c", -1)):
         made.put_score(ScoreFacts(name, "demo", {"g": 50}, NOW + timedelta(minutes=minutes)))
     spec = {"numberOfClusters": 3, **exactly(add_on())}
@@ -213,7 +213,7 @@ def test_scores_that_have_expired_warn_and_are_looked_at_again() -> None:
 
 
 def test_the_same_score_twice_counts_twice() -> None:
-    made = fleet(ClusterFacts("a"), ClusterFacts("b"))
+    made = fleet(ManagedClusterFacts("a"), ManagedClusterFacts("b"))
     made.put_score(ScoreFacts("b", "demo", {"g": 7}))
     found = schedule(made, exactly(add_on(1), add_on(2)))
     assert found.best()[0].model_dump() == {"target": "b", "total": 21, "scores": {"AddOn/demo/g": 21}}
@@ -221,7 +221,7 @@ def test_the_same_score_twice_counts_twice() -> None:
 
 def test_scores_too_large_for_one_number_are_in_order_all_the_same() -> None:
     names = ["b", "a", "c"]
-    made = fleet(*(ClusterFacts(name) for name in names))
+    made = fleet(*(ManagedClusterFacts(name) for name in names))
     for name, value in zip(names, (2**31 - 1, 2**31 - 1, 2**31 - 2), strict=True):
         made.put_score(ScoreFacts(name, "demo", {"g": value}))
     for number, expected in ((None, ("a", "b", "c")), (2, ("a", "b")), (0, ())):
@@ -231,7 +231,11 @@ def test_scores_too_large_for_one_number_are_in_order_all_the_same() -> None:
 
 def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
     label = "cluster.open-cluster-management.io/clusterset"
-    made = fleet(ClusterFacts("a", {label: "x"}), ClusterFacts("b", {label: "y"}), ClusterFacts("c", deleting=True))
+    made = fleet(
+        ManagedClusterFacts("a", {label: "x"}),
+        ManagedClusterFacts("b", {label: "y"}),
+        ManagedClusterFacts("c", deleting=True),
+    )
     scheduler, usage = Scheduler(made), Usage(made)
 
     def decided(candidates: Any) -> tuple[str, ...]:
@@ -246,9 +250,9 @@ def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
 
 def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them() -> None:
     made = fleet(
-        *(ClusterFacts(f"x{i:02d}") for i in range(12)),
-        ClusterFacts("y1", {"r": "eu"}, taints=(taint(),)),
-        ClusterFacts("y2", {"r": "eu"}),
+        *(ManagedClusterFacts(f"x{i:02d}") for i in range(12)),
+        ManagedClusterFacts("y1", {"r": "eu"}, taints=(taint(),)),
+        ManagedClusterFacts("y2", {"r": "eu"}),
     )
     spec = {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"r": "eu"}}}}]}
     found = schedule(made, {**spec, "numberOfClusters": 3})
@@ -267,8 +271,8 @@ def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them(
 def some_of_everything() -> ManagedFleet:
     """Clusters that every prioritizer has something to say of."""
     made = fleet(
-        ClusterFacts("a", allocatable={"cpu": "4", "memory": "8Gi"}, capacity={"cpu": "4", "memory": "8Gi"}),
-        ClusterFacts("b", allocatable={"cpu": "1"}, capacity={"cpu": "4"}, taints=(taint("PreferNoSelect"),)),
+        ManagedClusterFacts("a", allocatable={"cpu": "4", "memory": "8Gi"}, capacity={"cpu": "4", "memory": "8Gi"}),
+        ManagedClusterFacts("b", allocatable={"cpu": "1"}, capacity={"cpu": "4"}, taints=(taint("PreferNoSelect"),)),
         tainted("c", taint("PreferNoSelect"), taint("PreferNoSelect", "l")),
     )
     made.put_score(ScoreFacts("a", "demo", {"g": 30}))
@@ -318,7 +322,7 @@ def test_scores_are_within_their_span_and_rest_on_other_candidates_only_where_it
 
 
 def test_a_failing_expression_is_told_with_the_scores_that_it_was_asked_with() -> None:
-    made = fleet(*(ClusterFacts(name, document={"metadata": {"name": name}}) for name in ("a", "b")))
+    made = fleet(*(ManagedClusterFacts(name, document={"metadata": {"name": name}}) for name in ("a", "b")))
     made.put_score(ScoreFacts("a", "demo", {"g": 30}))
     made.put_score(ScoreFacts("b", "demo", {"g": 70}))
     expressions = {"celExpressions": ["managedCluster.scores('demo').exists(s, s.value > 50)"]}

@@ -12,7 +12,7 @@ best of these is taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SpreadGroup:
     """A region, a zone or a provider."""
 
     name: str
@@ -22,7 +22,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    groups: tuple[Group, ...]
+    groups: tuple[SpreadGroup, ...]
     number: int
 
     @property
@@ -30,7 +30,7 @@ class _Path:
         return (-sum(one.score for one in self.groups), -sum(one.clusters for one in self.groups), self.number)
 
 
-def best_groups(groups: Sequence[Group], least: int, most: int, clusters: int) -> tuple[str, ...]:
+def best_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> tuple[str, ...]:
     """The names of the best combination, best group first; empty when none will do.
 
     Args:
@@ -51,11 +51,11 @@ def best_groups(groups: Sequence[Group], least: int, most: int, clusters: int) -
     return tuple(one.name for one in best.groups)
 
 
-def _feasible(groups: Sequence[Group], least: int, most: int, clusters: int) -> list[_Path]:
+def _feasible(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> list[_Path]:
     found: list[_Path] = []
     steps = 0
     # (the groups taken, their clusters, the next to look at), deepest and first ones on top.
-    stack: list[tuple[tuple[Group, ...], int, int]] = [((), 0, 0)]
+    stack: list[tuple[tuple[SpreadGroup, ...], int, int]] = [((), 0, 0)]
     while stack and steps < _STEPS:
         steps += 1
         taken, have, begin = stack.pop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moorage.core.scheduling.karmada.groups import Group, best_groups
+from moorage.core.scheduling.karmada.groups import SpreadGroup, best_groups
 from moorage.core.scheduling.karmada.replica_division import Candidate, Division, division_of
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import Placement, SpreadConstraint
@@ -110,7 +110,7 @@ def _by_group(
         )
     duplicated = division_of(placement) is Division.DUPLICATED
     groups = [
-        Group(
+        SpreadGroup(
             name,
             len(ones),
             _score_duplicated(ones, replicas) if duplicated else _score_divided(ones, replicas, least, clusters),

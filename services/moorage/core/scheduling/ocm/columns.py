@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 
 Rows: TypeAlias = NDArray[np.intp]
 """Numbers of rows."""
@@ -57,7 +57,7 @@ class ColumnSource(Protocol):
     def name(self, row: int) -> str:
         """The name of a row."""
 
-    def at(self, row: int) -> ClusterFacts:
+    def at(self, row: int) -> ManagedClusterFacts:
         """What is known of the cluster of a row."""
 
     def score(self, cluster: str, resource: str) -> ScoreFacts | None:
@@ -92,6 +92,6 @@ class Column(ABC):
         for row in rows.tolist():
             values[..., row] = self.answer(fleet, row)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether a cluster that changed surely has the answer that it had; False when that is to be found out."""
         return False

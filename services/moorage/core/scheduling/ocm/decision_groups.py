@@ -15,7 +15,7 @@ from typing import Final
 
 from moorage.core.apimachinery.cel import ExpressionError
 from moorage.core.scheduling.ocm.columns import NOTHING, Aspect
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.selector import SelectorError
 from moorage.core.scheduling.ocm.terms import SelectorTerms
 from moorage_schemas.resources.managed import DecisionStrategy, GroupClusterSelector, RequiredClusterSelector
@@ -32,7 +32,7 @@ _SHOWN: Final = Aspect.DOCUMENT | Aspect.LABELS | Aspect.TAINTS
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SelectedGroup:
     """A decision group.
 
     Attributes:
@@ -49,7 +49,7 @@ class _Named:
     name: str
     selector: SelectorTerms
 
-    def takes(self, cluster: ClusterFacts) -> bool:
+    def takes(self, cluster: ManagedClusterFacts) -> bool:
         selector = self.selector
         return (
             selector.labels.hold(cluster.labels)
@@ -112,7 +112,7 @@ class GroupTerms:
             length = math.ceil(exact) if math.isfinite(exact) else 0
         return length if 0 < length <= selected else max(selected, 1)
 
-    def cut(self, selected: Collection[str], facts: Callable[[str], ClusterFacts]) -> list[Group]:
+    def cut(self, selected: Collection[str], facts: Callable[[str], ManagedClusterFacts]) -> list[SelectedGroup]:
         """The groups of the selected clusters; one without clusters when none is selected.
 
         Args:
@@ -121,7 +121,7 @@ class GroupTerms:
         """
         length = self.length(len(selected))
         rest = sorted(selected)
-        groups: list[Group] = []
+        groups: list[SelectedGroup] = []
         for named in self.named:
             taken = [name for name in rest if named.takes(facts(name))]
             rest = sorted(set(rest).difference(taken)) if taken else rest
@@ -129,7 +129,7 @@ class GroupTerms:
         if self.nothing:
             return groups
         groups += _cut("", rest, length)
-        return groups or [Group("", ())]
+        return groups or [SelectedGroup("", ())]
 
 
 def _selector(selector: GroupClusterSelector, *, as_upstream: bool) -> SelectorTerms:
@@ -143,8 +143,8 @@ def _selector(selector: GroupClusterSelector, *, as_upstream: bool) -> SelectorT
     )
 
 
-def _cut(name: str, clusters: Sequence[str], length: int) -> list[Group]:
-    return [Group(name, tuple(clusters[i : i + length])) for i in range(0, len(clusters), length)]
+def _cut(name: str, clusters: Sequence[str], length: int) -> list[SelectedGroup]:
+    return [SelectedGroup(name, tuple(clusters[i : i + length])) for i in range(0, len(clusters), length)]
 
 
 def _length(value: int | str | None, *, as_upstream: bool) -> tuple[int, float | None, str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from moorage.core.scheduling.ocm.decision_groups import Group
+from moorage.core.scheduling.ocm.decision_groups import SelectedGroup
 from moorage_schemas.placement import DecisionGroupStatus
 
 MOST_CLUSTERS: Final = 100
@@ -48,7 +48,7 @@ class Layout:
     groups: tuple[DecisionGroupStatus, ...] = ()
 
 
-def laid_out(placement: str, groups: Sequence[Group]) -> Layout:
+def laid_out(placement: str, groups: Sequence[SelectedGroup]) -> Layout:
     """Write decision groups down as PlacementDecisions.
 
     They are named `<placement>-decision-<n>`, n from 1 over all groups; a group without clusters has one without

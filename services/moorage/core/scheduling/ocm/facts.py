@@ -14,7 +14,7 @@ _NONE: Final[Mapping[str, str]] = {}
 
 
 @dataclass(slots=True)
-class ClusterFacts:
+class ManagedClusterFacts:
     """One managed cluster.
 
     Attributes:

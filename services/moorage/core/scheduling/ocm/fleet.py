@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from moorage.core.scheduling.ocm.columns import ALL_ASPECTS, NOTHING, Aspect, Column, Mask, Rows, Scores, Values
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 
 _FIRST: Final = 64
 _FEW: Final = 32
@@ -84,7 +84,7 @@ class ManagedFleet:
         self._free: list[int] = []
         """Rows that no name has."""
 
-        self._facts: list[ClusterFacts | None] = []
+        self._facts: list[ManagedClusterFacts | None] = []
         self._scores: dict[str, dict[str, ScoreFacts]] = {}
         self._live = np.zeros(_FIRST, dtype=np.bool_)
         self._present = np.zeros(_FIRST, dtype=np.bool_)
@@ -127,7 +127,7 @@ class ManagedFleet:
 
     # --- one cluster
 
-    def facts(self, name: str) -> ClusterFacts | None:
+    def facts(self, name: str) -> ManagedClusterFacts | None:
         """What is known of a cluster; None when there is none of the name."""
         row = self._rows.get(name)
         return None if row is None else self._facts[row]
@@ -169,7 +169,7 @@ class ManagedFleet:
         """The name of a row."""
         return self._names[row]
 
-    def at(self, row: int) -> ClusterFacts:
+    def at(self, row: int) -> ManagedClusterFacts:
         """What is known of the cluster of a row.
 
         Raises:
@@ -180,7 +180,7 @@ class ManagedFleet:
             raise LookupError(f"{self._names[row]} is no cluster of the fleet")
         return found
 
-    def put(self, facts: ClusterFacts) -> Touched:
+    def put(self, facts: ManagedClusterFacts) -> Touched:
         """Add a cluster, or change it."""
         row = self.row(facts.name)
         before = self._facts[row]
@@ -333,7 +333,7 @@ class ManagedFleet:
             del self._columns[column]
 
     def _changed(
-        self, name: str, row: int, aspects: Aspect, *, was: bool, before: ClusterFacts | None = None
+        self, name: str, row: int, aspects: Aspect, *, was: bool, before: ManagedClusterFacts | None = None
     ) -> Touched:
         """Answer the columns that rest on what changed; `before` is what was known of a cluster that stays."""
         self.version += 1
@@ -376,7 +376,7 @@ def _rewrite(kept: _Kept, row: int, answer: Any) -> bool:
     return True
 
 
-def _differences(before: ClusterFacts, after: ClusterFacts) -> Aspect:
+def _differences(before: ManagedClusterFacts, after: ManagedClusterFacts) -> Aspect:
     aspects = NOTHING
     if before.labels != after.labels:
         aspects |= Aspect.LABELS

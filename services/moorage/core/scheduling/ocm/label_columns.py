@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage.core.apimachinery.selectors import EXISTS, IN, NOT_IN
 from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.selector import LabelTerms
 
 _ABSENT: Final = -1
@@ -35,7 +35,7 @@ class CodeColumn(Column):
         value = _labels(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same value."""
         return _labels(before).get(self.key) == _labels(after).get(self.key)
 
@@ -57,7 +57,7 @@ class ClaimCodeColumn(Column):
         value = _claims(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same value."""
         return _claims(before).get(self.key) == _claims(after).get(self.key)
 
@@ -85,7 +85,7 @@ class LabelColumn(Column):
         """Whether they do."""
         return self.terms.hold(_labels(fleet.at(row)))
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same of what the selector names."""
         was, now = _labels(before), _labels(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
@@ -114,17 +114,17 @@ class ClaimColumn(Column):
         """Whether they do."""
         return self.terms.hold(_claims(fleet.at(row)))
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same of what the selector names."""
         was, now = _claims(before), _claims(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
 
 
-def _labels(facts: ClusterFacts) -> Mapping[str, str]:
+def _labels(facts: ManagedClusterFacts) -> Mapping[str, str]:
     return facts.labels
 
 
-def _claims(facts: ClusterFacts) -> Mapping[str, str]:
+def _claims(facts: ManagedClusterFacts) -> Mapping[str, str]:
     return facts.claims
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, UsableSets
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.judged_taints import judge_taints
 from moorage.core.scheduling.ocm.result import Scheduled
@@ -75,7 +75,7 @@ class ManagedVerdicts(Verdicts):
         """Each taint of a cluster with what tolerates it."""
         return judge_taints(self.scheduled.request, self._fleet, name)
 
-    def _of_sets(self, facts: ClusterFacts, *, candidate: bool) -> FilterVerdict:
+    def _of_sets(self, facts: ManagedClusterFacts, *, candidate: bool) -> FilterVerdict:
         details = (
             f"the placement may choose from {', '.join(self._sets.eligible) or 'no set'}",
             f"the cluster is in {', '.join(sorted(self._existing.of(facts.labels))) or 'no set'}",

@@ -87,7 +87,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterJudgement:
     """What a class makes of one cluster now, for placements that have it not.
 
     Tolerations that end count as if they had not ended yet: nobody says when they do.
@@ -214,11 +214,11 @@ class EquivalenceClass:
             mask[list(self._for_a_time)] = False
         return mask
 
-    def _see(self, row: int) -> Seen:
+    def _see(self, row: int) -> ClusterJudgement:
         """A placement that has the cluster may pass where one that has it not does not; it is decided again anyway."""
         fleet = self._fleet
         if not fleet.available[row] or not any(fleet.column(one)[row] for one in self._sets):
-            return Seen()
+            return ClusterJudgement()
         request = _request(self.terms, self._usage, _NO_ROWS)
         shown = np.zeros(fleet.capacity, dtype=np.bool_)
         shown[row] = True
@@ -226,10 +226,10 @@ class EquivalenceClass:
             for one in self.plugins.filters:
                 shown = one.apply(request, fleet, shown)
                 if not shown[row]:
-                    return Seen(candidate=True)
+                    return ClusterJudgement(candidate=True)
         except MisconfiguredError:
-            return Seen(candidate=True, wrong=True)
-        return Seen(candidate=True, passes=True, ends=self._ends(request, row))
+            return ClusterJudgement(candidate=True, wrong=True)
+        return ClusterJudgement(candidate=True, passes=True, ends=self._ends(request, row))
 
     def _ends(self, request: PlacementRequest, row: int) -> bool:
         return any(one.until(request, self._fleet, row) is not None for one in self._timed)

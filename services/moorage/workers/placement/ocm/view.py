@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
 from moorage.core.scheduling.ocm.columns import Aspect
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
 from moorage.core.scheduling.ocm.scheduler import Scheduler
 from moorage.core.scheduling.ocm.usage import Usage
@@ -143,13 +143,13 @@ class ManagedView:
         if declared is not None:
             self._changed(self.fleet.put(self._facts(name, declared)), record.meta)
 
-    def _facts(self, name: str, declared: ResourceDeclared) -> ClusterFacts:
+    def _facts(self, name: str, declared: ResourceDeclared) -> ManagedClusterFacts:
         """What is known of a cluster; a record of taints that is about another of its name does not count."""
         tainted = self._targets.tainted(name)
         if tainted is not None and tainted.target_uid not in {"", declared.uid}:
             tainted = None
         labels = tainted.labels if tainted is not None else {}
-        return ClusterFacts.of(declared.object, taints=present_taints(declared, tainted), labels=labels)
+        return ManagedClusterFacts.of(declared.object, taints=present_taints(declared, tainted), labels=labels)
 
     def _set(self, name: str, event: ResourceDeclared | None, meta: Meta) -> None:
         if event is None:
