@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.e2e.cli_stack import ROOT, program, until
 from tests.support import console
@@ -105,6 +106,11 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert running["server"] in "".join(up.said)
         (shown,) = (one for one in console.steps(TUTORIAL) if one.command == "moorage up")
         assert console.missing(shown.output, up.said) == []
+        (told,) = (line for line in up.said if line.startswith("health and metrics: "))
+        health = dict(pair.split(" ") for pair in told.strip().removeprefix("health and metrics: ").split(", "))
+        assert set(health) == SERVICES
+        async with httpx.AsyncClient(trust_env=False) as http:
+            assert {(await http.get(f"{address}/healthz")).status_code for address in health.values()} == {200}
         # Another command finds it by the run file alone, and a second `up` is refused.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'

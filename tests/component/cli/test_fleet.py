@@ -479,6 +479,31 @@ def test_describe_of_a_node_shows_zone_and_held_taints(gateway: FakeGateway, run
     assert re.search(r"Waiting \(1\):\n +TARGET +NOT READY SINCE\n +Node/n1", text)
 
 
+def test_times_are_shown_to_the_second_and_written_exactly(gateway: FakeGateway, run: Run) -> None:
+    when, shown_as = "2026-01-01T11:43:36.181000Z", "2026-01-01T11:43:36Z"
+    message = f"taint k:NoExecute is tolerated for 5 s, until {when}"
+    target = {"kind": "Node", "name": "n1"}
+    status = {"workload": {"kind": "Pod", "namespace": "default", "name": "p"}, "target": target, "state": "Scheduled"}
+    eviction = {"metadata": {"name": "p:node.n1:1", "namespace": "default", "annotations": {"moved": when}}}
+    path = f"{OWN}/namespaces/default/evictions/p:node.n1:1"
+    gateway.put(path, {**eviction, "status": {**status, "deadline": when, "message": message}})
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {}, "status": {}}
+    gateway.put("/api/v1/namespaces/default/pods/p", pod)
+    node_condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": when, "message": message}
+    gateway.put("/api/v1/nodes/n1", {"metadata": {"name": "n1"}, "status": {"conditions": [node_condition]}})
+    for words in (("describe", "pod", "p"), ("describe", "node", "n1"), ("get", "evictions", "-o", "wide")):
+        text = said(run(*words))[1]
+        assert shown_as in text, words
+        assert when not in text, words
+    table = said(run("describe", "node", "n1"))[1].partition("Conditions:\n")[2].splitlines()
+    assert table[0].index("TRANSITION") == table[1].index(shown_as) + len(shown_as) + 3
+    told = said(run("describe", "eviction", "p:node.n1:1"))[1]
+    assert f"moved={when}" in told  # what somebody has written is not a time of ours
+    assert f"until {shown_as}" in told
+    for form in ("json", "yaml"):
+        assert message in said(run("get", "evictions", "-o", form))[1]
+
+
 def test_machine_sets_are_shown_with_their_nodes(gateway: FakeGateway, run: Run) -> None:
     machine_set(gateway, "ms", 2)
     node = {"kind": "Node", "metadata": {"name": "ms-abcde", "ownerReferences": [{"kind": "MachineSet", "uid": "u1"}]}}

@@ -448,6 +448,40 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: Fake
     assert gateway.requests == []
 
 
+def test_a_misspelt_variable_is_warned_of_and_no_error(
+    monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run
+) -> None:
+    gateway.node("n1")
+    nothing = "QUUX"
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv(f"MOORAGE_{nothing}", "1")
+    code, out, err = said(run("get", "nodes", "-o", "name"))
+    assert (code, out) == (0, "node/n1\n")
+    without = "is not known and has no effect"
+    assert err.splitlines() == [
+        f"Warning: the environment variable MOORAGE_GATWAY_PORT {without}; did you mean MOORAGE_GATEWAY_PORT?",
+        f"Warning: the environment variable MOORAGE_{nothing} {without}.",
+    ]
+    _, _, err = said(run("run", "nonsense"))
+    assert f"MOORAGE_{nothing}" not in err  # a service logs it
+
+
+def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr("moorage.cli.commands.run.run_services", nothing)
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv("MOORAGE_LOG_FORMAT", "json")
+    assert said(invoke("run", "timer"))[0] == 1  # no Kafka is known
+    monkeypatch.setenv("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    result = invoke("run", "timer")
+    assert result.exit_code == 0
+    (line,) = [json.loads(text) for text in result.stderr.splitlines()]
+    assert (line["event"], line["level"]) == ("environment.unknown", "warning")
+    assert (line["variable"], line["nearest"]) == ("MOORAGE_GATWAY_PORT", "MOORAGE_GATEWAY_PORT")
+
+
 @pytest.mark.parametrize("words", [("watch",), ("topics", "list"), ("run", "timer")])
 def test_without_a_kafka_it_says_how_to_get_one(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     code, _, err = said(run(*words))
@@ -464,6 +498,29 @@ def test_unknown_words_end_with_2(run: Run) -> None:
     assert said(run("run", "nonsense"))[0] == 2
     assert "there is no service 'nonsense'" in said(run("run", "nonsense"))[2]
     assert said(run("watch", "--since", "yesterday"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("gte", "nodes"), "No such command 'gte'. Did you mean 'get'?"),
+        (("descirbe", "node", "n1"), "No such command 'descirbe'. Did you mean 'describe'?"),
+        (("kafka", "stauts"), "No such command 'stauts'. Did you mean 'status'?"),
+        (("get", "nodes", "--namespce", "a"), "No such option: --namespce. Did you mean '--namespace'"),
+        (("--servre", "a", "get", "nodes"), "No such option: --servre. Did you mean '--server'?"),
+        (("up", "--gateway-prot", "1"), "No such option: --gateway-prot. Did you mean '--gateway-port'"),
+        (("kafka", "up", "--prot", "1"), "No such option: --prot. Did you mean '--port'?"),
+    ],
+)
+def test_what_is_mistyped_gets_a_suggestion(run: Run, words: tuple[str, ...], suggestion: str) -> None:
+    code, out, err = said(run(*words))
+    assert (code, out) == (2, "")
+    assert suggestion in " ".join(err.replace("│", " ").split())
+
+
+def test_what_is_like_nothing_gets_none(run: Run) -> None:
+    assert "Did you mean" not in said(run("qqqq"))[2]
+    assert "Did you mean" not in said(run("get", "--qqqq"))[2]
 
 
 def test_eval_answers_each_line_and_goes_on(run: Run) -> None:

@@ -34,15 +34,16 @@ class Client:
 
     Args:
         server: the gateway's address, without a path.
-        transport: what carries the requests; HTTP unless a test gives another.
+        transport: what carries the requests; HTTP unless said.
+        patience: seconds for which HTTP waits, if not for as long as usual.
     """
 
-    def __init__(self, server: str, transport: Transport | None = None) -> None:
+    def __init__(self, server: str, transport: Transport | None = None, *, patience: float | None = None) -> None:
         self.server = server
         self._told: set[str] = set()
         self._lock = threading.Lock()
         try:
-            self._http = transport or Connections(server)
+            self._http = transport or Connections(server, patience=patience)
         except ValueError as error:
             raise UnreachableError(server, f"no valid address: {error}") from None
 

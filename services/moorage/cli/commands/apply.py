@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import manifests, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
@@ -56,9 +57,17 @@ def apply(
     ctx: typer.Context,
     *,
     files: Annotated[
-        list[str], typer.Option("-f", "--filename", help="A file, a folder, or - for standard input; repeatable.")
+        list[str],
+        typer.Option(
+            "-f",
+            "--filename",
+            help="A file, a folder, or - for standard input; repeatable.",
+            autocompletion=completion.manifests,
+        ),
     ],
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+    ] = "default",
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
@@ -21,6 +22,7 @@ _Names = Annotated[
         metavar="NODE… | KIND NAME… | KIND/NAME…",
         help="KIND is node or cluster; a name alone is a node's.",
         show_default=False,
+        autocompletion=completion.nodes_and_clusters,
     ),
 ]
 _Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels, or objects of the kind.")]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
@@ -20,12 +21,20 @@ _WORKERS = 8
 
 def delete(
     ctx: typer.Context,
-    what: Annotated[list[str] | None, typer.Argument(metavar="[KIND NAME… | KIND/NAME…]", show_default=False)] = None,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KIND NAME… | KIND/NAME…]", show_default=False, autocompletion=completion.objects),
+    ] = None,
     files: Annotated[
-        list[str] | None, typer.Option("-f", "--filename", help="A file, a folder, or -; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "-f", "--filename", help="A file, a folder, or -; repeatable.", autocompletion=completion.manifests
+        ),
     ] = None,
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+    ] = "default",
     selector: Annotated[str, typer.Option("-l", "--selector", help="Delete what has these labels.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Delete all objects of the kind in the namespace.")] = False,
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import kinds, object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
@@ -14,7 +15,7 @@ from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, ServerError, UsageError
 from moorage.cli.render import describe_ocm, describe_targets, output, tables
 from moorage.cli.render.describe import NONE, evictions, grounds, many, pair, pairs, table, toleration_text
-from moorage.cli.render.durations import age
+from moorage.cli.render.durations import age, to_the_second
 from moorage.cli.render.tables import at
 
 _PODS = kinds.find("pods")
@@ -24,9 +25,14 @@ _EVICTIONS = kinds.find("evictions")
 
 def describe(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND [NAME…] | KIND/NAME…", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="KIND [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects),
+    ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+    ] = "default",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
 ) -> None:
@@ -87,6 +93,10 @@ _TELLERS = {
 
 def _lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
     yield from _head(kind, found)
+    yield from map(to_the_second, _rest(client, kind, found))
+
+
+def _rest(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
     if teller := _TELLERS.get(kind.kind):
         yield from teller(client, {"kind": kind.kind, **found})
     elif kind.kind == "Pod":

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
@@ -32,9 +33,14 @@ _TRIES = 12
 
 def edit(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND NAME | KIND/NAME", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="KIND NAME | KIND/NAME", show_default=False, autocompletion=completion.objects),
+    ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose object.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose object.", autocompletion=completion.namespaces)
+    ] = "default",
     form: Annotated[output.Format, typer.Option("-o", "--output", help="Edit as yaml or json.")] = output.Format.YAML,
 ) -> None:
     """Change an object in your editor.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
@@ -21,9 +22,16 @@ from moorage.cli.render.tables import Column
 
 def get(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects
+        ),
+    ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+    ] = "default",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Labels, such as app=web,tier!=test.")] = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on with changes as they come.")] = False,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
@@ -22,7 +23,9 @@ _FIELDS = {"zone": "zones", "namespace": "namespaces", "workload": "workloads", 
 _SCOPES = "fleet, zone=REGION/ZONE, namespace=NAME, workload=KIND/NAMESPACE/NAME or target=KIND/NAME"
 _NAME_MAX = 60
 
-_What = Annotated[str, typer.Argument(metavar="evictions", show_default=False)]
+_What = Annotated[
+    str, typer.Argument(metavar="evictions", show_default=False, autocompletion=completion.words("evictions"))
+]
 _Scope = Annotated[
     list[str] | None,
     typer.Option(

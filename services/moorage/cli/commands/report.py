@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import ValidationError
 
+from moorage.cli import completion
 from moorage.cli.api import kinds, targets
 from moorage.cli.api.client import Client, refused
 from moorage.cli.api.endpoints import connect
@@ -34,14 +35,29 @@ _AT_ONCE: Final = 1000
 
 def report(
     ctx: typer.Context,
-    about: Annotated[str, typer.Argument(metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False)],
+    about: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
+        ),
+    ],
     statuses: Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)],
     *,
     on: Annotated[
         str,
-        typer.Option("--on", metavar="KIND/NAME", help="The target on which a workload runs, when it is about one."),
+        typer.Option(
+            "--on",
+            metavar="KIND/NAME",
+            help="The target on which a workload runs, when it is about one.",
+            autocompletion=completion.target,
+        ),
     ] = "",
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="The workload's, if it names none.")] = "default",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces
+        ),
+    ] = "default",
     reason: Annotated[str, typer.Option(help="One word for why.")] = "",
     message: Annotated[str, typer.Option(help="Why, for people.")] = "",
     source: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
@@ -19,13 +20,18 @@ _NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
 
 def scale(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False, autocompletion=completion.objects),
+    ],
     *,
     replicas: Annotated[int, typer.Option(help="How many there are to be.", min=0, show_default=False)],
     current: Annotated[
         int, typer.Option("--current-replicas", help="Only if there are so many now.", show_default=False)
     ] = _NEVER,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+    ] = "default",
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
     every: Annotated[bool, typer.Option("--all", help="All of the kind in the namespace.")] = False,
     form: output.FormatOption = output.Format.TABLE,

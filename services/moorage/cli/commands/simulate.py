@@ -12,6 +12,7 @@ import typer
 from aiokafka.errors import KafkaError
 from rich.console import Console
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints, manifests, topics
 from moorage.cli.commands import simulate_request
 from moorage.cli.errors import FAILED, CliError
@@ -42,20 +43,31 @@ def simulate(
     *,
     flags: Mapping[str, str],
     files: Annotated[
-        list[str] | None, typer.Option("-f", "--filename", help="Apply a file, a folder, or -; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "-f", "--filename", help="Apply a file, a folder, or -; repeatable.", autocompletion=completion.manifests
+        ),
     ] = None,
-    delete: Annotated[list[str] | None, typer.Option(metavar="KIND/NAME", help="Delete an object; repeatable.")] = None,
+    delete: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND/NAME", help="Delete an object; repeatable.", autocompletion=completion.slashed),
+    ] = None,
     taint: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND/NAME=SPEC",
             help="Taint a target, node/n1=key=value:Effect, or untaint it, node/n1=key-; SPEC as `moorage taint` has "
             "it; repeatable.",
+            autocompletion=completion.target,
         ),
     ] = None,
     condition: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND/NAME=TYPE=STATUS", help="Report a condition, node/n1=Ready=False; repeatable."),
+        typer.Option(
+            metavar="KIND/NAME=TYPE=STATUS",
+            help="Report a condition, node/n1=Ready=False; repeatable.",
+            autocompletion=completion.target,
+        ),
     ] = None,
     outage: Annotated[
         list[str] | None,
@@ -70,7 +82,9 @@ def simulate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Taints replace those of the same key and effect.")
     ] = False,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+    ] = "default",
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
     horizon: Annotated[
         str,

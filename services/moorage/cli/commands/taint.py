@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
@@ -25,6 +26,7 @@ def taint(
             metavar="node|cluster|managedcluster NAME… SPEC…",
             help="SPEC is key=value:Effect or key:Effect to add, key:Effect- or key- to remove.",
             show_default=False,
+            autocompletion=completion.targets_of_taints,
         ),
     ],
     *,

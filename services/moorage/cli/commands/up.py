@@ -31,6 +31,9 @@ def up(
     """Run broker, services and gateway until Ctrl-C.
 
     Without settings it starts an embedded Kafka whose data is kept; MOORAGE_BOOTSTRAP_SERVERS names another cluster.
+
+    The gateway listens on 127.0.0.1, on the port of --port. The health and the metrics of each service are on a free
+    port of 127.0.0.1, which is told at the start.
     """
     settings = endpoints.load_settings(flags)
     running = runfile.read()
@@ -82,6 +85,7 @@ async def _up(settings: Settings, *, follow: bool) -> None:
                 folder,
             )
             say("")
+            say("health and metrics: " + ", ".join(f"{name} {address}" for name, address in stack.health.items()))
             say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
             say("Try `moorage apply -f examples/fleet`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
             await stopped.wait()

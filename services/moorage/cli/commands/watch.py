@@ -11,6 +11,7 @@ import orjson
 import typer
 from rich.console import Console
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader, topics_named
 from moorage.cli.errors import CliError
@@ -31,6 +32,7 @@ def watch(
             metavar="[TOPIC…]",
             help="placements, evictions, taints, conditions, timers, bindings, zones, budgets, reports, …",
             show_default=False,
+            autocompletion=completion.topics,
         ),
     ] = None,
     *,

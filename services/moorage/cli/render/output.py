@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli.render.durations import to_the_second
+
 
 class Format(StrEnum):
     """How objects are written."""
@@ -78,7 +80,7 @@ def columns(row: Sequence[str], wide: Sequence[int]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as kubectl writes it."""
-    every = [head, *rows]
+    """A table as kubectl writes it, with times to the second."""
+    every = [head, *([to_the_second(cell) for cell in row] for row in rows)]
     wide = widths(every)
     return "".join(columns(row, wide) + "\n" for row in every)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from moorage.cli.api.kinds import Kind
-from moorage.cli.render.durations import age
+from moorage.cli.render.durations import age, to_the_second
 
 Object = Mapping[str, Any]
 Cell = Callable[[Object], str]
@@ -335,5 +335,5 @@ def nothing(namespace: str | None, kinds: Sequence[Kind]) -> str:
 
 
 def row(found: Object, columns: Sequence[Column]) -> list[str]:
-    """The cells of one object."""
-    return [cell(found) for _, cell in columns]
+    """The cells of one object, with times to the second."""
+    return [to_the_second(cell(found)) for _, cell in columns]
