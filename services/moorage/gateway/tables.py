@@ -14,6 +14,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, ConditionKey, ResourceKey, TargetKey
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -69,9 +70,7 @@ class ObjectId(NamedTuple):
     @classmethod
     def of(cls, key: str) -> ObjectId:
         """The object that a record key of `resources` or `placements` names."""
-        kind, _, rest = key.partition("/")
-        namespace, _, name = rest.partition("/")
-        return cls(kind, namespace, name)
+        return cls(*ResourceKey.parse(key)[:3])
 
 
 class Tables:
@@ -245,7 +244,7 @@ class Tables:
         return object_id
 
     def _condition(self, key: str, event: Model | None) -> set[ObjectId]:
-        target, _, condition_type = key.rpartition("|")
+        target, condition_type = ConditionKey.parse(key)
         known = self.conditions.setdefault(target, {})
         if isinstance(event, ConditionChanged):
             known[condition_type] = event
@@ -284,7 +283,7 @@ class Tables:
             self.bindings[key] = event
         else:
             self.bindings.pop(key, None)
-        return {self._named(pair_id("Binding", key), key), *self._with_reports(key.partition("|")[0])}
+        return {self._named(pair_id("Binding", key), key), *self._with_reports(BindingKey.parse(key).workload)}
 
     def _with_reports(self, workload: str) -> set[ObjectId]:
         """A workload that deployers have reported, and its owner: what counts of the reports depends on its binding."""
@@ -306,11 +305,11 @@ class Tables:
             _drop(self.held, pause, key)
         for pause in new - old:
             self.held.setdefault(pause, set()).add(key)
-        pauses = {ObjectId(_PAUSE, "", by.partition("/")[2]) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
+        pauses = {ObjectId(_PAUSE, "", TargetKey.parse(by).name) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
         return {self._named(pair_id("Eviction", key), key), *pauses}
 
     def _workload_condition(self, key: str, event: Model | None) -> set[ObjectId]:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         known = self.workload_conditions.setdefault(workload, {})
         if isinstance(event, WorkloadConditionChanged):
             known[key] = event
@@ -353,13 +352,12 @@ def _drop(sets: dict[str, set[str]], name: str, item: str) -> None:
 
 
 def _target_id(key: str) -> ObjectId:
-    kind, _, name = key.partition("/")
-    return ObjectId(kind, "", name)
+    return ObjectId(TargetKey.parse(key).kind, "", TargetKey.parse(key).name)
 
 
 def target_prefix(target: str) -> str:
     """The first part of the name of an object about a target: `node.n1`."""
-    kind, _, name = target.partition("/")
+    kind, name, _ = TargetKey.parse(target)
     return f"{kind.lower()}.{name}"
 
 

@@ -18,6 +18,7 @@ from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import binding_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
@@ -28,9 +29,7 @@ from moorage_schemas.topics import (
     TAINTS,
     WORKLOAD_CONDITIONS,
     Topic,
-    binding_key,
     partition_of,
-    workload_condition_key,
 )
 
 Json = dict[str, Any]

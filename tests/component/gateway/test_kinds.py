@@ -16,21 +16,12 @@ from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import condition_key, eviction_key
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.taint import HeldTaint, TargetTainted
-from moorage_schemas.topics import (
-    BUDGETS,
-    CONDITIONS,
-    EVICTIONS,
-    FLEET,
-    PLACEMENTS,
-    TAINTS,
-    ZONES,
-    condition_key,
-    eviction_key,
-)
+from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, ZONES
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
 NODES = "/api/v1/nodes"

@@ -8,9 +8,10 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node_ref, pod, pod_ref
 
 from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 PODS = "/api/v1/namespaces/default/pods"
 APPS = "/apis/apps/v1/namespaces/default"

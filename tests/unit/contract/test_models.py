@@ -16,11 +16,12 @@ from tests.unit.contract.strategies import INSTANTS, instances
 
 from moorage.cli.contract.jsonschemas import event_schema
 from moorage_schemas.condition import ConditionReported
+from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key, target_of_resource
 from moorage_schemas.resources.table import KINDS, kind_by_kind, kind_named, kind_of
 from moorage_schemas.times import format_time, parse_time
-from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic, binding_key, condition_key, eviction_key
+from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic
 
 EVENTS = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
 REPORT = {

@@ -14,6 +14,7 @@ from moorage.gateway.tables import ObjectId, Tables, taint_id
 from moorage.gateway.views import ocm, pods, reported, resource_bindings, status
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import ConditionKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
@@ -176,7 +177,7 @@ class Views:
             return None if shown is None else {**_read_only(object_id, shown), "spec": status.zone_spec(key)}
         event: Model | None
         if object_id.kind == "Condition":
-            target, _, condition_type = key.rpartition("|")
+            target, condition_type = ConditionKey.parse(key)
             event = self._tables.conditions.get(target, {}).get(condition_type)
         elif object_id.kind == PLACED_KIND:
             event = self._tables.placements.get(key)

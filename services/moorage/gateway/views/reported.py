@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moorage.gateway.tables import Tables
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
-from moorage_schemas.topics import binding_key, workload_condition_key
+from moorage_schemas.keys import binding_key, workload_condition_key
 
 
 def reports(tables: Tables, workload: str, target: str) -> list[WorkloadConditionChanged]:

@@ -12,6 +12,7 @@ from moorage.gateway.kinds import BINDING_KIND
 from moorage.gateway.tables import Tables
 from moorage.gateway.views import reported
 from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.times import format_time
@@ -59,8 +60,7 @@ def _reference(owner: ResourceDeclared) -> Document:
 
 
 def _annotations(policy: str) -> dict[str, str]:
-    kind, _, rest = policy.partition("/")
-    namespace, _, name = rest.partition("/")
+    kind, namespace, name, _ = ResourceKey.parse(policy)
     if not name:
         return {}
     prefix = f"{kind.lower()}.karmada.io"

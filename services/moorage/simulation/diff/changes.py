@@ -19,9 +19,10 @@ from moorage.gateway.http.selectors import selector
 from moorage.simulation.copy.stack import Stack
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_structured
+from moorage_schemas.keys import condition_key
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
-from moorage_schemas.topics import CONDITIONS, RESOURCES, condition_key
+from moorage_schemas.topics import CONDITIONS, RESOURCES
 
 SOURCE: Final = f"{BY_HAND}simulate"
 """Who reports in the copy: somebody by hand, so that no heartbeats are waited for."""
