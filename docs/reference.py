@@ -13,6 +13,7 @@ from moorage.cli import app, flags
 from moorage.cli.contract.jsonschemas import event_schema, field_docs, resource_schema
 from moorage.cli.contract.participants import participants
 from moorage.gateway.kinds import SERVED
+from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 from moorage_schemas.resources.table import KINDS
 from moorage_schemas.topics import TOPICS, Topic
@@ -85,7 +86,7 @@ def settings() -> str:
     docs = field_docs(Settings)
     rows = [
         (
-            f"`{flags.variable(field)}`",
+            f"`{variable(field)}`",
             f"`{flags.flag(field)}`" if field in flags.FIELDS else "",
             _annotation(info.annotation),
             f"`{info.default}`" if info.default != "" else "(empty)",

@@ -14,8 +14,9 @@ from docs.reference import PAGES
 from tests.architecture.files import ROOT
 
 from moorage.cli.app import COMMANDS
-from moorage.cli.flags import FIELDS, flag, variable
+from moorage.cli.flags import FIELDS, flag
 from moorage.gateway.kinds import SERVED
+from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
 

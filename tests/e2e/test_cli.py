@@ -370,6 +370,32 @@ async def test_get_watches_changes(live: Live) -> None:
     assert err == b""
 
 
+async def test_a_watch_goes_on_when_the_gateway_restarts(live: Live) -> None:
+    await live.here("apply", "-f", "-", text=yaml.dump_all([node("w1"), node("w2")]))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "moorage.cli", "get", "nodes", "-w", "-o", "name"),
+        env={**os.environ, **live.env},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(120):
+            while await process.stdout.readline() != b"node/w2\n":
+                pass
+            await live.restart_gateway()
+            assert b"The watch broke off and is tried again" in await process.stderr.readline()
+            assert await process.stderr.readline() == b"The watch goes on.\n"
+            await live.here("delete", "node", "w1")
+            while await process.stdout.readline() != b"node/w1\n":
+                pass
+    finally:
+        process.terminate()
+        _, err = await process.communicate()
+    assert err == b""
+
+
 async def test_the_gateways_own_view_of_reasons_is_listed(live: Live) -> None:
     await live.here("apply", "-f", "-", text=yaml.dump_all([node("g1"), pod("listed", "g1", tolerates(600))]))
     await live.running("listed")

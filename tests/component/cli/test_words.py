@@ -125,6 +125,19 @@ def test_cordon_and_uncordon(gateway: FakeGateway, run: Run) -> None:
     assert said(run("cordon"))[0] == 2
 
 
+def test_cordon_takes_the_kind_as_a_word_of_its_own(gateway: FakeGateway, run: Run) -> None:
+    for name in ("n1", "n2", "cluster"):
+        gateway.node(name)
+    assert said(run("cordon", "node", "n1", "n2")) == (0, "node/n1 cordoned\nnode/n2 cordoned\n", "")
+    assert said(run("uncordon", "nodes", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("cordon", "n1", "n2")) == (0, "node/n1 cordoned\nnode/n2 already cordoned\n", "")
+    assert said(run("cordon", "cluster")) == (0, "node/cluster cordoned\n", "")  # a name, as nothing follows
+    assert said(run("cordon", "node", "cluster")) == (0, "node/cluster already cordoned\n", "")
+    assert said(run("uncordon", "nodes", "-l", "a=b"))[1].count("uncordoned") == 3
+    code, out, err = said(run("cordon", "node", "n1", "-l", "a=b"))
+    assert (code, out, err) == (2, "", "error: name cannot be provided when --all or a selector is specified\n")
+
+
 # apply and delete
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
@@ -502,6 +515,7 @@ def test_one_object_is_watched_from_the_present_on(
     def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
         asked.append((str(given[-1]), name))
         yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "watch", watched)
     assert said(run("get", "node", "n1", "-w", "-o", "name")) == (0, "node/n1\nnode/n1\n", "")

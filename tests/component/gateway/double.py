@@ -22,15 +22,7 @@ from moorage_schemas.keys import binding_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import (
-    BINDINGS,
-    PARTITIONS,
-    RESOURCES,
-    TAINTS,
-    WORKLOAD_CONDITIONS,
-    Topic,
-    partition_of,
-)
+from moorage_schemas.topics import BINDINGS, PARTITIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic, partition_of
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli.api import kinds, resource_arguments
+from moorage.cli.api import kinds, object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
@@ -104,7 +104,7 @@ _NOT_REPORTED = ": it is bound, and no deployer has reported it since"
 
 
 def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
-    yield pair("Name", at(found, "metadata", "name"))
+    yield pair("Name", object_names.shown(kind, found))
     if kind.namespaced:
         yield pair("Namespace", at(found, "metadata", "namespace"))
     yield from many("Labels", pairs(at(found, "metadata", "labels")))

@@ -75,7 +75,6 @@ def cluster(client: Client, found: JsonObject) -> Iterator[str]:
 def zone(client: Client, found: JsonObject) -> Iterator[str]:
     """A zone: its state, its rate, and who waits."""
     status = found.get("status") or {}
-    yield pair("Zone", status.get("zone"))
     yield pair("State", zone_state(found))
     if status.get("stopped"):
         yield pair("Stopped", "every zone is fully disrupted: no node gets a taint that evicts")

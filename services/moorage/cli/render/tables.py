@@ -196,7 +196,6 @@ def _window(found: Object) -> str:
     return _NONE if count is None else f"{count} in {at(found, 'spec', 'windowSeconds') or 3600}s"
 
 
-NAME = ("NAME", text("metadata", "name"))
 AGE = ("AGE", _age)
 
 Column = tuple[str, Cell]
