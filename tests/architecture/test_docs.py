@@ -24,6 +24,10 @@ OPERATIONS = PAGES["docs/operations.md"]
 ARCHITECTURE = PAGES["docs/architecture.md"]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
+_SHOWN_TO_ADD = re.compile(r'^```(?:diff|python title="services/[^"]*")\n.*?^```', re.MULTILINE | re.DOTALL)
+# Without what CONTRIBUTING shows how to add, for that is not there.
+THERE = {page: _SHOWN_TO_ADD.sub("", text) for page, text in PAGES.items()}
+
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<to>[^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _VARIABLE = re.compile(r"\bMOORAGE_[A-Z][A-Z_]*[A-Z]\b")
@@ -53,7 +57,7 @@ def test_make_targets_exist(page: str) -> None:
 def test_commands_exist(page: str) -> None:
     named = {
         found
-        for code in _code(PAGES[page])
+        for code in _code(THERE[page])
         for found in re.findall(r"(?:^|bin/|\s)moorage (?:--server \S+ )?([a-z][a-z-]*)\b", code)
     }
     assert named <= set(COMMANDS)
@@ -121,7 +125,7 @@ def test_every_variable_of_the_docs_and_the_code_is_known_to_both() -> None:
         found for path in files(".py", under="services") for text in _strings(path) for found in _VARIABLE.findall(text)
     }
     read_by_tests = {documents.VARIABLE}
-    documented = {found for page in PAGES.values() for found in _VARIABLE.findall(page)}
+    documented = {found for page in THERE.values() for found in _VARIABLE.findall(page)}
     assert documented - settings - read_by_code - read_by_tests == set(), "documented, but nobody reads it"
     assert (settings | read_by_code) - set(_VARIABLE.findall(OPERATIONS)) == set(), "not in docs/operations.md"
 
@@ -146,6 +150,24 @@ def test_the_metrics_table_is_the_metrics() -> None:
     section = OPERATIONS.partition("## Metrics")[2]
     assert dict(re.findall(r"^\| `(moorage_\w+)` \| (.+?) \|$", section, re.MULTILINE)) == made
     assert set(re.findall(r"`(moorage_[a-z_]+_[a-z]+)", OPERATIONS)) <= made.keys()
+
+
+def test_the_changes_that_contributing_shows_fit_the_files() -> None:
+    shown = console.blocks(PAGES["CONTRIBUTING.md"], "diff")
+    assert len(shown) >= 4
+    for line, _, (head, *body) in shown:
+        path = head.removeprefix("--- ")
+        before = "\n".join(one[1:] for one in body if not one.startswith("+"))
+        assert before in (ROOT / path).read_text("utf-8"), f"CONTRIBUTING.md:{line}: {path} has changed"
+        assert any(one.startswith("+") for one in body)
+
+
+def test_every_benchmark_is_described() -> None:
+    page = PAGES["docs/benchmarks.md"]
+    run = set(re.findall(r"bench/\w+\.py", MAKEFILE))
+    described = set(re.findall(r"^\| `(bench/\w+\.py)` \|", page, re.MULTILINE))
+    assert described == run
+    assert [path for path in described if not (ROOT / path).exists()] == []
 
 
 def test_the_tests_that_the_docs_name_exist() -> None:
