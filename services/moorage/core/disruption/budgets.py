@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from moorage.core.apimachinery.selectors import test_of
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.budgets import (
     Amount,
@@ -73,7 +74,7 @@ class Subject:
     @property
     def namespace(self) -> str:
         """The workload's namespace."""
-        return self.workload.split("/", 2)[1]
+        return ResourceKey.parse(self.workload).namespace
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from moorage.core.taints.tolerations import JudgedTaint
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain, Trail
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES
 
@@ -189,7 +190,7 @@ def summary_of(snapshot: Snapshot, owner: str, resource: str) -> Summary:
             rows.append(Row(key, event, ends[0] if ends else None))
     declared = snapshot.last(RESOURCES, owner)
     if not rows and (declared is None or declared.event is None):
-        raise NotFoundError(resource, owner.rpartition("/")[2])
+        raise NotFoundError(resource, ResourceKey.parse(owner).name)
     return Summary(owner, snapshot.taken, tuple(rows))
 
 

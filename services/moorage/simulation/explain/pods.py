@@ -39,13 +39,14 @@ from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workloads import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, binding_key
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS
 
 
 def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementService, FleetView]:

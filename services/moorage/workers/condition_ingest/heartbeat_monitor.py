@@ -22,9 +22,10 @@ from moorage.runtime.service import Emit, Input
 from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import condition_key
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS, condition_key
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS
 
 _OVERDUE: Final = timedelta(minutes=10)
 """`repair` leaves a deadline to its timer for so long; the record that it has fired may have expired unread. A deadline

@@ -59,6 +59,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
@@ -69,9 +70,7 @@ from moorage_schemas.topics import (
     TIMERS,
     WORKLOAD_CONDITIONS,
     Topic,
-    condition_key,
     partition_of,
-    workload_condition_key,
 )
 
 _SOURCE_CHARACTERS = 253
@@ -82,6 +81,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     """Reports in, conditions out."""
 
     name: ClassVar[str] = "condition-ingest"
+    summary: ClassVar[str] = "Checks, orders and de-duplicates reports of conditions."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
@@ -286,7 +286,7 @@ def _sender(meta: Meta) -> str:
 
 
 def _workload_key(target: str, name: str) -> str:
-    workload, _, condition_type = name.partition("|")
+    workload, condition_type = ConditionKey.parse(name)
     return workload_condition_key(workload, target, condition_type)
 
 

@@ -15,6 +15,7 @@ from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ConditionKey, WorkloadConditionKey
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
@@ -76,10 +77,10 @@ class ConditionIngestPartition:
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
         if topic is CONDITIONS:
-            target, _, condition_type = key.partition("|")
+            target, condition_type = ConditionKey.parse(key)
             self._fold(self.conditions, target, condition_type, event)
         elif topic is WORKLOAD_CONDITIONS:
-            workload, target, condition_type = key.split("|", 2)
+            workload, target, condition_type = WorkloadConditionKey.parse(key)
             self._fold(self.workloads, target, f"{workload}|{condition_type}", event)
         elif topic is TIMERS:
             self._apply_timer(key, event)

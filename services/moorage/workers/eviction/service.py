@@ -58,6 +58,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.eviction import EvictionState
+from moorage_schemas.keys import BindingKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
@@ -75,7 +76,6 @@ from moorage_schemas.topics import (
     TIMERS,
     ZONE_GRANTS,
     Topic,
-    eviction_key,
 )
 
 _GRACE: Final = timedelta(seconds=10)
@@ -102,7 +102,7 @@ _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 def _concerns(topic: Topic, key: str) -> str | None:
     """The target that a record which the taint-manager reads is about."""
     if topic is CONDITIONS:
-        return key.partition("|")[0]
+        return BindingKey.parse(key).workload
     if topic is ZONE_GRANTS:
         return key
     target = target_of_resource(key)
@@ -118,6 +118,7 @@ class Eviction(Service[EvictionPartition]):
     """Taints and bindings in, evictions out."""
 
     name: ClassVar[str] = "eviction"
+    summary: ClassVar[str] = "Bindings and taints in, who must leave and when out."
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
@@ -251,7 +252,7 @@ class Eviction(Service[EvictionPartition]):
 
     def _binding(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, WorkloadBound) else None
-        workload, _, key = record.key.partition("|")
+        workload, key = BindingKey.parse(record.key)
         target = state.targets.get(key)
         known = target.bindings.get(workload) if target is not None else None
         if event is not None and not newer_binding(event, known):

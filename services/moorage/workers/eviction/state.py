@@ -16,11 +16,12 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, EvictionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic, eviction_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic
 
 OWNER = "eviction"
 """The owner of this service's timers."""
@@ -250,7 +251,7 @@ class EvictionPartition:
 
     def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
         """Fold in a binding."""
-        workload, _, target_key = key.partition("|")
+        workload, target_key = BindingKey.parse(key)
         if event is None:
             if (target := self.targets.get(target_key)) is not None:
                 target.bindings.pop(workload, None)
@@ -272,7 +273,7 @@ class EvictionPartition:
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
         """Fold in the state of a task; one that is over is forgotten."""
-        workload, target_key, generation = key.split("|")
+        workload, target_key, generation = EvictionKey.parse(key)
         if event is None:
             target = self.targets.get(target_key)
             task = target.tasks.get(workload) if target is not None else None

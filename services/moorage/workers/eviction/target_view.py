@@ -13,10 +13,11 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import TargetKey, eviction_key
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic, eviction_key
+from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class TargetView:
         """What the target's taints mean for work with these tolerations (one object each, so its id will do)."""
         known = self.verdicts.get(id(tolerations))
         if known is None:
-            dialect = self.state.dialects.get(self.target.partition("/")[0])
+            dialect = self.state.dialects.get(TargetKey.parse(self.target).kind)
             known = (
                 Keep((), "nothing leaves targets of this kind")
                 if dialect is None

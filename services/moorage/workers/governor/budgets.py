@@ -15,10 +15,10 @@ namespace.
 
 from __future__ import annotations
 
-import heapq
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.workers.governor.counters import Counters, DisruptionCounter
@@ -31,6 +31,7 @@ from moorage.workers.governor.wait_queue import Counter, EvictionRequest, ReadyQ
 from moorage.workers.governor.writing import Write
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAsked, EvictionSlot
+from moorage_schemas.keys import EvictionKey
 from moorage_schemas.topics import BUDGETS, EVICTION_ASKS, EVICTION_SLOTS, Topic
 
 PORTION: Final = 500
@@ -68,7 +69,9 @@ class BudgetBook:
         self._of_binding: dict[str, dict[str, None]] = {}
         self._queues: dict[WaitQueueKey, WaitQueue] = {}
         self._changed: dict[WaitQueue, None] = {}
-        self._patience: list[tuple[datetime, str]] = []
+        self._patience: DeadlineIndex[str] = DeadlineIndex()
+        """When a counter holds a waiting request no more, by request; the first such time of each."""
+
         self._again: datetime | None = None
 
         # Of the settling that is going on.
@@ -137,12 +140,10 @@ class BudgetBook:
 
     def next_wake(self) -> datetime | None:
         """When time changes something: patience, a window, a token, numbers to show; or there was more to write."""
-        while self._patience and not self._waits(self._patience[0][1]):
-            heapq.heappop(self._patience)
         rate = self._counters.rate
         wakes = (
             self._again,
-            self._patience[0][0] if self._patience else None,
+            self._patience.next(),
             self._in_flight.next_end(),
             rate.next_token if rate.watched else None,
             self._statuses.next_time(),
@@ -237,8 +238,8 @@ class BudgetBook:
             self._counters.stale.update(dict.fromkeys([*guards.budgets, *self._statuses.known]))
 
     def _pass_time(self) -> None:
-        while self._patience and self._patience[0][0] <= self._now:
-            self._place(heapq.heappop(self._patience)[1])
+        for key, _ in self._patience.take_due(self._now):
+            self._place(key)
         self._in_flight.pass_time(self._now, self._end_slot)
         if self._counters.rate.limits and not self._counters.rate.blocks():
             self._counters.opened[self._counters.rate] = None
@@ -271,6 +272,7 @@ class BudgetBook:
         subject = request.subject
         counters: list[Counter] = []
         overrun: list[Counter] = []
+        ends: list[datetime] = []
         for counter in self._counters.of(subject):
             end = _patience_end(counter, request)
             if end is not None and end <= self._now:
@@ -278,7 +280,9 @@ class BudgetBook:
                 continue
             counters.append(counter)
             if end is not None:
-                heapq.heappush(self._patience, (end, request.key))
+                ends.append(end)
+        if ends:
+            self._patience.set(request.key, min(ends))
         request.overrun = tuple(overrun)
         pauses = self._counters.view.guards.pauses_of(subject)
         unhealthy = bound.unhealthy and any(isinstance(counter, DisruptionCounter) for counter in counters)
@@ -297,6 +301,7 @@ class BudgetBook:
         if queue is None:
             return
         queue.remove(request)
+        self._patience.remove(request.key)
         self._counters.stale.update((counter.key, None) for counter in queue.counters)
         if not len(queue):
             del self._queues[queue.key]
@@ -304,15 +309,11 @@ class BudgetBook:
             for counter in queue.counters:
                 counter.queues.pop(queue, None)
 
-    def _waits(self, key: str) -> bool:
-        request = self._requests.get(key)
-        return request is not None and request.queue is not None
-
     def _request_gone(self, key: str, *, requested: bool) -> None:
         slot = self._slots.get(key)
         if slot is None:
             return
-        bound = self._counters.view.bound(key.rpartition("|")[0])
+        bound = self._counters.view.bound(EvictionKey.parse(key).binding)
         stands = bound is not None and bound.generation == slot.generation
         if not slot.granted or (stands and not requested):
             # It was held, or cancelled between the grant and its request: it never went.

@@ -11,15 +11,16 @@ evictions from clusters it is the same: it waits for what was let go a while ago
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
 from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.budget import EvictionSlot
+from moorage_schemas.keys import EvictionKey
 
 Put = Callable[[str, EvictionSlot | None], None]
 """Writes a slot, None for its end, and folds it in."""
@@ -57,14 +58,14 @@ class InFlight:
         self._requests = requests
         self._counted: dict[str, _Counted] = {}
         self._of_owner: dict[str, dict[str, None]] = {}
-        self._windows: list[tuple[datetime, str, tuple[str, str]]] = []
+        self._windows: DeadlineIndex[tuple[str, tuple[str, str]]] = DeadlineIndex()
+        """When evictions leave windows, by eviction and counter."""
+
         self._later: dict[str, None] = {}
 
     def next_end(self) -> datetime | None:
         """When the next eviction leaves a window."""
-        while self._windows and self._windows[0][1] not in self._counted:
-            heapq.heappop(self._windows)
-        return self._windows[0][0] if self._windows else None
+        return self._windows.next()
 
     def owners(self, names: set[str]) -> list[str]:
         """Those owners that have evictions under way."""
@@ -102,7 +103,7 @@ class InFlight:
         `recount_later` finds it.
         """
         self._count_in(key, slot, now)
-        bound = self._counters.view.bound(key.rpartition("|")[0])
+        bound = self._counters.view.bound(EvictionKey.parse(key).binding)
         well = bound is not None and not bound.unhealthy
         self._set(self._counted[key], under_way=True, leaving=well)
         if not well:
@@ -131,15 +132,14 @@ class InFlight:
 
     def pass_time(self, now: datetime, put: Put) -> None:
         """Let what was granted too long ago leave the windows."""
-        while self._windows and self._windows[0][0] <= now:
-            _, key, counter_id = heapq.heappop(self._windows)
+        for (key, counter_id), _ in self._windows.take_due(now):
             counter, counted = self._counters.get(counter_id), self._counted.get(key)
             if not isinstance(counter, BudgetCounter) or counted is None or key not in counter.window:
                 continue
             if _end_of(counter, counted.slot) > now:
                 continue  # it was granted anew since
             if self._is_unused(key):
-                heapq.heappush(self._windows, (now + LEAVE_LASTS, key, counter_id))
+                self._windows.set((key, counter_id), now + LEAVE_LASTS)
                 continue
             del counter.window[key]
             counted.windows -= 1
@@ -167,7 +167,7 @@ class InFlight:
             if counter.budget.in_window is not None and end > now:
                 counter.window[key] = slot.granted_time
                 counted.windows += 1
-                heapq.heappush(self._windows, (end, key, counter.id))
+                self._windows.set((key, counter.id), end)
                 self._counters.change(counter, opens=False)
 
     def _count_out(self, key: str) -> None:
@@ -176,6 +176,7 @@ class InFlight:
             return
         self._set(counted, under_way=False, leaving=False)
         for counter in counted.budgets:
+            self._windows.remove((key, counter.id))
             if counter.window.pop(key, None) is not None:
                 self._counters.change(counter, opens=True)
         if self._counters.rate.unused.pop(key, None) is not None:
@@ -197,7 +198,7 @@ class InFlight:
         ended: list[tuple[datetime, str]] = []
         standing: set[str] = set()
         for key in self._of_owner.get(owner, ()):
-            counted, binding = self._counted[key], key.rpartition("|")[0]
+            counted, binding = self._counted[key], EvictionKey.parse(key).binding
             bound = self._counters.view.bound(binding)
             stands = bound is not None and bound.generation == counted.slot.generation
             if stands or key in self._requests:

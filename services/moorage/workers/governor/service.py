@@ -72,6 +72,7 @@ class Governor(Service[GovernorPartition]):
     """Nodes and evictions that wait in, who may go out."""
 
     name: ClassVar[str] = "governor"
+    summary: ClassVar[str] = "How fast nodes are tainted and work is evicted, over the whole fleet."
     sources: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS, EVICTION_ASKS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)

@@ -28,6 +28,7 @@ from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.service import GlobalView, Input
 from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.keys import BindingKey, ResourceKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -94,7 +95,7 @@ class GovernorView(GlobalView):
                 self._target(record.key, event)
 
     def _guard(self, key: str, event: ResourceDeclared | None) -> None:
-        kind, namespace, _ = key.split("/", 2)
+        kind, namespace, *_ = ResourceKey.parse(key)
         if kind == DISRUPTION:
             self._selected.pop(key, None)
             for marks in self._watchers:
@@ -132,7 +133,7 @@ class GovernorView(GlobalView):
         if owner.wanted == wanted:
             return
         owner.wanted = wanted
-        near = f"{DISRUPTION}/{key.split('/', 2)[1]}/"
+        near = f"{DISRUPTION}/{ResourceKey.parse(key).namespace}/"
         guards = {one for one, selected in self._selected.items() if one.startswith(near) and key in selected.owners}
         for guard_key in guards:
             self._selected[guard_key].scaled = False
@@ -230,13 +231,13 @@ class GovernorView(GlobalView):
         if self._percent and self._bases is not None:
             _add(self._bases, self._percent, self._subject(key, bound), change)
         for marks in self._watchers:
-            marks.owners.add(bound.owner or key.partition("|")[0])
+            marks.owners.add(bound.owner or BindingKey.parse(key).workload)
             marks.bindings.add(key)
             marks.disruptions.update(guards)
             marks.bases = marks.bases or bool(self._percent)
 
     def _subject(self, key: str, bound: BoundWorkload) -> Subject:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         zone = self._zones.get(bound.target, NO_ZONE)
         return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
 
@@ -287,14 +288,14 @@ class GovernorView(GlobalView):
         wanted = 0
         for key in selected.owners:
             owner = self._owners.get(key)
-            if owner is None or owner.wanted is None or key.partition("/")[0] not in SCALED:
+            if owner is None or owner.wanted is None or ResourceKey.parse(key).kind not in SCALED:
                 return None
             wanted += owner.wanted
         return wanted
 
 
 def _namespace(key: str) -> str:
-    return key.split("/", 2)[1]
+    return ResourceKey.parse(key).namespace
 
 
 def _select(selected: Selected, bound: BoundWorkload, change: int) -> None:

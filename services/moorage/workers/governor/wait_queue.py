@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from moorage.core.disruption.budgets import Pause, Subject
 from moorage_schemas.budget import EvictionAsked
+from moorage_schemas.keys import EvictionKey
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +41,7 @@ class EvictionRequest:
     @property
     def binding(self) -> str:
         """The key of its binding."""
-        return self.key.rpartition("|")[0]
+        return EvictionKey.parse(self.key).binding
 
     @property
     def subject(self) -> Subject:

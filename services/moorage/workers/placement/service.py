@@ -48,6 +48,7 @@ class PlacementService(Service[PlacementPartition]):
     """Where pods, and whole resources, belong."""
 
     name: ClassVar[str] = "placement"
+    summary: ClassVar[str] = "Workloads and targets in, decisions out, with every reason kept."
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)

@@ -47,6 +47,7 @@ from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import ConditionKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
@@ -67,6 +68,7 @@ class TaintManager(Service[TaintManagerPartition]):
     """
 
     name: ClassVar[str] = "taint-manager"
+    summary: ClassVar[str] = "Conditions and people's edits in, the taints of each target out."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
@@ -130,8 +132,8 @@ class TaintManager(Service[TaintManagerPartition]):
 
         A process that stood still finds the end of the wait due, and the record yet to be read.
         """
-        due = state.next_due()
-        return _NEEDS if due is not None and due[0] <= now else None
+        due = state.deadlines.next()
+        return _NEEDS if due is not None and due <= now else None
 
     def wake(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
         """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
@@ -147,14 +149,13 @@ class TaintManager(Service[TaintManagerPartition]):
                     if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
                         emits += self._settle(state, target, time)
                         emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
-        while (due := state.next_due()) is not None and due[0] <= now:
-            emits += self._settle(state, due[1], now)
+        while (due := state.deadlines.first()) is not None and due[1] <= now:
+            emits += self._settle(state, due[0], now)
         return emits
 
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
         """When the first wait ends."""
-        due = state.next_due()
-        return None if due is None else due[0]
+        return state.deadlines.next()
 
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
         """Work every target out anew, but for what policies ask; what differs is repaired.
@@ -248,7 +249,7 @@ class TaintManager(Service[TaintManagerPartition]):
         known = state.taints.get(target)
         if target not in state.resources:
             # Taints of what is not declared are of no use; conditions may come before their target's record does.
-            state.waits.pop(target, None)
+            state.wait_no_more(target)
             if known is None:
                 return []
             self.apply(state, TAINTS, target, None)
@@ -311,7 +312,7 @@ class PolicyTaintManager(TaintManager):
 
 
 def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None) -> None:
-    target, _, condition_type = key.partition("|")
+    target, condition_type = ConditionKey.parse(key)
     if isinstance(event, ConditionChanged):
         known = state.conditions.setdefault(target, {})
         if newer_condition(event, known.get(condition_type)):
@@ -363,7 +364,7 @@ def _calls_policies(state: TaintManagerPartition, target: str, event: Model | No
 def _target_key(record: Input) -> str | None:
     """The key of the target that a record is about; None when it is about none."""
     if record.topic is CONDITIONS:
-        return record.key.partition("|")[0]
+        return ConditionKey.parse(record.key).target
     if record.topic is ZONE_GRANTS:
         return record.key
     target = target_of_resource(record.key)

@@ -37,6 +37,7 @@ class TimerService(Service[TimerPartition]):
     """Deadlines in, what has come due out."""
 
     name: ClassVar[str] = "timer"
+    summary: ClassVar[str] = "Deadlines in, `timer-fired` out, at or after each deadline; it knows nothing of taints."
     sources: ClassVar[tuple[Topic, ...]] = (TIMERS,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TIMERS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)

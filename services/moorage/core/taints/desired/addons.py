@@ -21,6 +21,7 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
 from moorage.core.taints.desired.ocm import AVAILABLE as CLUSTER_AVAILABLE
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import OF_MANAGED_CLUSTERS, ResourceDeclared
 from moorage_schemas.times import parse_time
@@ -230,8 +231,7 @@ def _state(
 
 def of_managed_cluster(key: str) -> tuple[str, str, str] | None:
     """The target's key, the kind and the name of an add-on or lease by its record key; None for any other record."""
-    kind, _, rest = key.partition("/")
+    kind, namespace, name, _ = ResourceKey.parse(key)
     if kind not in OF_MANAGED_CLUSTERS:
         return None
-    namespace, _, name = rest.partition("/")
     return f"{TargetKind.MANAGED_CLUSTER.value}/{namespace}", kind, name

@@ -13,9 +13,10 @@ from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Rules, terms_of
 from moorage.workers.placement.karmada.view import Terms, bound_of
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 REFRESH: Final = timedelta(seconds=30)
 """How often the counts in a waiting resource's message are brought up to date, at most."""
@@ -96,7 +97,7 @@ class BindingWriter:
         wanted = {binding_key(draft.workload, cluster_ref(name)) for name in draft.kept.keys() | draft.leaving.keys()}
         for key in self.view.bindings_of(draft.workload.key):
             if key not in wanted and self.state.binding(key) is not None:
-                self._unbind(draft.workload, key.rpartition("/")[2])
+                self._unbind(draft.workload, TargetKey.parse(BindingKey.parse(key).target).name)
 
     def write(self, draft: BindingDraft, *, repair: bool) -> None:
         """Write a decision and its bindings, as far as they differ from what is there."""

@@ -19,19 +19,12 @@ from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted, Toleration
-from moorage_schemas.topics import (
-    BINDINGS,
-    EVICTIONS,
-    RESOURCES,
-    TAINTS,
-    WORKLOAD_CONDITIONS,
-    Topic,
-    workload_condition_key,
-)
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
 
 CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
@@ -119,7 +112,7 @@ class ClusterView:
             return key.startswith((CLUSTERS, *POLICIES))
         if topic is TAINTS:
             return key.startswith(CLUSTERS)
-        about = key.partition("|")[2]
+        about = BindingKey.parse(key).target
         return about.startswith(CLUSTERS) and (topic is not WORKLOAD_CONDITIONS or about.endswith(f"|{HEALTHY}"))
 
     def apply(self, record: Input) -> None:
@@ -154,7 +147,7 @@ class ClusterView:
             self._fold(target.name, record.meta)
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
-        name = record.key.partition("/")[2]
+        name = TargetKey.parse(record.key).name
         self._targets.taint(name, event)
         self._fold(name, record.meta)
 
@@ -196,7 +189,7 @@ class ClusterView:
         self.policy_by = record.meta
 
     def _binding(self, key: str, event: WorkloadBound | None) -> None:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         found = bound_of(event) if event is not None else None
         known = self.bindings.logged.get(key)
         if found is not None and known is not None and found.age < known.age:
@@ -216,7 +209,7 @@ class ClusterView:
             heard = event.accepted_time or event.last_heartbeat_time
             self._healthy[record.key] = min(heard, event.last_heartbeat_time)
             for listener in self._listeners:
-                listener.healthy(record.key.partition("|")[0], record.meta)
+                listener.healthy(BindingKey.parse(record.key).workload, record.meta)
         else:
             self._healthy.pop(record.key, None)
 

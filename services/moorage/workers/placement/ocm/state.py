@@ -11,6 +11,7 @@ from moorage.workers.placement.ocm.decision import DecisionPage, SelectionDecisi
 from moorage.workers.placement.ocm.equivalence_classes import Member, MemberPartition
 from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX, SelectionSpec, selection_spec_of
 from moorage.workers.placement.ocm.view import ManagedView
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
@@ -63,7 +64,7 @@ class SelectionState:
             self.last.pop(key, None)
             self.requeues.remove(key)
             return
-        _, namespace, name = key.split("/")
+        _, namespace, name, _ = ResourceKey.parse(key)
         owner = f"{PLACEMENT_PREFIX}{namespace}/{name.rpartition('-decision-')[0]}"
         mine = self.pages.get(owner)
         if mine is not None and mine.pop(name, None) is not None and not mine:

@@ -27,6 +27,7 @@ from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, Equiva
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.sets import Membership
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ResourceKey, TargetKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
@@ -96,7 +97,7 @@ class ManagedView:
             self._decision(record.key, event if isinstance(event, WorkloadPlaced) else None)
         else:
             declared = event if isinstance(event, ResourceDeclared) else None
-            _, namespace, name = record.key.split("/", 2)
+            _, namespace, name, _ = ResourceKey.parse(record.key)
             try:
                 self._resource(record, namespace, name, declared)
             except ValidationError:
@@ -136,7 +137,7 @@ class ManagedView:
             self._left_behind = 2 * fleet.left_behind
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
-        name = sys.intern(record.key.partition("/")[2])
+        name = sys.intern(TargetKey.parse(record.key).name)
         self._targets.taint(name, event)
         declared = self._targets.declared(name)
         if declared is not None:

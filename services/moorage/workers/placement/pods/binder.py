@@ -16,9 +16,10 @@ from moorage.workers.placement.pods.decision import PodDecision
 from moorage.workers.placement.pods.reservation import Reservation
 from moorage.workers.placement.pods.state import PodState
 from moorage.workers.placement.pods.view import PodListener
+from moorage_schemas.keys import ResourceKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -337,4 +338,4 @@ class Binder:
 
 def _labels(owner: Owner, last: PodDecision) -> dict[str, str]:
     """The labels of a pod."""
-    return owner.labels(last.workload.rpartition("/")[2], last.index, last.template_hash)
+    return owner.labels(ResourceKey.parse(last.workload).name, last.index, last.template_hash)

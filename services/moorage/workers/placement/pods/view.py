@@ -21,6 +21,7 @@ from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.pods.nodes import NodeTable
 from moorage.workers.placement.pods.reservation import Reservation, reservation_of
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -79,14 +80,14 @@ class PodView:
             return key.startswith((_NODES, _RULES))
         if topic is TAINTS:
             return key.startswith(_NODES)
-        return topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
+        return topic in {BINDINGS, EVICTIONS} and BindingKey.parse(key).target.startswith(_NODES)
 
     def apply(self, record: Input) -> None:
         """Fold a record in; what is not newer changes nothing."""
         if record.topic is RESOURCES:
             self._resource(record)
         elif record.topic is TAINTS:
-            name = record.key.partition("/")[2]
+            name = TargetKey.parse(record.key).name
             event = record.event if isinstance(record.event, TargetTainted) else None
             self._node_changed(self.nodes.taint(name, event), record.meta)
         elif record.topic is BINDINGS:
