@@ -106,18 +106,17 @@ class ClusterDecider:
         return replace(decision, targets=targets)
 
     def _filter(self, request: ClusterRequest, name: str) -> tuple[list[ClusterInfo], tuple[FilterResult, ...]]:
-        remembered = self._remembered(request, name)
+        remembered, existing = self._remembered(request, name), request.existing
         passed: list[ClusterInfo] = []
         against: dict[Objection, list[str]] = {}
-        for cluster in self.fleet.all().values():
+        for who, cluster in self.fleet.all().items():
             # What is remembered holds for a cluster on which the resource is not.
-            here = cluster.name in request.existing
-            found = _first(self._static, request, cluster) if here else remembered.get(cluster.name)
+            found = _first(self._static, request, cluster) if who in existing else remembered.get(who)
             found = found or _first(self._dynamic, request, cluster)
             if found is None:
                 passed.append(cluster)
             else:
-                against.setdefault(found, []).append(cluster.name)
+                against.setdefault(found, []).append(who)
         results = tuple(
             FilterResult(filter=one.filter, reason=one.reason, count=len(names), targets=tuple(sorted(names)[:SHOWN]))
             for one, names in sorted(against.items())

@@ -211,7 +211,7 @@ class Scheduler:
         shared.scores = tuple(scores)
         _set_order(shared, fleet)
 
-    def _chosen(self, terms: PlacementTerms) -> tuple[Chosen, ...]:
+    def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
         """The prioritizers of a placement.
 
         Raises:
@@ -219,10 +219,13 @@ class Scheduler:
         """
         if terms.policy_error:
             raise MisconfiguredError("", terms.policy_error)
-        for coordinate, _ in terms.weights:
-            if self._plugins.find(coordinate, as_upstream=terms.as_upstream) is None:
+        chosen = []
+        for coordinate, weight in terms.weights:
+            found = self._plugins.find(coordinate, as_upstream=terms.as_upstream)
+            if found is None:
                 raise MisconfiguredError("", f"incorrect builtin prioritizer: {coordinate.built_in}")
-        return self._plugins.chosen(terms)
+            chosen.append(Chosen(found, weight))
+        return chosen
 
 
 def _candidates(fleet: ManagedFleet, candidates: Candidates) -> Mask:

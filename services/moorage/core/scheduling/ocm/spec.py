@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Sequence
+from functools import cache, lru_cache
 from typing import Final, TypeVar
 
 from moorage.core.apimachinery.cel import ExpressionError
@@ -22,6 +22,8 @@ from moorage_schemas.taint import Toleration
 _T = TypeVar("_T")
 _REMEMBERED: Final = 16_384
 
+Defaults = tuple[tuple[Coordinate, int], ...]
+
 BUILT_IN: Final = "BuiltIn"
 ADDITIVE: Final = "Additive"
 EXACT: Final = "Exact"
@@ -35,14 +37,12 @@ def terms_of(spec: PlacementSpec, *, as_upstream: bool = False, plugins: Plugins
         as_upstream: whether it is read as upstream's code reads it.
         plugins: those whose weights count where the spec gives none; those that are found when None.
     """
-    known = plugins or Plugins.discovered()
+    defaults = _defaults(plugins or Plugins.discovered(), as_upstream)
     predicates, predicate_error = _predicates(spec.predicates or ())
     tolerations = _tolerations(
         tuple((one.key, one.operator, one.value, one.effect, one.toleration_seconds) for one in spec.tolerations or ())
     )
-    weights, policy_error = _weights(
-        spec.prioritizer_policy, known.defaults(as_upstream=as_upstream), as_upstream=as_upstream
-    )
+    weights, policy_error = _weights(spec.prioritizer_policy, defaults, as_upstream=as_upstream)
     if not as_upstream and spec.number_of_clusters is not None and spec.number_of_clusters < 0:
         shown = spec.number_of_clusters
         policy_error = f"spec.numberOfClusters: Invalid value: {shown}: must be greater than or equal to 0"
@@ -58,6 +58,11 @@ def terms_of(spec: PlacementSpec, *, as_upstream: bool = False, plugins: Plugins
         as_upstream,
         _key(predicates, tolerations, weights, predicate_error, policy_error, as_upstream),
     )
+
+
+@cache
+def _defaults(plugins: Plugins, as_upstream: bool) -> Defaults:  # noqa: FBT001 - what is cached is called by position
+    return plugins.defaults(as_upstream=as_upstream)
 
 
 class _Hashed(tuple[_T, ...]):  # noqa: SLOT001 - it keeps its hash beside the tuple
@@ -93,7 +98,7 @@ def _predicates(predicates: Sequence[ClusterPredicate]) -> tuple[tuple[SelectorT
 
 
 def _weights(
-    policy: PrioritizerPolicy, defaults: Mapping[Coordinate, int], *, as_upstream: bool
+    policy: PrioritizerPolicy, defaults: Defaults, *, as_upstream: bool
 ) -> tuple[tuple[tuple[Coordinate, int], ...], str]:
     """The prioritizers and their weights, or why there are none.
 
@@ -101,7 +106,7 @@ def _weights(
     """
     if policy.mode not in {"", ADDITIVE, EXACT}:
         return (), f"incorrect prioritizer policy mode: {policy.mode}"
-    built_in = {} if policy.mode == EXACT else dict(defaults)
+    built_in: dict[Coordinate, int] = {} if policy.mode == EXACT else dict(defaults)
     others: list[tuple[Coordinate, int]] = []
     nameless = False
     for config in policy.configurations or ():
