@@ -1,7 +1,7 @@
-"""THE table of kinds: group, versions and names; and names of labels and conditions that programs look for.
+"""The table of kinds: group, versions and names. Also the names of labels and conditions that programs look up.
 
 `moorage_schemas.resources.table` joins the kinds with their typed views. This module imports no model, so that a
-program which only needs names, such as a command line, starts fast.
+program which needs only names, such as a command line, starts fast.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
 """The label by which a managed cluster names its exclusive set."""
 
 GLOBAL_SET: Final = "global"
-"""The set of all managed clusters, which is always there."""
+"""The set of all managed clusters. It always exists."""
 
 MANAGED_CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
 """The condition of a managed cluster that says whether it can be used."""
@@ -21,7 +21,7 @@ MANAGED_CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
 
 @dataclass(frozen=True, slots=True)
 class KindNames:
-    """How one kind of resource is named, as an API server describes it."""
+    """The names of one kind of resource, as an API server describes it."""
 
     group: str
     """Empty for the core group."""
@@ -37,7 +37,7 @@ class KindNames:
 
     @property
     def api_versions(self) -> tuple[str, ...]:
-        """`group/version` of each accepted version; the core group has no prefix."""
+        """`group/version` of each accepted version. The core group has no prefix."""
         return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
 
 

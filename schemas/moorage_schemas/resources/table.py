@@ -1,4 +1,4 @@
-"""The kinds with their typed views, and how to find one."""
+"""The kinds with their typed views, and functions that look up a kind."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _MODELS: dict[str, type[Resource]] = {
         Lease,
     )
 }
-"""By kind, the typed views. The other kinds are read as plain resources."""
+"""The typed view of each kind. All other kinds are read as plain resources."""
 
 
 def _of(names: KindNames) -> ResourceKind:
@@ -86,17 +86,17 @@ _BY_NAME: dict[str, ResourceKind] = {
 
 
 def kind_of(api_version: str, kind: str) -> ResourceKind | None:
-    """The kind that an object's `apiVersion` and `kind` name; None when Moorage does not know it."""
+    """The kind that an object's `apiVersion` and `kind` name. None if Moorage does not know it."""
     return _BY_API.get((api_version, kind))
 
 
 def kind_named(name: str) -> ResourceKind | None:
-    """The kind of a word on the command line: `node`, `nodes`, `no`, `Node`, `deployments.apps`; None if unknown."""
+    """The kind for a word on the command line: `node`, `nodes`, `no`, `Node`, `deployments.apps`. None if unknown."""
     plain, dot, group = name.partition(".")
     found = _BY_NAME.get(plain.lower())
     return found if found is not None and (not dot or group in {found.group, *found.api_versions}) else None
 
 
 def kind_by_kind(kind: str) -> ResourceKind | None:
-    """The kind of a resource record's `Kind`; None when unknown."""
+    """The kind of a resource record's `Kind`. None if unknown."""
     return _BY_KIND.get(kind)

@@ -1,4 +1,4 @@
-"""Validation of roles and their bindings, with Kubernetes' rules and messages; they are kept, and not enforced yet."""
+"""Validation of roles and their bindings, with Kubernetes' rules and messages. They are stored but not enforced yet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from moorage_schemas.resources.meta import Resource
 ROLES: Final = frozenset({"ClusterRole", "Role"})
 ROLE_BINDINGS: Final = frozenset({"ClusterRoleBinding", "RoleBinding"})
 NAMED_BY_PATH: Final = ROLES | ROLE_BINDINGS
-"""Kinds whose names may hold what a part of a path may, such as `system:masters`."""
+"""Kinds whose names may contain whatever a path segment may, such as `system:masters`."""
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECTS: Final = ("User", "Group", "ServiceAccount")
 
 
 def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldError]:
-    """The name of a role or a binding: a part of a path."""
+    """Validate the name of a role or a binding, which must be a valid path segment."""
     if not name:
         return [required(path, "name or generateName is required")]
     if name in {".", ".."}:
@@ -27,7 +27,7 @@ def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldErro
 
 
 def validate_roles(resource: Resource) -> list[FieldError]:
-    """What is wrong with a role or a binding; nothing for other kinds."""
+    """Validate a role or a binding. Returns no errors for other kinds."""
     said: Mapping[str, Any] = resource.model_extra or {}
     if resource.kind in ROLES:
         return _rules(said.get("rules"), "rules", whole=resource.kind == "ClusterRole")
