@@ -18,7 +18,9 @@ class TargetKind(StrEnum):
     MANAGED_CLUSTER = "ManagedCluster"
 
 
-Cluster = Annotated[str, Field(max_length=253, exclude_if=lambda cluster: not cluster)]
+Cluster = Annotated[
+    str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", exclude_if=lambda cluster: not cluster)
+]
 """The cluster that something is in. Empty for the home fleet, and then left out on the wire."""
 
 
