@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from tests.support.plugins import EXAMPLES, added
 
-from moorage.core.admission.validation.ocm import validate_ocm
+from moorage.core.admission.validation.ocm import validate_placement
 from moorage.core.scheduling.framework.plugins import Basis, Plugin
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
@@ -147,7 +147,7 @@ def schedule(spec: dict[str, Any], *, as_upstream: bool = False) -> Scheduled:
 
 def wrong(spec: dict[str, Any]) -> list[str]:
     document = {"apiVersion": "a/v1", "kind": "Placement", "metadata": {"name": "p"}, "spec": spec}
-    found = validate_ocm(ManagedPlacement.model_validate(document), Plugins.discovered().built_in_names)
+    found = validate_placement(ManagedPlacement.model_validate(document), Plugins.discovered().built_in_names)
     return [str(one) for one in found]
 
 

@@ -31,7 +31,6 @@ from moorage_schemas.resources.policies import (
     ReplicaSchedulingStrategy,
     SpreadConstraint,
 )
-from moorage_schemas.resources.table import KINDS
 from moorage_schemas.resources.workloads import CONTROLLERS, POD
 from moorage_schemas.taint import TaintEffect
 
@@ -142,8 +141,10 @@ def validate_affinity(affinity: ClusterAffinity | None, path: str) -> list[Field
     return errors
 
 
-def validate_propagation(spec: PropagationSpec, annotations: Mapping[str, str]) -> list[FieldError]:
-    """Validate the spec of a PropagationPolicy or ClusterPropagationPolicy."""
+def validate_propagation(
+    spec: PropagationSpec, annotations: Mapping[str, str], served: Mapping[str, Sequence[str]]
+) -> list[FieldError]:
+    """What a propagation policy, of a namespace or of the cluster, says."""
     errors: list[FieldError] = []
     word = annotations.get(EVICT_WITHOUT_REPLACEMENT, "true")
     if word not in {"true", "false"}:
@@ -152,7 +153,7 @@ def validate_propagation(spec: PropagationSpec, annotations: Mapping[str, str]) 
         errors.append(required("spec.resourceSelectors", "must have at least one item"))
     for i, selector in enumerate(spec.resource_selectors):
         at = f"spec.resourceSelectors[{i}]"
-        errors += _selected_kind(selector.api_version, selector.kind, at)
+        errors += _selected_kind(selector.api_version, selector.kind, at, served)
         errors += validate_label_selector(selector.label_selector, f"{at}.labelSelector")
         if spec.preemption == "Always" and not selector.name:
             rule = "must not be empty if preemption is Always, for resources may be taken over unexpectedly"
@@ -164,7 +165,7 @@ def validate_propagation(spec: PropagationSpec, annotations: Mapping[str, str]) 
     return errors + _suspension(spec.suspension or {}, "spec.suspension")
 
 
-def _selected_kind(api_version: str, kind: str, at: str) -> list[FieldError]:
+def _selected_kind(api_version: str, kind: str, at: str, served: Mapping[str, Sequence[str]]) -> list[FieldError]:
     errors = [] if api_version else [required(f"{at}.apiVersion")]
     if not kind:
         errors.append(required(f"{at}.kind"))
@@ -172,7 +173,7 @@ def _selected_kind(api_version: str, kind: str, at: str) -> list[FieldError]:
         return errors
     if kind not in _PROPAGATED:
         return [not_supported(f"{at}.kind", kind, _PROPAGATED)]
-    versions = [version for row in KINDS if row.kind == kind for version in row.api_versions]
+    versions = served.get(kind, ())
     return [] if api_version in versions else [not_supported(f"{at}.apiVersion", api_version, versions)]
 
 

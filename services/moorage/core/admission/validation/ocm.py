@@ -10,7 +10,7 @@ selector contains no clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.admission.validation.core import (
@@ -57,21 +57,6 @@ _GROUP_LENGTH: Final = re.compile(r"(100|[1-9][0-9]?)%|[1-9][0-9]*")
 _LONGEST_ADD_ON: Final = names.MAX_LABEL - len(LABEL_PREFIX.partition("/")[2])
 _HTTPS: Final = re.compile(r"https://[^\s/?#]+([/?#]\S*)?")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-
-
-def validate_ocm(resource: Resource, prioritizers: Collection[str]) -> list[FieldError]:
-    """Validate an object of Open Cluster Management. Returns no errors for other kinds.
-
-    Args:
-        resource: the object.
-        prioritizers: the names of the built-in prioritizers that a placement may use.
-    """
-    if isinstance(resource, Placement):
-        return validate_placement(resource, prioritizers)
-    for model, check in _CHECKS:
-        if isinstance(resource, model):
-            return check(resource)
-    return []
 
 
 def validate_managed_cluster(cluster: ManagedCluster) -> list[FieldError]:
@@ -303,13 +288,3 @@ def _label_name(resource: Resource, why: str) -> list[FieldError]:
     if len(name) <= names.MAX_LABEL:
         return []
     return [invalid("metadata.name", name, f"must be no more than {names.MAX_LABEL} characters, for {why}")]
-
-
-_CHECKS: Sequence[tuple[type[Resource], Callable[[Any], list[FieldError]]]] = (
-    (ManagedCluster, validate_managed_cluster),
-    (ManagedClusterSet, validate_cluster_set),
-    (ManagedClusterSetBinding, validate_set_binding),
-    (AddOnPlacementScore, validate_add_on_score),
-    (ManagedClusterAddOn, validate_add_on),
-    (Lease, validate_lease),
-)
