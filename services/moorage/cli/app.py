@@ -13,6 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from moorage.cli.errors import CliError, warn
+from moorage.cli.render import colors
+from moorage.cli.render.colors import Color
 from moorage.runtime import environment
 
 
@@ -44,6 +46,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
     "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
+    "adm": Entry(
+        f"{_COMMANDS}.adm", "app", "The commands on targets under the name that `oc adm` gives them.", _TARGETS
+    ),
     "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions; deadlines run on.", _TARGETS),
     "resume": Entry(f"{_COMMANDS}.pause", "resume", "Let evictions go on that were paused.", _TARGETS),
     "report": Entry(
@@ -86,6 +91,10 @@ WITH_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
 of this command alone, with the flags' shorter names."""
 
 
+_ANYWHERE = frozenset({"--server", "--color"})
+"""Options of the root that may stand behind a command."""
+
+
 def load(name: str) -> Any:
     """The click command of a name in `COMMANDS`, with everything that it imports."""
     entry = COMMANDS[name]
@@ -119,17 +128,17 @@ class LazyGroup(TyperGroup):
         return name, command if command is None else load(str(name)), rest
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept `--server` behind the command too, as kubectl does."""
+        """Accept `--server` and `--color` behind the command too, as kubectl does."""
         own: list[str] = []
         rest: list[str] = []
         words = iter(args)
         for word in words:
             if word == "--":
                 rest += [word, *words]
-            elif word == "--server":
+            elif word in _ANYWHERE:
                 own += [word, *(value for value in [next(words, None)] if value is not None)]
             else:
-                (own if word.startswith("--server=") else rest).append(word)
+                (own if word.partition("=")[0] in _ANYWHERE else rest).append(word)
         with _suggesting():
             return super().parse_args(ctx, own + rest)
 
@@ -176,8 +185,12 @@ def root(
     server: Annotated[  # noqa: ARG001 - commands find it in the context, which a shell's completion has, too
         str, typer.Option(help="Address of the gateway, such as http://127.0.0.1:8080.", envvar="MOORAGE_SERVER")
     ] = "",
+    color: Annotated[
+        Color, typer.Option(help="Colours: auto has them on a terminal, unless NO_COLOR is set.")
+    ] = Color.AUTO,
 ) -> None:
     """Moorage decides where work may live in a fleet, and when it has to leave."""
+    ctx.call_on_close(colors.choose(color))
     if ctx.invoked_subcommand != "run":  # whose log tells it
         for name, nearest in environment.unknown().items():
             meant = f"; did you mean {nearest}?" if nearest else "."

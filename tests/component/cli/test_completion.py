@@ -65,6 +65,8 @@ def fleet(gateway: FakeGateway) -> FakeGateway:
         ("moorage taint node b", ["b1"]),
         ("moorage taint managedcluster ", ["bergen"]),
         ("moorage cordon a", ["a1", "a2"]),
+        ("moorage adm ta", ["taint"]),
+        ("moorage adm taint node b", ["b1"]),
         ("moorage cordon cl", ["cluster"]),
         ("moorage cordon cluster ", ["m1"]),
         ("moorage report node/b", ["node/b1"]),

@@ -125,6 +125,18 @@ def test_cordon_and_uncordon(gateway: FakeGateway, run: Run) -> None:
     assert said(run("cordon"))[0] == 2
 
 
+def test_a_line_of_oc_adm_can_be_copied(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    assert said(run("adm", "taint", "nodes", "n1", "key1=value1:NoSchedule")) == (0, "node/n1 tainted\n", "")
+    assert gateway.spec("n1") == {"taints": [{"key": "key1", "value": "value1", "effect": "NoSchedule"}]}
+    assert said(run("adm", "taint", "nodes", "n1", "key1-")) == (0, "node/n1 untainted\n", "")
+    assert said(run("adm", "cordon", "n1")) == (0, "node/n1 cordoned\n", "")
+    assert said(run("adm", "uncordon", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("adm", "taint", "nodes", "n1", "a=b")) == said(run("taint", "nodes", "n1", "a=b"))
+    assert said(run("adm", "taint", "nodes", "n1", "--server", "http://x"))[0] == 1
+    assert said(run("adm", "drain", "n1"))[0] == 2  # there is no such command
+
+
 def test_cordon_takes_the_kind_as_a_word_of_its_own(gateway: FakeGateway, run: Run) -> None:
     for name in ("n1", "n2", "cluster"):
         gateway.node(name)

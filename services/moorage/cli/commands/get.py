@@ -168,7 +168,7 @@ class _View:
             if not self._no_headers:
                 output.line(output.columns(title, self._widths))
         for row in rows:
-            output.line(output.columns(row, self._widths or output.widths([title, row])))
+            output.line(output.columns(row, self._widths or output.widths([title, row]), title))
 
     def _columns(self, kind: Kind) -> list[Column]:
         name: Column = ("NAME", lambda item: object_names.shown(kind, item))

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
 from moorage.cli.flags import given
 from moorage.cli.local import runfile
 from moorage.cli.local.stack import Stack
+from moorage.cli.render import colors
 from moorage.runtime.environment import state_folder
 from moorage.runtime.settings import Settings
 
@@ -46,7 +46,7 @@ def up(
 
 
 async def _up(settings: Settings, *, follow: bool) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = colors.console()
     folder = state_folder()
 
     def say(text: str) -> None:
