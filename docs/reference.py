@@ -13,7 +13,7 @@ from moorage.cli import app, flags
 from moorage.cli.contract.jsonschemas import event_schema, field_docs, resource_schema
 from moorage.cli.contract.participants import participants
 from moorage.gateway.kinds import served
-from moorage.kinds import kind as definitions
+from moorage.kinds.kind import declared
 from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS, Topic
@@ -170,7 +170,7 @@ def api() -> str:
         _table(("kind", "version", "path", "short names", "scope", "verbs", "subresources"), rows),
     ]
     types: dict[str, Mapping[str, Any]] = {}
-    for kind in definitions.declared():
+    for kind in declared():
         schema = resource_schema(kind)
         definitions = schema.get("$defs", {})
         parts.append(f"## {kind.kind}")
