@@ -39,7 +39,7 @@ from bench.matching import find_oracle
 
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
@@ -127,7 +127,7 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
     for score in scores:
         fleet.put_score(ScoreFacts.of(score))
     terms = [terms_of(PlacementSpec.model_validate(one["spec"])) for one in specs]
-    scheduler, usage = Scheduler(fleet), Usage(fleet)
+    scheduler, usage = PlacementScheduler(fleet), Usage(fleet)
     compared = frozenset(sample)
     run = Run(0.0, 0.0, 0.0, 0.0)
     times = []

@@ -12,10 +12,10 @@ from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import invalid, not_supported, required
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, laid_out
+from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, layout_of
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.placement_conditions import conditions_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
-from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage_schemas.placement import PlacementCondition
 from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
@@ -89,7 +89,7 @@ def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
     )
     outcome = asked.schedule(available)
     groups = GroupTerms.of(asked.spec.decision_strategy, as_upstream=fields.upstream)
-    layout = laid_out(asked.name, groups.cut(outcome.decisions, asked.clusters.__getitem__))
+    layout = layout_of(asked.name, groups.cut(outcome.decisions, asked.clusters.__getitem__))
     status = outcome.status
     if groups.problem and (fields.upstream or not status.is_error):
         status = Status(Code.MISCONFIGURED, "", groups.problem)

@@ -18,7 +18,7 @@ from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.result import Scheduled
-from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduler
+from moorage.core.scheduling.ocm.scheduler import Candidates, PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import Placement
@@ -58,7 +58,7 @@ def ocm_schedule(fields: Fields) -> Answer:
     if now is None:
         fields.need("now")
         now = _ANY_TIME
-    scheduler = Scheduler(given.fleet)
+    scheduler = PlacementScheduler(given.fleet)
 
     def schedule(candidates: Candidates) -> Scheduled:
         try:
@@ -78,7 +78,7 @@ def ocm_schedule(fields: Fields) -> Answer:
     answer: Answer = {"level": level}
     if fields.upstream:
         # Upstream's answer tells of the taints alone, and of what was decided before, whatever becomes of it now.
-        again = scheduler.requeue(terms, given.decided, now)
+        again = scheduler.requeue_at(terms, given.decided, now)
         if again is not None:
             answer["requeueTime"] = _seconds(again)
     if level == SCHEDULER:
@@ -224,10 +224,10 @@ def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer
         "scores": dict(zip(names, outcome.totals.tolist(), strict=True)),
         "decisions": list(outcome.decisions),
         "numOfUnscheduled": outcome.unscheduled,
-        "hasRequeueAfter": outcome.decide_again is not None,
+        "hasRequeueAfter": outcome.requeue_at is not None,
     }
-    if not upstream and outcome.decide_again is not None:
-        answer["requeueTime"] = _seconds(outcome.decide_again)
+    if not upstream and outcome.requeue_at is not None:
+        answer["requeueTime"] = _seconds(outcome.requeue_at)
     return answer
 
 

@@ -16,7 +16,7 @@ from tests.scenario.flow.driver import Flow
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, ManagedVerdicts
@@ -115,7 +115,7 @@ def verdicts_of(
     usage = Usage(fleet)
     usage.add(decided)
     usage.add(others)
-    scheduled = Scheduler(fleet).schedule(terms, candidates=found, decided=decided, usage=usage, now=NOW)
+    scheduled = PlacementScheduler(fleet).schedule(terms, candidates=found, decided=decided, usage=usage, now=NOW)
     return ManagedVerdicts(scheduled, fleet, sets, existing)
 
 

@@ -24,7 +24,7 @@ from moorage.core.scheduling.karmada.replica_division import (
     static_weights,
     webster,
 )
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import Placement
@@ -76,14 +76,14 @@ def decide(place: Placement, *clusters: ClusterInfo, **changes: Any) -> ClusterD
     fleet = ClusterFleet()
     for one in clusters:
         fleet.put(one)
-    return ClusterDecider(fleet).decide(request(place, **changes))
+    return ClusterScheduler(fleet).decide(request(place, **changes))
 
 
 # Dividing.
 
 
 def test_the_rules_are_found() -> None:
-    assert [one.name for one in ClusterDecider(ClusterFleet()).filters] == [
+    assert [one.name for one in ClusterScheduler(ClusterFleet()).filters] == [
         "ClusterAffinity",
         "TaintToleration",
         "SpreadConstraint",
@@ -91,7 +91,7 @@ def test_the_rules_are_found() -> None:
         "TolerationOver",
         "ClusterEviction",
     ]
-    assert [one.name for one in ClusterDecider(ClusterFleet()).prioritizers] == ["ClusterLocality"]
+    assert [one.name for one in ClusterScheduler(ClusterFleet()).prioritizers] == ["ClusterLocality"]
 
 
 @pytest.mark.parametrize(
@@ -424,16 +424,16 @@ def test_the_group_that_it_is_in_is_tried_first() -> None:
 
 def test_remembered_verdicts_follow_the_fleet() -> None:
     fleet = ClusterFleet()
-    decider = ClusterDecider(fleet)
+    scheduler = ClusterScheduler(fleet)
     fleet.put(cluster("a"))
     asked = request(placement())
-    assert decider.decide(asked).targets == {"a": 0}
+    assert scheduler.decide(asked).targets == {"a": 0}
     fleet.put(cluster("a", taints=[Taint(key="k", effect="NoSchedule")]))
-    assert decider.decide(asked).targets is None
+    assert scheduler.decide(asked).targets is None
     fleet.put(cluster("b"))
-    assert decider.decide(asked).targets == {"b": 0}
+    assert scheduler.decide(asked).targets == {"b": 0}
     fleet.remove("b")
-    assert decider.decide(asked).targets is None
+    assert scheduler.decide(asked).targets is None
 
 
 def test_what_a_change_of_a_cluster_may_open() -> None:

@@ -15,7 +15,7 @@ from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import Code, Plugins, Status
 from moorage.core.scheduling.ocm.result import Scheduled
-from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
@@ -54,7 +54,7 @@ def schedule(
     as_upstream: bool = False,
 ) -> Scheduled:
     usage = Usage(made)
-    return Scheduler(made).schedule(
+    return PlacementScheduler(made).schedule(
         terms(spec, as_upstream=as_upstream), decided=decided, usage=usage, usage_has_decided=False, now=now
     )
 
@@ -124,7 +124,7 @@ def test_plugins_are_found() -> None:
 def test_a_wrong_spec_is_misconfigured_and_decides_nothing(spec: Spec, plugin: str, message: str) -> None:
     found = schedule(fleet(ManagedClusterFacts("a")), spec)
     assert found.status == Status(Code.MISCONFIGURED, plugin, message)
-    assert (found.decisions, found.unscheduled, found.best(), found.decide_again) == ((), 0, (), None)
+    assert (found.decisions, found.unscheduled, found.best(), found.requeue_at) == ((), 0, (), None)
     assert found.verdict("a").rank is None
 
 
@@ -164,11 +164,11 @@ def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_n
     made = fleet(tainted("a", taint()), tainted("b", taint("NoSelectIfNew")))
     end = NOW + timedelta(seconds=30)
     before = schedule(made, spec, now=end - timedelta(microseconds=1))
-    assert (before.decisions, before.decide_again) == (("a", "b"), end)
+    assert (before.decisions, before.requeue_at) == (("a", "b"), end)
     assert before.until("a") == end
     assert before.until("b") is None
     after = schedule(made, spec, ["a"], now=end)
-    assert (after.decisions, after.decide_again) == (("b",), None)
+    assert (after.decisions, after.requeue_at) == (("b",), None)
     assert after.verdict("a").filters[1].reasons == (
         "cluster(s) had untolerated taint {k:NoSelect}, tolerated no longer",
     )
@@ -178,19 +178,19 @@ def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_n
 def test_upstream_looks_again_only_at_what_was_decided() -> None:
     spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]}
     made = fleet(tainted("a", taint()))
-    assert schedule(made, spec, as_upstream=True).decide_again is None
-    assert schedule(made, spec, ["a"], as_upstream=True).decide_again == NOW + timedelta(seconds=30)
+    assert schedule(made, spec, as_upstream=True).requeue_at is None
+    assert schedule(made, spec, ["a"], as_upstream=True).requeue_at == NOW + timedelta(seconds=30)
 
 
 def test_seconds_beyond_all_calendars_never_end() -> None:
     spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 2**62}]}
     found = schedule(fleet(tainted("a", taint())), spec)
-    assert (found.decisions, found.decide_again) == (("a",), None)
+    assert (found.decisions, found.requeue_at) == (("a",), None)
 
 
 def test_a_cluster_that_is_kept_for_being_decided() -> None:
     made = fleet(tainted("a", taint("NoSelectIfNew")), tainted("b", taint("NoSelectIfNew")), ManagedClusterFacts("c"))
-    scheduler, usage = Scheduler(made), Usage(made)
+    scheduler, usage = PlacementScheduler(made), Usage(made)
     for decided, expected in (((), ("c",)), (("a",), ("a", "c")), (("b",), ("b", "c")), ((), ("c",))):
         found = scheduler.schedule(terms({}), decided=decided, usage=usage, now=NOW, usage_has_decided=False)
         assert found.decisions == expected
@@ -204,12 +204,12 @@ def test_scores_that_have_expired_warn_and_are_looked_at_again() -> None:
     found = schedule(made, spec)
     assert found.decisions == ("a", "b", "c")
     assert found.status == Status(Code.WARNING, "AddOn/demo/g", "AddOnPlacementScores c/demo expired")
-    assert found.decide_again == NOW + timedelta(microseconds=1)
+    assert found.requeue_at == NOW + timedelta(microseconds=1)
     later = schedule(made, spec, now=NOW + timedelta(microseconds=1))
     assert later.status.message == "AddOnPlacementScores b/demo c/demo expired"
-    assert later.decide_again == NOW + timedelta(minutes=1, microseconds=1)
+    assert later.requeue_at == NOW + timedelta(minutes=1, microseconds=1)
     # Where all that fit are wanted, no score changes what is selected.
-    assert schedule(made, exactly(add_on())).decide_again is None
+    assert schedule(made, exactly(add_on())).requeue_at is None
 
 
 def test_the_same_score_twice_counts_twice() -> None:
@@ -236,7 +236,7 @@ def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
         ManagedClusterFacts("b", {label: "y"}),
         ManagedClusterFacts("c", deleting=True),
     )
-    scheduler, usage = Scheduler(made), Usage(made)
+    scheduler, usage = PlacementScheduler(made), Usage(made)
 
     def decided(candidates: Any) -> tuple[str, ...]:
         return scheduler.schedule(terms({}), candidates=candidates, usage=usage, now=NOW).decisions
@@ -287,7 +287,7 @@ def test_every_prioritizer_tells_what_it_sees() -> None:
     made = some_of_everything()
     usage = Usage(made)
     usage.add(["a", "a", "b"])
-    found = Scheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    found = PlacementScheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
     told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b", "c")}
     assert told["a"] == {
         "Balance": ("decisions of other placements: 1 here, 1 on the cluster with the most",),
@@ -308,7 +308,7 @@ def test_scores_are_within_their_span_and_rest_on_other_candidates_only_where_it
     made = some_of_everything()
     usage = Usage(made)
     usage.add(["a", "a", "b"])
-    found = Scheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    found = PlacementScheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
     relative = set()
     for one in Plugins.discovered().chosen(terms(EVERY)):
         plugin, rows = one.prioritizer, found.rows

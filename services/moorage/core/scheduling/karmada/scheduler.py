@@ -45,7 +45,7 @@ class ClusterDecision:
     """The group of clusters that it is in, where the placement has several."""
 
 
-class ClusterDecider:
+class ClusterScheduler:
     """Decides for one resource after another on a fleet; remembers what does not change between them."""
 
     def __init__(

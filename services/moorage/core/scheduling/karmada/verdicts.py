@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Candidate
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision, groups_of
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler, groups_of
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
 
 
@@ -34,18 +34,18 @@ class ClusterVerdicts(Verdicts):
     when none does, the first.
 
     Args:
-        decider: decides on the fleet.
+        scheduler: decides on the fleet.
         request: the resource.
         decision: what was decided on the request; decided here when absent.
     """
 
     def __init__(
-        self, decider: ClusterDecider, request: ClusterRequest, decision: ClusterDecision | None = None
+        self, scheduler: ClusterScheduler, request: ClusterRequest, decision: ClusterDecision | None = None
     ) -> None:
-        self.decision = decider.decide(request) if decision is None else decision
+        self.decision = scheduler.decide(request) if decision is None else decision
         tried = next((group for name, group in groups_of(request) if name == self.decision.affinity_name), None)
-        self._decider, self._request = decider, replace(request, affinity=tried)
-        fleet = decider.fleet
+        self._scheduler, self._request = scheduler, replace(request, affinity=tried)
+        fleet = scheduler.fleet
         self._filters = {name: self._judge(name) for name in sorted(fleet.all())}
         self.considered = len(fleet)
         counts: Counter[tuple[str, str]] = Counter()
@@ -53,7 +53,7 @@ class ClusterVerdicts(Verdicts):
         for name, filters in self._filters.items():
             against = next((one for one in filters if not one.passed), None)
             if against is None:
-                passed.append(decider.candidate(request, fleet[name]))
+                passed.append(scheduler.candidate(request, fleet[name]))
             else:
                 counts[against.filter, against.reasons[0]] += 1
         self.reasons = tuple(Reason(by, why, count) for (by, why), count in sorted(counts.items()))
@@ -85,10 +85,10 @@ class ClusterVerdicts(Verdicts):
         filters = self._filters[name]
         if name not in self._candidates:
             return TargetVerdict(name, filters)
-        request, fleet = self._request, self._decider.fleet
+        request, fleet = self._request, self._scheduler.fleet
         scores = tuple(
             PartScore(one.name, one.score(request, fleet[name]), one.weight, tuple(one.details(request, fleet, name)))
-            for one in self._decider.prioritizers
+            for one in self._scheduler.prioritizers
         )
         return TargetVerdict(name, filters, scores, self._place[name])
 
@@ -104,9 +104,9 @@ class ClusterVerdicts(Verdicts):
         return Share(targets.get(name), self._candidates[name].allocatable, name in self._chosen)
 
     def _judge(self, name: str) -> tuple[FilterVerdict, ...]:
-        request, fleet = self._request, self._decider.fleet
+        request, fleet = self._request, self._scheduler.fleet
         found = []
-        for one in self._decider.filters:
+        for one in self._scheduler.filters:
             objection = one.objection(request, fleet[name])
             details = tuple(one.details(request, fleet, name))
             found.append(FilterVerdict(one.name, (objection,) if objection else (), details))

@@ -56,7 +56,7 @@ class _Verdict:
     results: tuple[FilterResult, ...]
 
 
-class Decider:
+class NodeScheduler:
     """Decides for one pod after another on a fleet; remembers what does not change between them.
 
     Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same answer.

@@ -48,7 +48,7 @@ class Layout:
     groups: tuple[DecisionGroupStatus, ...] = ()
 
 
-def laid_out(placement: str, groups: Sequence[SelectedGroup]) -> Layout:
+def layout_of(placement: str, groups: Sequence[SelectedGroup]) -> Layout:
     """Write decision groups down as PlacementDecisions.
 
     They are named `<placement>-decision-<n>`, n from 1 over all groups; a group without clusters has one without

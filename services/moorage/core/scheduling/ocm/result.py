@@ -116,7 +116,7 @@ class Scheduled:
         status: how it ended; with an error nothing is decided.
         decisions: the clusters' names, best first.
         unscheduled: how many clusters are missing to the number that is asked for.
-        decide_again: when to decide again even if nothing changes; None for never.
+        requeue_at: when to decide again even if nothing changes; None for never.
     """
 
     __slots__ = (
@@ -125,8 +125,8 @@ class Scheduled:
         "_request",
         "_scored",
         "_shared",
-        "decide_again",
         "decisions",
+        "requeue_at",
         "status",
         "unscheduled",
     )
@@ -142,7 +142,7 @@ class Scheduled:
         scored: Sequence[Scored] = (),
         decisions: tuple[str, ...] = (),
         unscheduled: int = 0,
-        decide_again: datetime | None = None,
+        requeue_at: datetime | None = None,
     ) -> None:
         self._shared = shared
         self._request = request
@@ -152,7 +152,7 @@ class Scheduled:
         self.status = status
         self.decisions = decisions
         self.unscheduled = unscheduled
-        self.decide_again = decide_again
+        self.requeue_at = requeue_at
 
     @property
     def request(self) -> PlacementRequest:

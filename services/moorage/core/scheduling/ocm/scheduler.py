@@ -39,7 +39,7 @@ _ROWS: Final = 4_000_000
 _ROOM: Final = 2**62
 
 
-class Scheduler:
+class PlacementScheduler:
     """Schedules one placement after another on a fleet."""
 
     def __init__(self, fleet: ManagedFleet, *, plugins: Plugins | None = None) -> None:
@@ -101,7 +101,7 @@ class Scheduler:
             scored=scored,
             decisions=names,
             unscheduled=0 if terms.number is None else terms.number - len(names),
-            decide_again=self._requeue_at(request, shared, best),
+            requeue_at=self._requeue_at(request, shared, best),
         )
 
     def columns(self, terms: PlacementTerms, sets: frozenset[ManagedSet] = frozenset()) -> frozenset[Column]:
@@ -116,7 +116,7 @@ class Scheduler:
             found.update(one.prioritizer.columns(terms))
         return frozenset(found)
 
-    def requeue(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
+    def requeue_at(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
         """When a tolerated time of a cluster that is decided is over; None for never."""
         usage = Usage(self._fleet)
         request = PlacementRequest(

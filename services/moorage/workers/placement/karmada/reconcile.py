@@ -127,14 +127,16 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
         del asked[name]
     request = request_of(draft, writer.at if writer.rules.evicts else None)
     departure = (
-        depart(writer.view.decider, request, asked, forced=writer.rules.forces(draft.policy)) if asked else Departure()
+        depart(writer.view.scheduler, request, asked, forced=writer.rules.forces(draft.policy))
+        if asked
+        else Departure()
     )
     for name in [name for name in departure.stuck if not _evicts(writer, draft, asked[name])]:
         _bind_anew(draft, name)
         departure.stuck.discard(name)
     decision = departure.decision
     if decision is None and _is_open(draft, request, asked):
-        decision = decide(writer.view.decider, request)
+        decision = decide(writer.view.scheduler, request)
     if decision is not None:
         _take(writer, draft, decision, departure, asked)
     elif draft.reason != UNSCHEDULABLE:
@@ -148,7 +150,7 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
 
 
 def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
-    """What is asked of the decider; without an instant no tolerated time counts as over."""
+    """What is asked of the scheduler; without an instant no tolerated time counts as over."""
     return ClusterRequest(
         placement=draft.policy.spec.placement,
         key=draft.placement_key,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
 from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay
@@ -79,7 +79,7 @@ class ClusterView:
 
     def __init__(self) -> None:
         self.fleet = ClusterFleet()
-        self.decider = ClusterDecider(self.fleet)
+        self.scheduler = ClusterScheduler(self.fleet)
         self.policies: dict[str, Policy] = {}
         self.openings = 0
         """Grows with whatever may let a resource be placed elsewhere: a cluster, fewer taints."""

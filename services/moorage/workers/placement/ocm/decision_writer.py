@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from moorage.core.scheduling.ocm.decision_pages import DecisionPart, records_between
-from moorage.core.scheduling.ocm.statuses import deciding
+from moorage.core.scheduling.ocm.placement_conditions import leading_condition
 from moorage.workers.placement.engine.outbox import SOURCE, Outbox
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION, SelectionDecision
@@ -80,7 +80,7 @@ class DecisionWriter:
         """Write a decision, as far as it differs from what is there. Returns whether clusters moved."""
         generation = self._generation + 1
         changed = self._pages(spec.uid, generation, outcome.layout.parts)
-        condition = deciding(outcome.conditions)
+        condition = leading_condition(outcome.conditions)
         reason, message = (condition.reason, condition.message) if condition is not None else ("", "")
         after = (reason, message, outcome.selected, outcome.layout.groups, outcome.conditions, outcome.requeue_at)
         if known is not None and not changed and known.spec_key == spec.spec_key and known.says == after:

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.decision_pages import laid_out
+from moorage.core.scheduling.ocm.decision_pages import layout_of
+from moorage.core.scheduling.ocm.placement_conditions import conditions_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.result import Scheduled
-from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import SelectionDecision
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
@@ -63,7 +63,7 @@ def _decide(
         terms, candidates=view.candidates(sets), decided=decided, usage=view.usage, now=now
     )
     decisions: tuple[str, ...] = scheduled.decisions
-    again = scheduled.decide_again
+    again = scheduled.requeue_at
     if member.relative:  # that a cluster which is not selected cannot be any more changes the scores of the others
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
     if check and known is not None and known.spec_key == spec.spec_key and scheduled.may_stand(decided):
@@ -76,7 +76,7 @@ def _decide(
     member.wrong = scheduled.status.is_error
     groups = spec.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
     return SelectionOutcome(
-        layout=laid_out(spec.ref.name, groups),
+        layout=layout_of(spec.ref.name, groups),
         selected=len(decisions),
         conditions=conditions_of(
             status,

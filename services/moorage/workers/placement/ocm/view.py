@@ -18,7 +18,7 @@ from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
 from moorage.core.scheduling.ocm.columns import Aspect
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
-from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
@@ -65,7 +65,7 @@ class ManagedView:
 
     def __init__(self) -> None:
         self.fleet = ManagedFleet()
-        self.scheduler = Scheduler(self.fleet)
+        self.scheduler = PlacementScheduler(self.fleet)
         self.usage = Usage(self.fleet)
         self.members = Membership()
         self._targets = TargetTable()

@@ -123,7 +123,7 @@ class Binder:
         """Whether a pod would find a node if another one were gone; nothing is decided."""
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self._listener, binding_key(last.workload, node_ref(last.node)))
-        found = self.view.decider.decide(self.request(owner, shape), only=slot.only)
+        found = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         restore()
         return found.target is not None
 
@@ -229,7 +229,7 @@ class Binder:
         known = failed.get(shape.key) if slot.only is None else None
         if known is not None and known[0] == self.view.openings:
             return known[1]
-        decision = self.view.decider.decide(self.request(owner, shape), only=slot.only)
+        decision = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         if decision.target is None and slot.only is None:
             if len(failed) >= _REMEMBERED:
                 failed.clear()
@@ -239,7 +239,7 @@ class Binder:
         return decision
 
     def request(self, owner: Owner, shape: PodShape) -> PodRequest:
-        """What is asked of the decider for a pod of an owner."""
+        """What is asked of the scheduler for a pod of an owner."""
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
         return PodRequest(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))

@@ -275,8 +275,8 @@ def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
     """The places of a DaemonSet: nodes that take its pods, and those that have one which may stay."""
     view, fleet = binder.view, binder.view.fleet
     shape = owner.shape(view.rules, view.rules_version)
-    names = {fleet.name_at(int(row)) for row in np.flatnonzero(view.decider.eligible(shape))}
-    may_stay = view.decider.may_stay(shape)
+    names = {fleet.name_at(int(row)) for row in np.flatnonzero(view.scheduler.eligible(shape))}
+    may_stay = view.scheduler.may_stay(shape)
     for last in binder.state.pods_of(owner.key).values():
         if last.placed and last.node in fleet and may_stay[fleet.row_of(last.node)]:
             names.add(last.node)
@@ -286,4 +286,4 @@ def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
 def _eligible(binder: Binder, owner: Owner, node: str) -> bool:
     view = binder.view
     shape = owner.shape(view.rules, view.rules_version)
-    return node in view.fleet and bool(view.decider.eligible(shape)[view.fleet.row_of(node)])
+    return node in view.fleet and bool(view.scheduler.eligible(shape)[view.fleet.row_of(node)])

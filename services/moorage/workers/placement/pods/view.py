@@ -14,7 +14,7 @@ import numpy as np
 
 from moorage.core.apimachinery.quantities import PODS
 from moorage.core.scheduling.nodes.fleet import Fleet, Rows
-from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay
@@ -53,7 +53,7 @@ class PodView:
     def __init__(self) -> None:
         self.fleet = Fleet()
         self.nodes = NodeTable(self.fleet)
-        self.decider = Decider(self.fleet)
+        self.scheduler = NodeScheduler(self.fleet)
         self.rules: tuple[DedicatedNodes, ...] = ()
         self.rules_version = 0
         self.openings = 0

@@ -85,7 +85,7 @@ def _satisfied(
     )
 
 
-def deciding(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
+def leading_condition(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
     """The condition that says how the placement stands: PlacementMisconfigured when it is True, else the other.
 
     None when there are none, as before the first decision.
