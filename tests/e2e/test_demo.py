@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.e2e.cli_stack import ROOT, program
+from tests.support.commands import program
+from tests.support.forks import ROOT
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.acts import Hold, Outage
