@@ -21,13 +21,13 @@ from tests.kafka.toys import (
     Number,
     assert_exactly_once,
     counted,
-    eventually,
     make_toys,
     settings_for,
     worker_for,
     write_numbers,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime import app
 from moorage.runtime.app import ServiceRun, run_services
@@ -97,7 +97,7 @@ async def test_a_process_serves_its_health_and_stops_in_order_on_sigterm(broker:
                 in (await client.get("/metrics")).text
             )
 
-        await eventually(emitted, message="nothing was emitted")
+        await until(emitted, message="nothing was emitted")
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         ready = await client.get("/readyz")
         assert ready.status_code == 200
@@ -125,7 +125,7 @@ async def test_a_process_serves_its_health_and_stops_in_order_on_sigterm(broker:
         async def done() -> bool:
             return sum(map(len, (await counted(settings)).values())) >= 400
 
-        await eventually(done, message="not processed")
+        await until(done, message="not processed")
     assert_exactly_once(await counted(settings), work)
 
 
