@@ -80,7 +80,7 @@ class GroupTerms:
     def of(cls, strategy: DecisionStrategy, *, as_upstream: bool = False) -> GroupTerms:
         """Parse a strategy. An error is stored in `problem`. Unless with upstream's behaviour, the rest still applies.
 
-        As documented, a wrong length counts as none, and a group with a wrong selector as not there.
+        As documented, an invalid length counts as absent, and so does a group with an invalid selector.
         """
         group = strategy.group_strategy
         number, share, problem = _length(group.clusters_per_decision_group, as_upstream=as_upstream)

@@ -93,9 +93,9 @@ class DecisionRecord:
 def records_between(before: Mapping[str, DecisionPart], after: Mapping[str, DecisionPart]) -> list[DecisionRecord]:
     """The records that lead from one layout to the next, in the order in which they must be written.
 
-    An unchanged PlacementDecision gets no record. Those that exist in the new layout come first, by number. So a
-    cluster that moves out of a deleted one is listed elsewhere before. If the placement no longer selects some clusters
-    of a deleted PlacementDecision, a record without clusters first reports them as removed. The tombstone follows.
+    An unchanged PlacementDecision gets no record. Those in the new layout come first, by number. So a cluster that
+    moves out of a deleted one is listed elsewhere before. If the placement no longer selects some clusters of a deleted
+    PlacementDecision, a record without clusters first reports them as removed. The tombstone follows.
 
     Args:
         before: the present PlacementDecisions, by name.

@@ -107,7 +107,7 @@ class Scheduler:
     def columns(self, terms: PlacementTerms, sets: frozenset[ManagedSet] = frozenset()) -> frozenset[Column]:
         """The columns on which decisions for the terms depend. Other changes of the clusters change no decision.
 
-        Decisions of other placements are not among them.
+        Decisions of other placements are not included.
         """
         found: set[Column] = {SetColumn(one) for one in sets}
         for rule in self._plugins.filters:

@@ -88,7 +88,7 @@ def _satisfied(
 def deciding(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
     """The condition that describes the placement's state: PlacementMisconfigured if it is True, else the other.
 
-    None when there are none, as before the first decision.
+    None if there are no conditions, which is the case before the first decision.
     """
     by_type = {condition.type: condition for condition in conditions}
     misconfigured = by_type.get(MISCONFIGURED)
