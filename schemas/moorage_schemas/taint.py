@@ -116,7 +116,7 @@ class TargetTainted(Model):
     """The uid of the target's resource. A target that is deleted and created again under the same name starts clean."""
 
     generation: int = Field(ge=1)
-    """Grows by one with each change; a consumer ignores what is not newer."""
+    """Increases by one with each change; a consumer ignores what is not newer."""
 
     taints: tuple[TaintRecord, ...] = ()
     """The taints in the order in which they were added."""
