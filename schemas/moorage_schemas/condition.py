@@ -75,7 +75,7 @@ class ConditionChanged(Model):
     """When the condition was last reported."""
 
     generation: int = Field(ge=1)
-    """Grows by one with each accepted report; a consumer ignores what is not newer."""
+    """Increases by one with each accepted report; a consumer ignores what is not newer."""
 
     report_id: str = ""
     """The id of the report that this record is based on, so that a report that arrives twice counts once. Empty if the

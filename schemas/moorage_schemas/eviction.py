@@ -40,7 +40,7 @@ class EvictionDecided(Model):
     """The generation of the binding that the eviction ends."""
 
     revision: int = Field(ge=1)
-    """Grows by one with each change of the task; a consumer ignores what is not newer."""
+    """Increases by one with each change of the task; a consumer ignores what is not newer."""
 
     state: EvictionState
     deadline: Timestamp | None = None

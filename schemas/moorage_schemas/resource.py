@@ -1,4 +1,4 @@
-"""Declared resources: what people and programs ask for, as Kubernetes-style objects."""
+"""Declared resources: Kubernetes-style objects in which people and programs state what they request."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Toleration(Model):
 
 
 class TaintOrigin(StrEnum):
-    """Who asked for a taint."""
+    """Where a taint comes from: a person (`explicit`), a condition, a policy, or a node's declared state (`system`)."""
 
     EXPLICIT = "explicit"
     CONDITION = "condition"
@@ -72,7 +72,7 @@ class TaintOrigin(StrEnum):
 
 
 class TaintRecord(Model):
-    """A taint on a target, and who asked for it. The taint stays as long as at least one origin wants it."""
+    """A taint on a target, with its origins. The taint stays as long as it has at least one origin."""
 
     key: str
     value: str = ""
@@ -100,7 +100,7 @@ class HeldTaint(Model):
     key: str
     effect: str
     since: Timestamp
-    """When the taint first became wanted."""
+    """When the need for the taint began."""
 
     reason: str = ""
     """What the taint waits for: the zone's rate, or the time for which its condition must hold."""
@@ -116,7 +116,7 @@ class TargetTainted(Model):
     """The uid of the target's resource. A target that is deleted and created again under the same name starts clean."""
 
     generation: int = Field(ge=1)
-    """Grows by one with each change; a consumer ignores what is not newer."""
+    """Increases by one with each change; a consumer ignores what is not newer."""
 
     taints: tuple[TaintRecord, ...] = ()
     """The taints in the order in which they were added."""

@@ -31,7 +31,8 @@ COMPACTION_LAG_MS = 10 * 60 * 1000
 
 A service that restarts within this time finds in its source tables what it knew before: the older record of a key has
 not been compacted away in favour of one that the service has not read yet. A longer time would slow down restores,
-because there are many heartbeats."""
+because there are many heartbeats.
+"""
 
 TOMBSTONE_RETENTION_MS = 7 * _DAY_MS
 """Milliseconds for which a compacted topic keeps the tombstone of a deleted key."""

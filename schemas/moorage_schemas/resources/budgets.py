@@ -14,7 +14,7 @@ Amount = int | str
 
 
 class PodDisruptionBudgetSpec(OpenModel):
-    """How many of the selected pods must stay, or how many may be unavailable. Only one of the two may be set."""
+    """How many of the selected pods must stay, or how many may be unavailable. Exactly one of the two must be set."""
 
     min_available: Amount | None = None
     max_unavailable: Amount | None = None

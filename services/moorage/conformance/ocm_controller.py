@@ -21,7 +21,7 @@ from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 
 DISABLE: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
-"""The annotation that, set to `true`, keeps a placement's decisions as they are."""
+"""The annotation that keeps a placement's decisions unchanged if it is `true`."""
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "namespace", "labels", "annotations", "deletionTimestamp")
@@ -32,19 +32,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ControllerOutcome(Protocol):
-    """What the answer needs of a schedule; `scheduling.Scheduled` is one."""
+    """What the answer needs of a schedule. `result.Scheduled` implements it."""
 
     @property
     def status(self) -> Status:
-        """How it ended."""
+        """The outcome."""
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The clusters that are selected, in rank order."""
+        """The selected clusters, best first."""
 
     @property
     def unscheduled(self) -> int:
-        """How many clusters are missing to the number that is asked for."""
+        """How many clusters are missing from the requested number."""
 
 
 _OutcomeT = TypeVar("_OutcomeT", bound=ControllerOutcome)
@@ -52,15 +52,15 @@ _OutcomeT = TypeVar("_OutcomeT", bound=ControllerOutcome)
 
 @dataclass(frozen=True, slots=True)
 class RequestedPlacement(Generic[_OutcomeT]):
-    """The placement of a request, and the scheduler for it.
+    """The placement of a request, and its scheduler.
 
     Attributes:
-        namespace: the placement's.
-        name: the placement's.
-        spec: what it asks for.
+        namespace: the placement's namespace.
+        name: the placement's name.
+        spec: the placement's spec.
         clusters: all clusters of the request by name.
-        schedule: schedules it among the clusters of these names.
-        show: the parts of the answer that tell of a schedule.
+        schedule: schedules the placement among the clusters of these names.
+        show: returns the parts of the answer that describe a schedule.
     """
 
     namespace: str
@@ -72,7 +72,7 @@ class RequestedPlacement(Generic[_OutcomeT]):
 
 
 def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
-    """The parts of the answer that are told at level controller, those of the schedule among them."""
+    """The parts of the answer at level controller, including those that describe the schedule."""
     placement = fields.inner("placement", _OBJECT, closed=False)
     metadata = placement.inner("metadata", _METADATA, closed=False)
     sets, names = _sets(fields), _bindings(fields, asked.namespace)
@@ -161,7 +161,7 @@ def _selector(fields: Fields) -> LabelSelector:
 
 
 def _bindings(fields: Fields, namespace: str) -> list[str]:
-    """The names of the bindings of a namespace, which are those of the sets that they bind."""
+    """The names of the bindings in a namespace. A binding has the name of its set."""
     names = []
 
     def read(value: Any, path: str) -> None:
@@ -192,7 +192,7 @@ def _conditions(placement: Fields) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A PlacementDecision of the request; `reasons` tells whether a cluster in it has one, which no new one has."""
+    """A PlacementDecision of the request. `reasons` states whether a cluster in it has a reason; new ones never do."""
 
     part: DecisionPart
     reasons: bool
@@ -219,9 +219,9 @@ def _decisions(fields: Fields, namespace: str) -> dict[str, _Stored]:
 
 
 def _wrong_set(usable: UsableSets, sets: ManagedSets) -> str:
-    """Why the clusters of a set cannot be found, in upstream's words; empty when they can.
+    """Why the clusters of a set cannot be determined, in upstream's words. Empty if they can.
 
-    As documented such sets are refused before.
+    As documented, such sets are refused earlier.
     """
     found = ((name, sets.get(name)) for name in usable.eligible)
     return next(
@@ -240,7 +240,7 @@ def _shown(placement: str, layout: Layout, there: Mapping[str, _Stored], *, as_u
         labels = part.labels
         stored = there.get(name) if as_upstream else None
         if stored is not None and (stored.part.clusters != part.clusters or stored.reasons):
-            # Upstream leaves the labels for the next time when the clusters change.
+            # If the clusters change, upstream updates the labels only the next time.
             labels = stored.part.labels
         if labels.get(PLACEMENT_LABEL) == placement:
             shown.append({"name": name, "labels": dict(labels), "clusters": list(part.clusters)})

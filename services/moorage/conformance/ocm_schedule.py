@@ -1,4 +1,4 @@
-"""The operation `ocm_schedule` of `moorage eval`: which managed clusters a placement gets, and why."""
+"""The `moorage eval` operation `ocm_schedule`: which managed clusters a placement selects, and why."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class _Fleet:
     fleet: ManagedFleet
     clusters: dict[str, ManagedClusterFacts]
     decided: list[str]
-    """Clusters that the placement has."""
+    """The clusters that the placement has already."""
 
     usage: Usage
-    """Decisions of the other placements."""
+    """The decisions of all other placements."""
 
 
 def ocm_schedule(fields: Fields) -> Answer:
-    """Schedule a placement: among exactly the clusters given, or as the whole controller does."""
+    """Schedule a placement: only among the given clusters, or like the whole controller."""
     fields.need("placement")
     if not fields.has("placement"):
         return {"error": "placement is missing"}
@@ -71,7 +71,7 @@ def ocm_schedule(fields: Fields) -> Answer:
                 now=now,
             )
         except ValueError:
-            # A negative number, as upstream: it crashes where it would choose.
+            # A negative number, as upstream, which crashes while selecting.
             rule = "must be greater than or equal to 0"
             raise RequestError(invalid("placement.spec.numberOfClusters", terms.number, rule)) from None
 
@@ -113,7 +113,7 @@ def _placement(fields: Fields) -> Placement:
 
 
 def _weighted(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The placement with a weight of 0 where none is given, as upstream's program reads it; the API's default is 1."""
+    """The placement. Where no weight is given it is 0, as in upstream's program; the API's default is 1."""
     spec = part(document, "spec")
     policy = part(spec, "prioritizerPolicy")
     given = policy.get("configurations")
@@ -177,7 +177,7 @@ def _document(value: Any, path: str) -> Mapping[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without fields that are null: they are as good as missing."""
+    """The value without null fields, which count as missing."""
     if isinstance(value, Mapping):
         return {str(name): _without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -193,14 +193,14 @@ def _read(kind: type[_T], document: Mapping[str, Any], path: str) -> _T:
 
 
 def _refused(error: ValidationError, path: str) -> RequestError:
-    """What is wrong first, by its field."""
+    """The first error, with its field."""
     first = error.errors(include_url=False)[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     return RequestError(FieldError(f"{path}{where}", ErrorKind.TYPE_INVALID, first["input"], first["msg"]))
 
 
 def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer:
-    """The schedule as upstream's program writes it: filters by what is left after each, in the order of names."""
+    """The schedule in the format of upstream's program: the clusters left after each filter, in the order of names."""
     names = [fleet.name(row) for row in outcome.rows.tolist()]
     chain: list[str] = []
     filters = []
@@ -232,5 +232,5 @@ def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer
 
 
 def _seconds(instant: datetime) -> str:
-    """An instant as RFC 3339 to the second."""
+    """An instant as RFC 3339, to the second."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -27,7 +27,8 @@ CLOCKS_DIFFER = timedelta(seconds=1)
 """How far the clock that timestamps report records may be behind the gateway's clock, which timestamps declarations.
 
 A report that is written this short a time before its target is declared still counts. Otherwise a report that was
-really written afterwards could be lost."""
+really written afterwards could be lost.
+"""
 
 
 @dataclass(frozen=True, slots=True)

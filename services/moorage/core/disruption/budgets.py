@@ -49,7 +49,8 @@ eviction service requests a new grant, and the governor counts the eviction from
 Budgets count an eviction from its grant. If grants could be kept for a long time and then used together, evictions that
 a window is meant to spread out would all happen at once. The limit is longer than the second within which the
 taint-manager commits offsets of records that led to no output, so that ordinary records about a target do not make a
-grant expire."""
+grant expire.
+"""
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 

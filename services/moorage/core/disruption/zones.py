@@ -29,7 +29,8 @@ CONFIRMED_WITHIN = 2.0
 """Seconds within which the taint-manager of a node is expected to confirm a grant. It usually takes tenths of a second.
 
 The grants of that time may be unconfirmed, so that the round trip does not limit the rate. More may not, because a
-taint-manager that was away uses all open grants at once when it comes back."""
+taint-manager that was away uses all open grants at once when it comes back.
+"""
 
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _FEWEST_NOT_READY = 3  # fewer nodes never cause a partial disruption

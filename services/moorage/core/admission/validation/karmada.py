@@ -40,7 +40,7 @@ EVICT_WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"
 _PROPAGATED: Final = (POD, *CONTROLLERS, "ConfigMap", "Service")
 """Kinds that can be placed on clusters."""
 
-_LONGEST_CLUSTER_NAME: Final = 48  # upstream makes a namespace's name of it
+_LONGEST_CLUSTER_NAME: Final = 48  # upstream derives a namespace's name from it
 _LONGEST_AFFINITY_NAME: Final = 32
 _FIELDS: Final = ("provider", "region", "zone")
 _SPREAD_FIELDS: Final = ("cluster", "region", "zone", "provider")

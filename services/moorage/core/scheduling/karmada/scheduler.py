@@ -1,4 +1,4 @@
-"""Filter → score → spread → divide, with every ground kept."""
+"""Filter, score, spread and divide over clusters, and keep all reasons."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from moorage_schemas.placement import FilterResult, TargetScore
 from moorage_schemas.resources.policies import ClusterAffinity
 
 SHOWN: Final = 10
-"""Names and scores that a decision keeps, at most."""
+"""The maximum number of names and of scores that a decision keeps."""
 
 _REMEMBERED: Final = 256
 
 _Objections = Mapping[str, Objection]
-"""Cluster → why it is ruled out; a cluster that passed is not there."""
+"""The first objection by cluster. Clusters that passed are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDecision:
-    """Where a resource goes, and why."""
+    """The clusters for a resource, with the reasons."""
 
     targets: Mapping[str, int] | None
-    """Clusters, each with its replicas; None when the whole of it cannot be placed."""
+    """The number of replicas by cluster. None if the resource cannot be placed completely."""
 
     fits: bool
-    """Whether some cluster passed the filters."""
+    """Whether at least one cluster passed the filters."""
 
     considered: int
-    """Clusters that there were."""
+    """The number of clusters that were considered."""
 
     filters: tuple[FilterResult, ...] = ()
     scores: tuple[TargetScore, ...] = ()
     message: str = ""
-    """Why the whole of it cannot be placed; empty when it can."""
+    """Why the resource cannot be placed completely. Empty if it can."""
 
     affinity_name: str = ""
-    """The group of clusters that it is in, where the placement has several."""
+    """The chosen group of clusters, if the placement has several."""
 
 
 class ClusterScheduler:
@@ -73,8 +73,9 @@ class ClusterScheduler:
     def decide(self, request: ClusterRequest) -> ClusterDecision:
         """The clusters for a resource.
 
-        Of several groups of clusters the one that it is in counts first, then those after it, then those before it; the
-        first that takes the whole is taken. (Upstream never goes back to an earlier group.)
+        If there are several groups of clusters, the present group of the resource is tried first, then the groups after
+        it, then those before it. The first group that takes the whole resource is chosen. (Upstream never goes back to
+        an earlier group.)
         """
         first: ClusterDecision | None = None
         for name, affinity in groups_of(request):
@@ -124,7 +125,7 @@ class ClusterScheduler:
         return passed, results
 
     def _remembered(self, request: ClusterRequest, name: str) -> _Objections:
-        """What the static filters say of each cluster for a resource that is nowhere yet."""
+        """The results of the static filters for each cluster, for a resource that is not placed anywhere yet."""
         if self._version != self.fleet.version or len(self._objections) >= _REMEMBERED:
             self._objections.clear()
             self._version = self.fleet.version
@@ -156,7 +157,7 @@ class ClusterScheduler:
 
 
 def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: ClusterInfo) -> Objection | None:
-    """The first objection against a cluster; None when all let it pass."""
+    """The first objection against a cluster. None if all filters let it pass."""
     for one in filters:
         reason = one.objection(request, cluster)
         if reason:
@@ -165,7 +166,7 @@ def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: C
 
 
 def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:
-    """The groups of clusters that a placement names, in the order in which they are tried, each with its name."""
+    """The groups of clusters of a placement with their names, in the order in which they are tried."""
     placement = request.placement
     several = placement.cluster_affinities
     if placement.cluster_affinity is not None or not several:
@@ -187,5 +188,5 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def is_steady(request: ClusterRequest) -> bool:
-    """Whether an assignment that is whole stays as it is when only the fleet changes."""
+    """Whether a complete assignment stays unchanged when only the fleet changes."""
     return request.replicas > 0 and division_of(request.placement).steady

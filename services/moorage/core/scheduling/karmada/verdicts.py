@@ -1,4 +1,4 @@
-"""Every filter's and prioritizer's word on every cluster for one resource."""
+"""The results of all filters and prioritizers on all clusters for one resource."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choo
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a cluster that passes every filter gets of the resource."""
+    """The part of a resource that a cluster gets if it passes every filter."""
 
     replicas: int | None
-    """None when it gets nothing; 0 of a resource that has none and goes to it whole."""
+    """None if the cluster gets nothing. 0 for a resource without replicas that is placed there as a whole."""
 
     room: int
-    """Replicas for which it has room beside those that it has."""
+    """The number of replicas for which it has room, in addition to those that it has."""
 
     chosen: bool
-    """Whether the spread constraints take it."""
+    """Whether the spread constraints select it."""
 
 
 class ClusterVerdicts(Verdicts):
-    """What becomes of each cluster of a fleet, as it is now, for one resource.
+    """The results for each cluster of the present fleet, for one resource.
 
-    Of several groups of clusters it tells of the one that the decision is about: the first that takes the whole, or,
-    when none does, the first.
+    If there are several groups of clusters, the results are for the group that the decision is about: the first that
+    takes the whole resource or, if there is none, the first.
 
     Args:
         scheduler: decides on the fleet.
         request: the resource.
-        decision: what was decided on the request; decided here when absent.
+        decision: the decision on the request. If absent, it is made here.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClusterVerdicts(Verdicts):
                 taken = choose(request.placement, list(self._candidates.values()), request.replicas)
                 self._chosen = frozenset(one.name for one in taken)
             except SpreadError:
-                pass  # the decision's message says it
+                pass  # the message of the decision contains the error
 
     def __contains__(self, name: object) -> bool:
         """Whether there is such a cluster."""
@@ -77,7 +77,7 @@ class ClusterVerdicts(Verdicts):
         return self._filters
 
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one cluster.
+        """The full result for one cluster.
 
         Raises:
             KeyError: there is no such cluster.
@@ -93,7 +93,7 @@ class ClusterVerdicts(Verdicts):
         return TargetVerdict(name, filters, scores, self._place[name])
 
     def share(self, name: str) -> Share | None:
-        """What a cluster gets; None for one that does not pass.
+        """The share of a cluster. None if it does not pass.
 
         Raises:
             KeyError: there is no such cluster.

@@ -1,4 +1,4 @@
-"""Every filter's and prioritizer's word on every node for one pod."""
+"""The results of all filters and prioritizers on all nodes for one pod."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, Po
 from moorage.core.scheduling.nodes.scheduler import NodeScheduler, preference
 
 ONE_NODE: Final = "DaemonSet"
-"""Stands for a filter: a DaemonSet's pod belongs on one node."""
+"""Used in place of a filter name: a DaemonSet's pod belongs on one node."""
 
 
 class NodeVerdicts(Verdicts):
-    """What becomes of each node of a fleet, as it is now, for one pod.
+    """The results for each node of the present fleet, for one pod.
 
     Args:
         scheduler: decides on the fleet.
         request: the pod.
-        only: the one node that it may go to (a DaemonSet's pod).
+        only: the one node on which the pod may run (for a DaemonSet's pod).
     """
 
     def __init__(self, scheduler: NodeScheduler, request: PodRequest, *, only: str | None = None) -> None:
@@ -67,7 +67,7 @@ class NodeVerdicts(Verdicts):
         return self._fleet.names()
 
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one node.
+        """The full result for one node.
 
         Raises:
             KeyError: there is no such node.

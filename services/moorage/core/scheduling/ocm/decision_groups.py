@@ -1,8 +1,9 @@
-"""How the clusters of an OCM placement are cut into decision groups (`spec.decisionStrategy.groupStrategy`).
+"""How the clusters of an OCM placement are divided into decision groups (`spec.decisionStrategy.groupStrategy`).
 
-The named groups come first, in their order; each takes the selected clusters that its selector matches and no group
-before it has taken. The rest follows without a name. Whatever is longer than `clustersPerDecisionGroup` is cut into
-several groups of the same name. Within each, clusters are by name.
+The named groups come first, in their order. Each takes the selected clusters that its selector matches and that no
+earlier group has taken. The remaining clusters follow without a group name. A group with more clusters than
+`clustersPerDecisionGroup` is divided into several groups of the same name. Within each group, clusters are sorted by
+name.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from moorage_schemas.resources.managed import DecisionStrategy, GroupClusterSele
 _PERCENT: Final = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE
 )
-"""Numbers as Go's `ParseFloat` reads them, but for hexadecimal ones."""
+"""Numbers as Go's `ParseFloat` accepts them, except hexadecimal ones."""
 _LENGTH: Final = re.compile(r"(100|[1-9][0-9]?)%|[1-9][0-9]*")
-"""What the API's schema allows as text."""
+"""The text values that the API's schema allows."""
 
 _SHOWN: Final = Aspect.DOCUMENT | Aspect.LABELS | Aspect.TAINTS
-"""What an expression sees of a cluster."""
+"""The aspects of a cluster that an expression sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class SelectedGroup:
     """A decision group.
 
     Attributes:
-        name: empty for the clusters that are in no named group.
-        clusters: by name.
+        name: the group's name. Empty for clusters that are in no named group.
+        clusters: the clusters, sorted by name.
     """
 
     name: str
@@ -60,26 +61,26 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class GroupTerms:
-    """A group strategy, read once.
+    """A parsed group strategy.
 
     Attributes:
-        problem: what is wrong with it, in words; empty when nothing is.
+        problem: the error in the strategy, as text. Empty if it is valid.
     """
 
     named: tuple[_Named, ...] = ()
     number: int = 0
-    """At most so many clusters a group; 0 or less means all."""
+    """The maximum number of clusters in a group. 0 or less means all."""
     share: float | None = None
-    """Instead of `number`: at most this share of the selected clusters, in percent."""
+    """Replaces `number`: the maximum size of a group as a percentage of the selected clusters."""
     problem: str = ""
     nothing: bool = False
-    """As upstream, a wrong strategy leaves no groups, and its decisions are lost."""
+    """With upstream's behaviour, an invalid strategy leads to no groups, and its decisions are lost."""
 
     @classmethod
     def of(cls, strategy: DecisionStrategy, *, as_upstream: bool = False) -> GroupTerms:
-        """Read a strategy. What is wrong in it is told in `problem`; the rest of it counts, unless as upstream.
+        """Parse a strategy. An error is stored in `problem`. Unless with upstream's behaviour, the rest still applies.
 
-        As documented, a wrong length counts as none, and a group with a wrong selector as not there.
+        As documented, an invalid length counts as absent, and so does a group with an invalid selector.
         """
         group = strategy.group_strategy
         number, share, problem = _length(group.clusters_per_decision_group, as_upstream=as_upstream)
@@ -93,19 +94,19 @@ class GroupTerms:
                 )
             except (SelectorError, ExpressionError) as error:
                 if as_upstream:
-                    # Those before it stand, and their clusters with them; it and the rest are lost.
+                    # The groups before this one remain with their clusters. This group and all later ones are lost.
                     return cls(tuple(named), number, share, str(error), nothing=True)
                 problem = problem or f"decisionStrategy.groupStrategy.decisionGroups[{i}].groupClusterSelector: {error}"
         return cls(tuple(named), number, share, problem)
 
     @property
     def aspects(self) -> Aspect:
-        """Which changes of a selected cluster, and not only of the selection, can change the groups."""
+        """The aspects of a selected cluster that can change the groups. So can any change of the selection."""
         found = Aspect.LABELS | Aspect.CLAIMS if self.named else NOTHING
         return found | _SHOWN if any(one.selector.expressions for one in self.named) else found
 
     def length(self, selected: int) -> int:
-        """How many clusters a group has at most, of so many that are selected."""
+        """The maximum number of clusters in a group for this number of selected clusters."""
         length = self.number
         if self.share is not None:
             exact = self.share / 100 * selected
@@ -116,8 +117,8 @@ class GroupTerms:
         """The groups of the selected clusters; one without clusters when none is selected.
 
         Args:
-            selected: names, each once.
-            facts: what is known of a selected cluster.
+            selected: the names of the selected clusters, each once.
+            facts: returns the facts about a selected cluster.
         """
         length = self.length(len(selected))
         rest = sorted(selected)
@@ -133,7 +134,7 @@ class GroupTerms:
 
 
 def _selector(selector: GroupClusterSelector, *, as_upstream: bool) -> SelectorTerms:
-    """The selector of a group; upstream's has no CEL expressions."""
+    """The selector of a group. Upstream's has no CEL expressions."""
     return SelectorTerms.of(
         RequiredClusterSelector(
             label_selector=selector.label_selector,
