@@ -17,8 +17,9 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduled, Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import Placement
 
@@ -51,7 +52,7 @@ def ocm_schedule(fields: Fields) -> Answer:
         return {"error": "placement is missing"}
     level = _level(fields)
     placement = _placement(fields)
-    terms = PlacementTerms.of(placement.spec, as_upstream=fields.upstream)
+    terms = terms_of(placement.spec, as_upstream=fields.upstream)
     given = _fleet(fields, placement)
     now = fields.time("now", cut=False)
     if now is None:

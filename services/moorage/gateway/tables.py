@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from moorage.core.admission import machine_sets
+from moorage.core.disruption.zone_names import object_name
 from moorage.gateway.kinds import DECISION_KIND, PLACED_KIND
 from moorage.gateway.ocm_index import CLUSTER, ManagedIndex
 from moorage_schemas.base import Model
@@ -50,7 +51,6 @@ READ: tuple[Topic, ...] = (
 """The topics that the gateway reads whole."""
 
 
-_NONE = "none"
 _PAUSE = "EvictionPause"
 _POLICIES = ("PropagationPolicy/", "ClusterPropagationPolicy/")
 
@@ -283,7 +283,14 @@ class Tables:
             self.bindings[key] = event
         else:
             self.bindings.pop(key, None)
-        return {self._named(pair_id("Binding", key), key)}
+        return {self._named(pair_id("Binding", key), key), *self._with_reports(key.partition("|")[0])}
+
+    def _with_reports(self, workload: str) -> set[ObjectId]:
+        """A workload that deployers have reported, and its owner: what counts of the reports depends on its binding."""
+        if workload not in self.workload_conditions:
+            return set()
+        placed = self.placements.get(workload)
+        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
 
     def _eviction(self, key: str, event: Model | None) -> set[ObjectId]:
         before = self.evictions.pop(key, None)
@@ -308,17 +315,17 @@ class Tables:
             known[key] = event
         else:
             known.pop(key, None)
+        touched = self._with_reports(workload)
         if not known:
             del self.workload_conditions[workload]
-        placed = self.placements.get(workload)
-        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
+        return touched
 
     def _zone(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, ZoneChanged):
             self.zones[key] = event
         else:
             self.zones.pop(key, None)
-        return {self._named(ObjectId("Zone", "", zone_name(key)), key)}
+        return {self._named(ObjectId("Zone", "", object_name(key)), key)}
 
     def _budget(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, BudgetCounted):
@@ -362,18 +369,6 @@ def taint_id(target: str, key: str, effect: str) -> ObjectId:
 def condition_id(target: str, condition_type: str) -> ObjectId:
     """The read-only object of one condition, such as `node.n1:Ready`; a `/` becomes `~`."""
     return ObjectId("Condition", "", f"{target_prefix(target)}:{condition_type}".replace("/", "~"))
-
-
-def zone_name(zone: str) -> str:
-    """The name of a zone's object: `eu.eu-1`, `none` without region and zone.
-
-    Between names that hold a dot themselves there is a colon, so that no two zones share a name.
-    """
-    region, _, own = zone.partition("/")
-    if not region and not own:
-        return _NONE
-    plain = not any("." in part or part == _NONE for part in (region, own))
-    return f"{region or _NONE}.{own or _NONE}" if plain else f"{region}:{own}"
 
 
 def budget_name(key: str) -> str:

@@ -15,11 +15,7 @@ from hypothesis import strategies as st
 
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
 from moorage.core.scheduling.karmada.groups import Group, best_groups
-from moorage.core.scheduling.karmada.plugin import (
-    ClusterRequest,
-    discovered_cluster_filters,
-    discovered_cluster_prioritizers,
-)
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import (
     Candidate,
     NotEnoughError,
@@ -87,15 +83,15 @@ def decide(place: Placement, *clusters: ClusterInfo, **changes: Any) -> ClusterD
 
 
 def test_the_rules_are_found() -> None:
-    assert [one.name for one in discovered_cluster_filters()] == [
+    assert [one.name for one in ClusterDecider(ClusterFleet()).filters] == [
         "ClusterAffinity",
         "TaintToleration",
-        "TolerationOver",
         "SpreadConstraint",
         "APIEnablement",
+        "TolerationOver",
         "ClusterEviction",
     ]
-    assert [one.name for one in discovered_cluster_prioritizers()] == ["ClusterLocality"]
+    assert [one.name for one in ClusterDecider(ClusterFleet()).prioritizers] == ["ClusterLocality"]
 
 
 @pytest.mark.parametrize(

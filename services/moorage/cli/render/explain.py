@@ -112,7 +112,7 @@ def _fleet(told: Explanation) -> Iterator[str]:
     where_from = " of its sets" if told.kind_of_target == "ManagedCluster" else ""
     kind = f"{_kind(told).lower()}s{where_from}"
     yield f"As of {format_time(told.at)} {told.fitting} of {told.considered} {kind} fit."
-    rows = [[str(one.count), one.filter, one.reason] for one in told.reckoned]
+    rows = [[str(one.count), one.filter, one.reason] for one in told.reasons]
     if rows:
         yield from table("Ruled out, each counted once", ["COUNT", "FILTER", "REASON"], rows)
 
@@ -162,9 +162,13 @@ def _closely(told: Explanation, one: Target) -> Iterator[str]:
 def _scores(verdict: TargetVerdict) -> Iterator[str]:
     if verdict.rank is None:
         return
-    rows = [[by.prioritizer, str(by.score), f"x {by.weight}", str(by.points)] for by in verdict.scores]
-    rows.append(["total", "", "", f"{verdict.total} (rank {verdict.rank})"])
-    yield from table("Scores", ["PRIORITIZER", "SCORE", "WEIGHT", "POINTS"], rows)
+    rows = []
+    for by in verdict.scores:
+        first, *rest = by.details or [""]
+        rows.append([by.prioritizer, str(by.score), f"x {by.weight}", str(by.points), first])
+        rows += [["", "", "", "", more] for more in rest]
+    rows.append(["total", "", "", f"{verdict.total} (rank {verdict.rank})", ""])
+    yield from table("Scores", ["PRIORITIZER", "SCORE", "WEIGHT", "POINTS", "WHY"], rows)
 
 
 def _untils(untils: Iterable[Until], at: datetime) -> Iterator[str]:

@@ -29,6 +29,7 @@ from moorage.core.admission.validation.rbac import NAMED_BY_PATH, validate_path_
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, forbidden, invalid, required
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.gateway import errors
 from moorage.gateway.admission.feature_gates import FeatureGates
@@ -97,7 +98,8 @@ def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
         found += validate_name(metadata.name, dns_label=True)
     if kind.group == VIEW_GROUP:
         found += unknown_fields(resource)
-    found += _by_kind(resource) + _by_policy(resource, switches) + validate_ocm(resource) + validate_roles(resource)
+    found += _by_kind(resource) + _by_policy(resource, switches)
+    found += validate_ocm(resource, Plugins.discovered().built_in_names) + validate_roles(resource)
     if found:
         raise errors.invalid(kind.group, kind.kind, metadata.name, found)
 

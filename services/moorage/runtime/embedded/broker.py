@@ -24,6 +24,7 @@ from moorage.runtime.embedded.datadir import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.places import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
 _POLL = 0.03  # seconds between two checks of something that no event reports
 _ROOM_MB = 100  # below this a broker would fail within minutes, with a message that explains less
@@ -135,7 +136,7 @@ class EmbeddedKafka:
         elif process.stdin is not None:
             process.stdin.close()  # the supervisor waits for this
         await self._ended()
-        self._dir.remember(BrokerState(port=self.port, version=jars.KAFKA_VERSION))
+        self._dir.remember(BrokerState(port=self.port, version=KAFKA_VERSION))
 
     async def kill(self) -> None:
         """Kill the broker at once (SIGKILL), like a crash. Returns when it is gone."""
@@ -247,7 +248,7 @@ class EmbeddedKafka:
         before = self._dir.state()
         if self._port is None and before is not None:
             self._port = before.port
-        self._dir.remember(BrokerState(port=self._port or 0, owner=os.getpid(), version=jars.KAFKA_VERSION))
+        self._dir.remember(BrokerState(port=self._port or 0, owner=os.getpid(), version=KAFKA_VERSION))
         stop = threading.Event()
         try:
             return await asyncio.to_thread(jars.prepare, stop=stop)
@@ -300,7 +301,7 @@ class EmbeddedKafka:
             pid=self._pid,
             supervisor=self._process.pid,
             owner=owner,
-            version=jars.KAFKA_VERSION,
+            version=KAFKA_VERSION,
         )
         self._dir.remember(state)
         await self._until_ready()
@@ -354,9 +355,7 @@ class EmbeddedKafka:
         elif "insufficient memory" in log or "Could not reserve enough space" in log:
             why += f" There is not enough memory for a heap of {self._heap_mb} MB."
             action = "End other programs, or choose a smaller heap. " + action
-        return EmbeddedKafkaError(
-            f"The embedded Kafka {jars.KAFKA_VERSION} did not start.", why=why, action=action, log=log
-        )
+        return EmbeddedKafkaError(f"The embedded Kafka {KAFKA_VERSION} did not start.", why=why, action=action, log=log)
 
 
 async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.disruption.zone_names import zone_of_object
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.incidents import READY, zone_of_target
 from moorage.core.taints.desired.ocm import AVAILABLE
@@ -138,7 +139,8 @@ def _event(
 
 
 def _in_zone(value: str) -> Test:
-    return lambda declared: value in _zones(declared)
+    wanted = {value, zone_of_object(value)}
+    return lambda declared: not wanted.isdisjoint(_zones(declared))
 
 
 def _in_region(value: str) -> Test:

@@ -152,7 +152,6 @@ def make_pod(
     uid: str,
     index: int = 0,
     made_from: str = "",
-    node_name: str = "",
     rules: Sequence[DedicatedNodes] = (),
 ) -> dict[str, Any]:
     """A pod of the controller's template, admitted, as an API shows it.
@@ -163,7 +162,6 @@ def make_pod(
         uid: from `pod_uid`.
         index: its place among the replicas.
         made_from: the hash of the template it was made from, when that is no longer the present one.
-        node_name: where it is bound; empty when it is not.
         rules: the fleet's `DedicatedNodes`.
 
     Raises:
@@ -189,9 +187,7 @@ def make_pod(
         "spec": {**(controller.template.get("spec") or {})},
     }
     admitted = admit_pod(pod, rules, daemon=controller.daemon)
-    if node_name:
-        admitted["spec"]["nodeName"] = node_name
-    admitted["status"] = {"phase": "Running" if node_name else "Pending", "qosClass": qos_class(admitted["spec"])}
+    admitted["status"] = {"phase": "Pending", "qosClass": qos_class(admitted["spec"])}
     return admitted
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import WorkloadRef
@@ -53,7 +54,7 @@ def selection_spec_of(event: ResourceDeclared) -> SelectionSpec:
         ref=ref,
         uid=event.uid,
         version=event.version,
-        terms=PlacementTerms.of(spec),
+        terms=terms_of(spec),
         groups=GroupTerms.of(spec.decision_strategy),
         spec_key=event_id(json.dumps(event.object.get("spec"), sort_keys=True)),
         paused=disabled or metadata.deletion_timestamp is not None,

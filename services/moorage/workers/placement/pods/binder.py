@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.scheduling.nodes.plugin import Request
+from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.scheduler import Decision
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.workers.placement.engine.outbox import Outbox
@@ -238,11 +238,11 @@ class Binder:
             del failed[shape.key]
         return decision
 
-    def request(self, owner: Owner, shape: PodShape) -> Request:
+    def request(self, owner: Owner, shape: PodShape) -> PodRequest:
         """What is asked of the decider for a pod of an owner."""
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
-        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
+        return PodRequest(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
 
     def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
         """Write that a pod waits; while only the counts of the reasons change, not more often than `REFRESH`."""
