@@ -1,4 +1,4 @@
-"""Which clusters a resource may leave now, and where it goes instead."""
+"""Decides which clusters a resource may leave now, and where it goes instead."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from moorage.workers.placement.engine.evictions import Requested
 
 @dataclass(slots=True)
 class Departure:
-    """What became of the wish to leave some clusters."""
+    """The result of a request to leave some clusters."""
 
     decision: ClusterDecision | None = None
-    """Where the resource is from now on; None when it stays as it is."""
+    """Where the resource is from now on; None when nothing changes."""
 
     left: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
-    """Those that it cannot leave, for without them it would not be placed whole."""
+    """The clusters that it cannot leave, because without them it would not be placed completely."""
 
     failed: ClusterDecision | None = None
-    """What came of leaving all of them, when that cannot be."""
+    """The decision that leaving all of them would lead to, when that is not possible."""
 
     @property
     def why(self) -> str:
-        """Why it cannot leave those that it is stuck on."""
+        """Why it cannot leave the clusters in `stuck`."""
         return self.failed.message if self.failed is not None else ""
 
 
 def depart(
     scheduler: ClusterScheduler, request: ClusterRequest, asked: Mapping[str, Requested], *, forced: bool
 ) -> Departure:
-    """Leave all of the clusters, or, when what is left would not take the whole, one after another as far as it does.
+    """Leave all of the clusters or, when the rest would not take the whole, as many as it allows, one after another.
 
     Args:
         scheduler: decides where the resource goes.
@@ -73,6 +73,6 @@ def decide(scheduler: ClusterScheduler, request: ClusterRequest, out: frozenset[
 
 
 def _without(request: ClusterRequest, out: set[str], staying: set[str]) -> tuple[ClusterRequest, frozenset[str]]:
-    """The request when some clusters are out; others it stays on, but they get no more of it."""
+    """Return the request without the clusters in `out`. Those in `staying` keep the resource, but get no more of it."""
     existing = {name: replicas for name, replicas in request.existing.items() if name not in out}
     return replace(request, existing=existing, full=frozenset(staying)), frozenset(out)
