@@ -10,8 +10,9 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 from moorage.cli import app, flags
-from moorage.cli.contract.jsonschemas import event_schema, field_docs, resource_schema
+from moorage.cli.contract.jsonschemas import event_schema, resource_schema
 from moorage.cli.contract.participants import participants
+from moorage.cli.field_docs import field_docs
 from moorage.gateway.kinds import served
 from moorage.kinds.kind import declared
 from moorage.runtime.environment import variable

@@ -104,7 +104,7 @@ def _options(fields: Mapping[str, Sequence[str]]) -> list[inspect.Parameter]:
 
 
 def _docs() -> Mapping[str, str]:
-    from moorage.cli.contract.jsonschemas import field_docs  # noqa: PLC0415 - reads sources; only these commands pay
+    from moorage.cli.field_docs import field_docs  # noqa: PLC0415 - reads sources; only these commands pay
 
     return field_docs(Settings)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.support.waiting import until
 
-from moorage.cli.api import manifests
+from moorage.cli.api import manifests, runfile
+from moorage.cli.api.runfile import Running
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.local import runfile, services
-from moorage.cli.local.runfile import Running
+from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.describe import toleration_text
 from moorage.cli.render.durations import age, human, parse_duration, parse_instant, to_the_second

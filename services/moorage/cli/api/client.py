@@ -11,8 +11,7 @@ from urllib.parse import quote, urlencode
 
 from moorage.cli.api.http import Answer, Connections, HttpError, RefusedError, Request, Transport
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import CliError, ServerError, UnreachableError
-from moorage.cli.render import output
+from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
 
 JsonObject = dict[str, Any]
 
@@ -115,7 +114,7 @@ class Client:
             fresh = [text for text in texts if text not in self._told]
             self._told.update(fresh)
         for text in fresh:
-            output.warn(f"Warning: {text}")
+            warn(f"Warning: {text}")
 
     def _call(
         self,

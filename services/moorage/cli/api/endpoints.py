@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from moorage.cli.api import runfile
 from moorage.cli.api.client import Client
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.local import runfile
 from moorage.runtime import environment
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from moorage.cli.api import kinds, object_names
 from moorage.cli.api.client import Client
 from moorage.cli.api.kinds import Kind
+from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.render import tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +76,4 @@ def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, e
     if not every and not selector:
         raise UsageError("resource(s) were provided, but no name was specified")
     listed = client.list(one.kind, namespace, selector).get("items") or []
-    return tuple(str(tables.at(item, "metadata", "name")) for item in listed)
+    return tuple(str(at(item, "metadata", "name")) for item in listed)

@@ -16,7 +16,7 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
-from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
+from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, warn
 from moorage.cli.render import output
 from moorage.kinds.kind import AFTER_ALL
 
@@ -66,13 +66,13 @@ def apply(
     good, refused = manifests.read(files, recursive=recursive)
     failed = bool(refused)
     for document in refused:
-        output.warn(str(document))
+        warn(str(document))
     shown: list[JsonObject] = []
     with connect(ctx) as client:
         for done in apply_all(client, good, namespace):
             if done.error:
                 failed = True
-                output.warn(done.error)
+                warn(done.error)
             elif form in {output.Format.JSON, output.Format.YAML}:
                 shown.append(done.object)
             else:

@@ -13,7 +13,7 @@ from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 
 _Names = Annotated[
@@ -50,7 +50,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
                 try:
                     said = targets.change(client, kind, name, partial(decide, unschedulable=unschedulable))
                 except CliError as error:
-                    output.warn(str(error))
+                    warn(str(error))
                     failed = True
                 else:
                     output.line(f"{targets.called(kind, name)} {said}")

@@ -13,7 +13,7 @@ from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError
+from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError, warn
 from moorage.cli.render import output
 
 _WORKERS = 8
@@ -54,7 +54,7 @@ def delete(
             chosen = _chooser(selector)
             good, refused = manifests.read(files, recursive=recursive)
             for document in refused:
-                output.warn(str(document))
+                warn(str(document))
             targets = [
                 (item.kind, item.namespace(namespace), item.name)
                 for item in reversed(good)
@@ -63,7 +63,7 @@ def delete(
         else:
             targets = _named(client, what or [], namespace, selector, every=every)
         if not targets and not refused:
-            output.warn("No resources found")
+            warn("No resources found")
         failed = _delete_all(client, targets, form, ignore_not_found=ignore_not_found)
     if failed or refused:
         raise typer.Exit(FAILED)
@@ -96,7 +96,7 @@ def _delete_all(
                 continue
             if problem is not None:
                 failed = True
-                output.warn(str(problem))
+                warn(str(problem))
             elif form is output.Format.NAME:
                 output.line(kind.called(name))
             else:

@@ -14,10 +14,10 @@ from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.api.watching import Watching
-from moorage.cli.errors import FAILED, ServerError, UsageError
+from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, tables
+from moorage.cli.render.cells import Column, text
 from moorage.cli.render.output import Format
-from moorage.cli.render.tables import Column
 
 
 def get(
@@ -51,7 +51,7 @@ def get(
         watching = None
         if watch:
             name = asked[0].names[0] if asked[0].names else ""
-            watching = Watching(client, asked[0].kind, place, selector=selector, name=name, tell=output.warn)
+            watching = Watching(client, asked[0].kind, place, selector=selector, name=name, tell=warn)
         view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
         failed = view.show(asked, watching)
         if watching is not None and not failed:
@@ -108,7 +108,7 @@ class _View:
             )
             output.write(output.document(whole, self._form))
         elif not everything and not failed:
-            output.warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
+            warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
         else:
             first = True
             for kind, found in groups:
@@ -144,7 +144,7 @@ class _View:
             except ServerError as error:
                 if error.reason != "NotFound":
                     raise
-                output.warn(str(error))
+                warn(str(error))
                 missing = True
         return found, missing
 
@@ -152,7 +152,7 @@ class _View:
     def _fetch_to_watch(one: Named, watching: Watching) -> tuple[list[JsonObject], bool]:
         items = watching.start()
         if one.names and not items:
-            output.warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
+            warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
         return tables.listed(one.kind, {"items": items}), bool(one.names) and not items
 
     def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
@@ -176,5 +176,5 @@ class _View:
             name = ("NAME", lambda item: kind.called(object_names.shown(kind, item)))
         head: list[Column] = [name]
         if self._namespace is None and kind.namespaced:
-            head = [("NAMESPACE", tables.text("metadata", "namespace")), name]
+            head = [("NAMESPACE", text("metadata", "namespace")), name]
         return [*head, *tables.table(kind, wide=self._form is Format.WIDE)]

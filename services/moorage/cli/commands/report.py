@@ -20,7 +20,7 @@ from moorage.cli import completion
 from moorage.cli.api import kinds, targets
 from moorage.cli.api.client import Client, refused
 from moorage.cli.api.endpoints import connect
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_instant
 from moorage.core.conditions.heartbeats import BY_HAND
@@ -138,7 +138,7 @@ def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported
     outcome = client.report(events)
     problems = refused(outcome)
     for refusal in problems:
-        output.warn(str(refusal))
+        warn(str(refusal))
     taken = {item["index"] for item in outcome.get("items") or [] if not item.get("status")} or set(range(len(events)))
     for index, (subject, _) in enumerate(reports):
         if index not in taken:

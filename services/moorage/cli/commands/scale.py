@@ -11,8 +11,9 @@ from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, ServerError
-from moorage.cli.render import output, tables
+from moorage.cli.api.objects import at
+from moorage.cli.errors import FAILED, CliError, ServerError, warn
+from moorage.cli.render import output
 
 _TRIES = 8
 _NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
@@ -43,7 +44,7 @@ def scale(
             try:
                 _scale(client, (kind, namespace, name), replicas, current)
             except (ServerError, _UnexpectedError) as error:
-                output.warn(str(error))
+                warn(str(error))
                 failed = True
                 continue
             if form in {output.Format.JSON, output.Format.YAML}:
@@ -61,7 +62,7 @@ def _named(client: Client, what: list[str], namespace: str, selector: str, *, ev
             (one.kind, name) for name in resource_arguments.chosen_names(client, one, namespace, selector, every=every)
         ]
     if not found:
-        output.warn("No resources found")
+        warn("No resources found")
     return found
 
 
@@ -77,10 +78,10 @@ def _scale(client: Client, place: tuple[Kind, str, str], replicas: int, current:
         return
     for left in reversed(range(_TRIES)):
         found = client.get(*place, subresource="scale")
-        there = tables.at(found, "spec", "replicas") or 0
+        there = at(found, "spec", "replicas") or 0
         if there != current:
             raise _UnexpectedError(f"Expected replicas to be {current}, was {there}")
-        version = tables.at(found, "metadata", "resourceVersion")
+        version = at(found, "metadata", "resourceVersion")
         try:
             client.patch(*place, {**change, "metadata": {"resourceVersion": version}}, subresource="scale")
         except ServerError as error:

@@ -11,7 +11,7 @@ from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
@@ -56,7 +56,7 @@ def taint(
                     client, kind, name, lambda found: decide(kind, found, wanted, overwrite=overwrite)
                 )
             except CliError as error:
-                output.warn(str(error))
+                warn(str(error))
                 failed = True
                 continue
             if form in {output.Format.JSON, output.Format.YAML}:

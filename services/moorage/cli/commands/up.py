@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli.api import endpoints
+from moorage.cli.api import endpoints, runfile
 from moorage.cli.errors import CliError
 from moorage.cli.flags import given
-from moorage.cli.local import runfile
 from moorage.cli.local.stack import Stack
 from moorage.cli.render import colors
 from moorage.runtime.environment import state_folder

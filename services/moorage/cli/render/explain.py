@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from moorage.cli.render.describe import NONE, pair, table
+from moorage.cli.render.cells import NONE
+from moorage.cli.render.describe import pair, table
 from moorage.cli.render.durations import human, to_the_second
 from moorage.cli.render.events import words
 from moorage.core.scheduling.framework.verdicts import TargetVerdict

@@ -60,11 +60,6 @@ def line(text: str) -> None:
     write(text + "\n")
 
 
-def warn(text: str) -> None:
-    """Write one line to stderr."""
-    typer.echo(text, err=True)
-
-
 def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
     """A document as JSON or YAML."""
     return to_yaml(dict(value)) if form == "yaml" else to_json(value)
