@@ -28,6 +28,9 @@ _SHOWN_TO_ADD = re.compile(r'^```(?:diff|python title="services/[^"]*")\n.*?^```
 # Without what CONTRIBUTING shows how to add, for that is not there.
 THERE = {page: _SHOWN_TO_ADD.sub("", text) for page, text in PAGES.items()}
 
+LONGEST_LINE = 120
+"""Characters of a line of prose; tables, code and output are as wide as they are."""
+
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<to>[^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _VARIABLE = re.compile(r"\bMOORAGE_[A-Z][A-Z_]*[A-Z]\b")
@@ -210,6 +213,13 @@ def test_decisions_are_numbered_without_gaps_and_listed() -> None:
         title = path.read_text("utf-8").splitlines()[0]
         assert title.startswith(f"# {path.name[:4]}: ")
         assert f"[{path.name[:4]}]({path.name}) {title.partition(': ')[2]}" in PAGES["docs/decisions/README.md"]
+
+
+# An entry of the changelog is one line, so that branches merge.
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"CHANGELOG.md"}))
+def test_prose_is_wrapped(page: str) -> None:
+    prose = [line for line in _FENCED.sub("", PAGES[page]).splitlines() if not line.startswith(("|", "    ", "!["))]
+    assert [line for line in prose if len(line) > LONGEST_LINE] == []
 
 
 def test_every_page_is_listed() -> None:
