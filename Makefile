@@ -30,6 +30,11 @@ setup: $(READY) ## make the environment in .venv
 demo: $(READY) ## the main job on an embedded Kafka, to watch
 	@$(BIN)/moorage demo
 
+.PHONY: docs
+docs: $(READY) ## build the docs site into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 .PHONY: recording
 recording: $(READY) ## record the demo anew as docs/demo.svg
 	@$(BIN)/python docs/record_demo.py

@@ -17,9 +17,11 @@ import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import RUN
-from tests.e2e.cli_stack import Done, Live, program, running, until
 from tests.support import documents
 from tests.support.brokers import Broker
+from tests.support.commands import Done, moorage
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -254,10 +256,10 @@ class Documented:
             "MOORAGE_GATEWAY_PORT": "0",
         }
         # Both get as far as looking for Kafka; a flag that is not known ends with 2 before.
-        done = await program(sys.executable, "-m", "moorage.cli", "up", *self.told.flags, env=alone)
+        done = await moorage("up", *self.told.flags, env=alone)
         assert (done.code, "does not answer" in done.err) == (1, True), done.err
         env = {**alone, "MOORAGE_BOOTSTRAP_SERVERS": ""}
-        done = await program(sys.executable, "-m", "moorage.cli", "run", *self.told.flags, "timer", env=env)
+        done = await moorage("run", *self.told.flags, "timer", env=env)
         assert (done.code, "no Kafka is known" in done.err) == (1, True), done.err
 
     async def test_a_snippet_applies_as_written(self, live: Live, number: int, example: documents.Example) -> None:

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.conftest import RUN
-from tests.e2e.cli_stack import ROOT, Live, program, running, until
 from tests.support import console
 from tests.support.brokers import Broker
+from tests.support.commands import program
+from tests.support.forks import ROOT
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -25,6 +28,9 @@ READS = ("get", "describe", "explain", "simulate")
 
 STARTS = "moorage up"
 """Stands for the stack of these tests; what it writes is held in tests/e2e/test_cli_up.py."""
+
+ADDRESS = "http://127.0.0.1:8080"
+"""Where the gateway of `moorage up` is unless it is told otherwise."""
 
 SECONDS = 30.0
 PAGES = {name: (ROOT / name).read_text("utf-8") for name in ("README.md", "docs/tutorial.md")}
@@ -53,21 +59,38 @@ class Background:
 
 
 class Reader:
-    """Does what a page says, as somebody would who reads it."""
+    """Does what a page says, as somebody would who reads it.
 
-    def __init__(self, live: Live) -> None:
+    Args:
+        live: the Moorage that runs.
+        folder: where the files go that the page tells to save: its blocks of code whose title is a name.
+    """
+
+    def __init__(self, live: Live, folder: Path) -> None:
         self._live = live
+        self._folder = folder
+        self._files: dict[str, str] = {}
         self._terminals: dict[str, Background] = {}
 
+    def save(self, page: str) -> None:
+        """Save the files of a page, with the address of the gateway that runs here."""
+        for language in ("yaml", "python"):
+            for _, title, lines in console.blocks(page, language):
+                path = self._folder / title
+                path.write_text("\n".join(lines).replace(ADDRESS, self._live.server), "utf-8")
+                self._files[title] = str(path)
+
     async def follow(self, name: str) -> None:
+        self.save(PAGES[name])
         for step in console.steps(PAGES[name]):
             where = f"{name}:{step.line}"
             if step.command == STARTS:
                 continue
             if not step.command:
                 await self._see(where, step)
-            elif step.terminal and step.terminal not in self._terminals and step.command.startswith("moorage watch"):
-                self._terminals[step.terminal] = await self._start(step)
+            elif step.terminal:
+                self._terminals[step.terminal] = await self._start(step.command)
+                await self._see(where, step)
             else:
                 await self._do(where, step)
 
@@ -93,17 +116,24 @@ class Reader:
         pytest.fail(f"{where}: `{step.command}` writes\n{text}\nand not\n" + "\n".join(step.output))
 
     async def _run(self, command: str) -> str:
-        if command.startswith("moorage ") and "\n" not in command:
-            return await self._live.shown(*shlex.split(command)[1:])
-        env = {**self._live.env, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        done = await program("bash", "-c", command, env=env)
+        words = self._words(command)
+        if words[0] == "moorage":
+            return await self._live.shown(*words[1:])
+        done = await program(*words, env=self._live.env)
         return done.out + done.err
 
-    async def _start(self, step: console.Step) -> Background:
+    def _words(self, command: str) -> list[str]:
+        """A command with the paths of the files that were saved."""
+        program, *rest = [self._files.get(word, word) for word in shlex.split(command)]
+        return [sys.executable if program == "python" else program, *rest]
+
+    async def _start(self, command: str) -> Background:
+        words = self._words(command)
+        if words[:2] == ["moorage", "watch"]:
+            # Nothing tells when it listens, so what happens until then is asked for, too.
+            words = [sys.executable, "-m", "moorage.cli", *words[1:], "--since", datetime.now(UTC).isoformat()]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "moorage.cli", *shlex.split(step.command)[1:]),
-            # Nothing tells when it listens, so that what happens meanwhile is not missed.
-            *("--since", datetime.now(UTC).isoformat()),
+            *words,
             env={**os.environ, **self._live.env, "PYTHONUNBUFFERED": "1"},
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
@@ -134,9 +164,10 @@ async def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Asyn
         yield found
 
 
-async def test_the_tutorial_can_be_followed_to_its_end(live: Live) -> None:
-    reader = Reader(live)
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_page_can_be_followed_to_its_end(live: Live, page: str, tmp_path: Path) -> None:
+    reader = Reader(live, tmp_path)
     try:
-        await reader.follow("docs/tutorial.md")
+        await reader.follow(page)
     finally:
         await reader.close()

@@ -47,7 +47,7 @@ COMMANDS: dict[str, Entry] = {
     "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
     "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
     "adm": Entry(
-        f"{_COMMANDS}.adm", "app", "The commands on targets under the name that `oc adm` gives them.", _TARGETS
+        f"{_COMMANDS}.adm", "app", "The commands on targets under the names that oc adm gives them.", _TARGETS
     ),
     "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions; deadlines run on.", _TARGETS),
     "resume": Entry(f"{_COMMANDS}.pause", "resume", "Let evictions go on that were paused.", _TARGETS),

@@ -42,7 +42,7 @@ def objects(ctx: typer.Context, incomplete: str) -> list[str]:
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
     if not words:
-        return _kinds(incomplete, (kind.plural for kind in kinds.ALL_KINDS))
+        return _kinds(incomplete, (kind.plural for kind in kinds.all_kinds()))
     if "/" in words[0]:
         return []  # the next is another KIND/NAME, of which there are too many before the slash
     return _starting(incomplete, _names(ctx, kinds.find(words[0])), without=words[1:])
@@ -85,7 +85,7 @@ def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
     """One `KIND/NAME` of any kind."""
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
-    return _starting(incomplete, (f"{kind.singular}/" for kind in kinds.ALL_KINDS if not kind.read_only))
+    return _starting(incomplete, (f"{kind.singular}/" for kind in kinds.all_kinds() if not kind.read_only))
 
 
 @_quiet

@@ -283,7 +283,7 @@ class Tables:
             self.bindings[key] = event
         else:
             self.bindings.pop(key, None)
-        return {self._named(pair_id("Binding", key), key), *self._with_reports(key.partition("|")[0])}
+        return {self._named(pair_id("Binding", key), key), *self._with_reports(BindingKey.parse(key).workload)}
 
     def _with_reports(self, workload: str) -> set[ObjectId]:
         """A workload that deployers have reported, and its owner: what counts of the reports depends on its binding."""

@@ -1,6 +1,6 @@
-"""The environment variables `MOORAGE_…` as texts. Light to import: what is decided by them is in `settings`.
+"""The environment variables `MOORAGE_…` as texts. This module is quick to import; `settings` interprets the variables.
 
-A command that only asks the gateway reads two or three of them here and never loads the settings themselves.
+A command that only makes requests to the gateway reads two or three of them here, and never loads the settings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "MOORAGE_"
-"""What every variable begins with."""
+"""The prefix of every variable."""
 
 GATEWAY_PORT: Final = 8080
 """The default of the setting `gateway_port`."""
@@ -47,12 +47,12 @@ _NEAR: Final = 0.8
 
 
 def variable(field: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return PREFIX + field.upper()
 
 
 def text(field: str) -> str | None:
-    """What the environment says of a setting, in capitals or not, as `Settings` reads it; None when it says nothing."""
+    """Return the text of a setting's variable, in upper case or not, as in `Settings`; None when it is not set."""
     wanted = variable(field)
     if (exact := os.environ.get(wanted)) is not None:
         return exact
@@ -81,7 +81,7 @@ def unknown() -> dict[str, str]:
 
 
 def state_folder() -> Path:
-    """Where Moorage keeps its own files: `MOORAGE_STATE_DIR`, else the user's state folder."""
+    """Return the folder of Moorage's own files: `MOORAGE_STATE_DIR`, or else the user's state folder."""
     if folder := os.environ.get(STATE_DIR):
         return Path(folder)
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

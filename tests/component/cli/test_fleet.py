@@ -12,9 +12,10 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 
 from moorage.cli.api import client
-from moorage.cli.api.kinds import ALL_KINDS, Kind, find
+from moorage.cli.api.kinds import Kind, all_kinds, find
 from moorage.cli.commands.edit import merge_change
 from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.errors import CliError
 from moorage.cli.render.tables import table
 
 OWN = "/apis/moorage.io/v1alpha1"
@@ -343,7 +344,7 @@ def test_warnings_are_told_as_kubectl_tells_them(gateway: FakeGateway, run: Run)
 # tables
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.kind)
 def test_every_kind_has_columns_that_bear_an_empty_object(kind: Kind) -> None:
     for wide in (False, True):
         columns = table(kind, wide=wide)
@@ -562,3 +563,11 @@ def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, r
     last = annotations["moorage.io/last-applied-configuration"]
     assert json.loads(last)["metadata"]["annotations"] == {"team": "a"}
     assert len(last) < len(first) + 200
+
+
+def test_every_kind_is_found_by_all_its_words() -> None:
+    for kind in all_kinds():
+        for word in (kind.kind, kind.plural, kind.singular, *kind.short_names):
+            assert find(word) == find(word.upper()) == find(f"{word}.{kind.group}" if kind.group else word) == kind
+    with pytest.raises(CliError, match=r"deployments\.batch"):
+        find("deployments.batch")

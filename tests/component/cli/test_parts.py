@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.e2e.cli_stack import until
+from tests.support.waiting import until
 
 from moorage.cli.api import manifests, runfile
 from moorage.cli.api.runfile import Running

@@ -46,7 +46,7 @@ def parse(words: Sequence[str]) -> list[Named]:
         return found
     first, *names = words
     if first == "all" and not names:
-        return [Named(kind) for kind in kinds.WORKLOADS]
+        return [Named(kind) for kind in kinds.workloads()]
     every = [kinds.find(word) for word in first.split(",") if word]
     if not every:
         raise UsageError(f"invalid resource type {first!r}")

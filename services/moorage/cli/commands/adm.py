@@ -6,7 +6,7 @@ import typer
 
 from moorage.cli.commands import cordon, taint
 
-app = typer.Typer(no_args_is_help=True, help="The commands on targets under the name that `oc adm` gives them.")
+app = typer.Typer(no_args_is_help=True, help="The commands on targets under the names that oc adm gives them.")
 
 app.command("taint")(taint.taint)
 app.command("cordon")(cordon.cordon)

@@ -18,19 +18,10 @@ from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, warn
 from moorage.cli.render import output
+from moorage.kinds.kind import AFTER_ALL
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"
 """Annotation with what was applied, so that a field that a later file leaves out is removed."""
-
-_ORDER = (
-    *("Namespace", "DedicatedNodes"),
-    *("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "ClusterTaintPolicy"),
-    *("Cluster", "Node", "MachineSet", "PropagationPolicy", "ClusterPropagationPolicy"),
-    *("ManagedClusterSet", "ManagedClusterSetBinding", "ManagedCluster", "AddOnPlacementScore"),
-    *("Lease", "ManagedClusterAddOn", "Placement"),
-)
-"""Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them, a
-policy before what it places (which would go to nodes without it)."""
 
 _TARGETS = frozenset(kind.kind for kind in targets.KINDS)
 
@@ -118,8 +109,7 @@ def apply_all(
 
 
 def _rank(item: Manifest) -> int:
-    kind = item.kind.kind if item.kind else ""
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+    return item.kind.apply_order if item.kind else AFTER_ALL
 
 
 def _apply_one(client: Client, item: Manifest, default: str) -> Applied:

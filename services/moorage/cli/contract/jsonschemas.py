@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from moorage.cli.field_docs import field_docs
-from moorage_schemas.resources.table import ResourceKind
+from moorage.kinds.kind import Kind
 from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -76,7 +76,7 @@ def event_schema(topic: Topic) -> dict[str, Any]:
     }
 
 
-def resource_schema(kind: ResourceKind) -> dict[str, Any]:
+def resource_schema(kind: Kind[Any]) -> dict[str, Any]:
     """The JSON Schema of a kind of resource, as the gateway takes it; other fields are kept as they came."""
     schema = kind.model.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
     properties = dict(schema["properties"])

@@ -16,7 +16,7 @@ from moorage.cli import flags
 from moorage.cli.api import topics
 from moorage.cli.errors import CliError
 from moorage.cli.local import services
-from moorage.cli.local.supervisor import ChildSpec, Supervisor
+from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -38,16 +38,25 @@ class Stack:
         say: where to tell what happens.
         follow: whether the children's logs are told.
         together: whether all services share one process, which starts faster on a small machine.
+        launch: starts the process of a child.
     """
 
     def __init__(
-        self, settings: Settings, folder: Path, say: Say, *, follow: bool = False, together: bool = False
+        self,
+        settings: Settings,
+        folder: Path,
+        say: Say,
+        *,
+        follow: bool = False,
+        together: bool = False,
+        launch: Launch = launch,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._say = say
         self._follow = follow
         self._together = together
+        self._launch = launch
         self._broker: EmbeddedKafka | None = None
         self._supervisor: Supervisor | None = None
         self._broker_task: asyncio.Task[None] | None = None
@@ -125,7 +134,7 @@ class Stack:
         self._say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
         began = time.monotonic()
         self.server = f"http://127.0.0.1:{port}"
-        self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow)
+        self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow, launch=self._launch)
         await self._supervisor.start()
         await self._supervisor.until_ready(_READY_SECONDS)
         self._say(f"services and gateway are ready ({_took(began)})")
