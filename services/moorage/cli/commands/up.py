@@ -99,6 +99,11 @@ async def _up(settings: Settings, *, follow: bool) -> None:
 
 
 def _fleet() -> str:
-    """The example fleet as somebody here would type it."""
+    """The example fleet as somebody here would type it; some files of theirs, where there are no examples."""
     here = Path("examples/fleet")
-    return str(here if here.is_dir() else examples() / "fleet")
+    if here.is_dir():
+        return str(here)
+    try:
+        return str(examples() / "fleet")
+    except CliError:
+        return "FILE"
