@@ -19,7 +19,7 @@ from moorage.cli.local.runfile import Running
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.describe import toleration_text
 from moorage.cli.render.durations import age, human, parse_duration, parse_instant
-from moorage.cli.render.events import words
+from moorage.simulation.explain.wording import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState

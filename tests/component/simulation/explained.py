@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from moorage.cli.render import explain
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain
+from moorage.simulation.explain.document import document_of
 from moorage.simulation.explain.explanation import Explanation, Target
 from moorage_schemas.topics import TOPICS
 
@@ -30,7 +31,7 @@ def copy(flow: Log) -> Snapshot:
 
 def said(told: Explanation, *, closely: bool = False) -> str:
     """The explanation as a person reads it."""
-    return "\n".join(explain.explanation(told, closely=closely))
+    return "\n".join(explain.lines(document_of(told), closely=closely))
 
 
 def of(told: Explanation, name: str) -> Target:

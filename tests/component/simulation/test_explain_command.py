@@ -17,8 +17,8 @@ from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
 from typer.testing import CliRunner, Result
 
 from moorage.cli.app import app
-from moorage.cli.commands import explain
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+from moorage.simulation.explain import from_topics
 
 Explain = Callable[..., Result]
 
@@ -33,11 +33,11 @@ def against(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
                 raise flow
             return copy(flow)
 
-        async def no_history(*_: Any, **__: Any) -> list[Any]:
-            return []
+        async def nothing_more(*_: Any) -> None:
+            """All records are in the copy."""
 
         monkeypatch.setattr(Snapshot, "load", load)
-        monkeypatch.setattr(explain, "load_history", no_history)
+        monkeypatch.setattr(from_topics, "complete", nothing_more)
         env = {"MOORAGE_BOOTSTRAP_SERVERS": "nowhere:1", "MOORAGE_FEATURE_GATES": "Failover=true"}
         return lambda *words: CliRunner().invoke(app, ["explain", *words], env=env)
 
@@ -136,7 +136,7 @@ def test_a_claimed_resource_and_its_binding(against: Callable[[Any], Explain]) -
     assert command("deployment", "web").stdout == done.stdout
     assert "the spread constraints take others" in command("deployment/web", "--cluster", "paris").stdout
     done = command("deployment/web", "--node", "oslo")
-    assert (done.exit_code, done.stderr) == (2, "error: --node: deployment web is placed on clusters; use --cluster\n")
+    assert (done.exit_code, done.stderr) == (2, "error: --node: deployment web is placed on clusters, not on nodes\n")
 
 
 def test_a_placement(against: Callable[[Any], Explain]) -> None:
@@ -179,8 +179,8 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
         (("frog", "n1"), 1, 'error: the server doesn\'t have a resource type "frog"'),
         (("pod", "p", "--node", "n1", "--cluster", "c"), 2, "error: --node and --cluster cannot be used together"),
         (("pod", "p", "--node", "n1", "--all"), 2, "error: --all cannot be used together with"),
-        (("pod", "p", "--cluster", "c"), 2, "error: --cluster: no policy places pod p on clusters; use --node"),
-        (("deployment", "web", "--node", "n1"), 2, "error: --node: deployment web has pods; explain one of them"),
+        (("pod", "p", "--cluster", "c"), 2, "error: --cluster: no policy places pod p on clusters\n"),
+        (("deployment", "web", "--node", "n1"), 2, "error: --node: deployment web has pods; ask about one of them"),
     ],
 )
 def test_what_cannot_be_told(nodes: Explain, words: tuple[str, ...], code: int, message: str) -> None:

@@ -9,7 +9,7 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.render import output, tables
 from moorage.cli.render.describe import conditions, evictions, many, pair, since, table, taint_texts
 from moorage.cli.render.durations import age
-from moorage.cli.render.own_tables import cluster_text, rate_text, zone_state
+from moorage.cli.render.own_tables import cluster_text, rate, zone_state
 from moorage.cli.render.tables import at, taint_text
 
 _NODES = kinds.find("nodes")
@@ -73,7 +73,7 @@ def zone(client: Client, found: JsonObject) -> Iterator[str]:
     if status.get("stopped"):
         yield pair("Stopped", "every zone is fully disrupted: no node gets a taint that evicts")
     yield pair("Nodes", f"{status.get('nodes', 0)}, of which {status.get('notReady', 0)} are not ready")
-    yield pair("Rate", rate_text(status.get("rate")))
+    yield pair("Rate", rate(status.get("rate")))
     yield pair("Tokens", f"{status.get('tokens', 0)} at {status.get('tokensTime') or '<unknown>'}")
     granted = [[str(one.get("target")), since(one.get("since"))] for one in status.get("granted") or []]
     yield from table("Granted", ["TARGET", "NOT READY SINCE"], granted)

@@ -10,6 +10,7 @@ from moorage.cli.api.kinds import Kind
 from moorage.cli.render.durations import age, human
 from moorage.cli.render.ocm_tables import DECISION
 from moorage.cli.render.tables import Cell, Column, at, taint_text, text
+from moorage.core.apimachinery.durations import rate_text
 from moorage_schemas.times import parse_time
 
 _NONE = "<none>"
@@ -70,15 +71,9 @@ def zone_state(found: Mapping[str, Any]) -> str:
     return f"{state},Stopped" if at(found, "status", "stopped") else state
 
 
-def rate_text(rate: Any) -> str:
-    """A rate as people read it: `1 every 10s`, `no limit`, `0`."""
-    if rate is None:
-        return _NONE
-    if rate == "inf" or float(rate) == float("inf"):
-        return "no limit"
-    if float(rate) <= 0:
-        return "0"
-    return f"{float(rate):g}/s" if float(rate) >= 1 else f"1 every {1 / float(rate):g}s"
+def rate(said: Any) -> str:
+    """A rate as people read it; `<none>` where none is said."""
+    return _NONE if said is None else rate_text(said)
 
 
 def _next(found: Mapping[str, Any]) -> str:
@@ -180,7 +175,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("STATE", zone_state),
             ("NODES", text(_STATUS, "nodes", default="0")),
             ("NOT-READY", text(_STATUS, "notReady", default="0")),
-            ("RATE", lambda found: rate_text(at(found, "status", "rate"))),
+            ("RATE", lambda found: rate(at(found, "status", "rate"))),
             ("WAITING", text(_STATUS, "waiting", default="0")),
             ("NEXT", _next),
         ),

@@ -8,9 +8,9 @@ of the same chain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from moorage.simulation.copy.snapshot import Kept
 from moorage_schemas.envelope import event_id
@@ -94,22 +94,70 @@ class Chain:
         return not any(step.lost for step in self.steps)
 
 
-@dataclass(slots=True)
-class Trail:
-    """Records by their ids and by their chains."""
+class Chained(Protocol):
+    """Records that can be found by their ids and by their chains."""
 
-    _by_id: dict[str, Kept] = field(default_factory=dict)
-    _of_chain: dict[str, list[Kept]] = field(default_factory=dict)
+    def find(self, event_id: str) -> Kept | None:
+        """The record of an event; None when it is not among these."""
+
+    def chain(self, correlation: str) -> Iterable[Kept]:
+        """The records of a chain, each id once."""
+
+
+class Listed:
+    """Some records, found by their ids and by their chains.
+
+    Args:
+        records: of several with one id the first counts.
+    """
+
+    def __init__(self, records: Iterable[Kept]) -> None:
+        self._by_id: dict[str, Kept] = {}
+        self._of_chain: dict[str, list[Kept]] = {}
+        for record in records:
+            if record.meta.id not in self._by_id:
+                self._by_id[record.meta.id] = record
+                self._of_chain.setdefault(record.meta.correlation, []).append(record)
+
+    def find(self, event_id: str) -> Kept | None:
+        """See `Chained`."""
+        return self._by_id.get(event_id)
+
+    def chain(self, correlation: str) -> Iterable[Kept]:
+        """See `Chained`."""
+        return self._of_chain.get(correlation, ())
+
+
+class Trail:
+    """Follows chains, as long as nothing changes in the records.
+
+    Args:
+        present: the last records of their keys.
+        older: more records, for what is not among those.
+    """
+
+    def __init__(self, present: Chained, older: Chained | None = None) -> None:
+        self._present = present
+        self._older = older or Listed(())
+        self._chains: dict[str, list[Kept]] = {}
 
     @classmethod
     def of(cls, records: Iterable[Kept]) -> Trail:
         """A trail of these records; one that comes twice counts once."""
-        trail = cls()
-        for record in records:
-            if record.meta.id not in trail._by_id:
-                trail._by_id[record.meta.id] = record
-                trail._of_chain.setdefault(record.meta.correlation, []).append(record)
-        return trail
+        return cls(Listed(records))
+
+    def _find(self, event_id: str) -> Kept | None:
+        return self._present.find(event_id) or self._older.find(event_id)
+
+    def _chain(self, correlation: str) -> list[Kept]:
+        """The records of a chain by their places, so that it does not matter in which order they were read."""
+        known = self._chains.get(correlation)
+        if known is None:
+            found = list(self._present.chain(correlation))
+            found += [one for one in self._older.chain(correlation) if self._present.find(one.meta.id) is None]
+            found.sort(key=lambda one: (one.topic.short, one.partition, one.offset))
+            known = self._chains[correlation] = found
+        return known
 
     def chain(self, about: str, last: Kept) -> Chain:
         """The events behind a record."""
@@ -148,17 +196,17 @@ class Trail:
             record = cause
 
     def _cause(self, record: Kept, cause_id: str, seen: set[str]) -> Kept | None:
-        found = self._by_id.get(cause_id)
+        found = self._find(cause_id)
         if found is not None:
             return found
-        chain = self._of_chain.get(record.meta.correlation, ())
+        chain = record.meta.correlation
         match record.event:
             case TimerFired() as fired:
                 # A timer that has fired names itself as its cause, not the record that set it.
-                return next((one for one in chain if _sets(one, fired)), None)
+                return next((one for one in self._chain(chain) if _sets(one, fired)), None)
             case NoExecuteGranted() as grant if cause_id == _remembered(grant):
                 # It had to wait for its turn, and names the node's membership as it was remembered.
-                mine = [one for one in chain if one.topic is ZONE_MEMBERS and one.key == grant.target.key]
+                mine = [one for one in self._chain(chain) if one.topic is ZONE_MEMBERS and one.key == grant.target.key]
                 before = [
                     one for one in mine if one.timestamp <= record.timestamp and one.meta.causation_id not in seen
                 ]
@@ -171,13 +219,13 @@ class Trail:
         mine, stage = target_of(record), _stage(record)
         found = [
             one
-            for one in self._of_chain.get(record.meta.correlation, ())
+            for one in self._chain(record.meta.correlation)
             if one.meta.id not in seen
             and one.meta.causation_id not in seen  # it came after
             and _stage(one) < stage
             and target_of(one) in {"", mine or target_of(one)}
         ]
-        first = self._by_id.get(record.meta.correlation)
+        first = self._find(record.meta.correlation)
         if first is not None and first.meta.id not in seen:
             found.append(first)
         return max(found, key=lambda one: (target_of(one) == mine, _stage(one), one.timestamp), default=None)
