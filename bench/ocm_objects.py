@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
 from moorage.workers import placement
-from moorage.workers.placement.ocm.desk import ManagedDesk
-from moorage.workers.placement.ocm.settling import settle
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.state import State
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
@@ -128,7 +129,7 @@ class Process:
 
     def due(self) -> int:
         """How many placements are to be decided on."""
-        return sum(len(state.managed.work) for state in self.states)
+        return sum(len(state.ocm.work) for state in self.states)
 
     def settle(self) -> list[Emit]:
         """Wake all partitions until nothing is left to do; all that is written."""
@@ -145,10 +146,10 @@ class Process:
         """Decide on every placement anew, whether anything that it rests on has changed or not."""
         emits: list[Emit] = []
         for state in self.states:
-            desk = ManagedDesk(self.service, state, NOW)
-            for key in state.managed.asked:
-                state.managed.look_at(key, None)
-            while state.managed.work:
-                settle(desk, state.managed.take())
-            emits += desk.emits
+            outbox = Outbox(partial(self.service.apply, state), NOW)
+            for key in state.ocm.state.specs:
+                state.ocm.work.add_once(Work(key, None))
+            while state.ocm.work:
+                state.ocm.reconcile_one(outbox, state.ocm.work.take())
+            emits += outbox.emits
         return emits

@@ -17,9 +17,9 @@ from moorage.simulation.explain.explanation import Explanation
 from moorage.simulation.explain.grounds import TOPICS, SnapshotGrounds
 from moorage.simulation.explain.history import AFTER, BEFORE, Places, Window, complete
 from moorage.simulation.explain.question import EXPLAINED, PLACEMENT, PLACEMENT_DECISION, Question
-from moorage.workers.placement.karmada.state import CLAIMED_KINDS, RESOURCE_BINDING
-from moorage.workers.placement.ocm.state import PLACEMENT as OCM_PLACEMENT
-from moorage.workers.placement.ocm.state import PLACEMENT_DECISION as OCM_DECISION
+from moorage.workers.placement.karmada.resource import CLAIMED_KINDS, RESOURCE_BINDING
+from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION as OCM_DECISION
+from moorage.workers.placement.ocm.spec import PLACEMENT as OCM_PLACEMENT
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, PLACEMENTS, partition_of
 
 

@@ -11,7 +11,8 @@ from tests.scenario.flow.driver import START
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service
-from moorage.workers.placement.engine.target_table import allocatable, present_taints
+from moorage.workers.placement.engine.target_table import present_taints
+from moorage.workers.placement.pods.nodes import allocatable
 from moorage.workers.placement.state import State
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
@@ -204,8 +205,8 @@ def test_the_worker_whose_binding_came_first_keeps_it() -> None:
     rival = other_workers("rival", "n1", cpu=1000, seconds=50)
     bench.fold(BINDINGS, binding_key(mine.workload, mine.target), mine)
     bench.fold(BINDINGS, binding_key(rival.workload, rival.target), rival)
-    assert bench.view.loses(binding_key(rival.workload, rival.target))
-    assert not bench.view.loses(binding_key(mine.workload, mine.target))
+    assert bench.view.pods.is_overcommitted(binding_key(rival.workload, rival.target))
+    assert not bench.view.pods.is_overcommitted(binding_key(mine.workload, mine.target))
     assert not bench.view.changed()
 
 
@@ -215,7 +216,7 @@ def test_a_loser_takes_no_room_from_those_after_it() -> None:
     for name, cpu in (("a", 1000), ("b", 1500), ("c", 1000)):
         one = other_workers(name, "n1", cpu=cpu, seconds=50)
         bench.fold(BINDINGS, binding_key(one.workload, one.target), one)
-    losers = [name for name in "abc" if bench.view.loses(f"Pod/default/{name}|Node/n1")]
+    losers = [name for name in "abc" if bench.view.pods.is_overcommitted(f"Pod/default/{name}|Node/n1")]
     assert losers == ["b"]
 
 
@@ -225,7 +226,7 @@ def test_a_person_named_binding_never_loses() -> None:
     for name, bypassed in (("a", False), ("named", True)):
         one = other_workers(name, "n1", cpu=1000, seconds=50, bypassed=bypassed)
         bench.fold(BINDINGS, binding_key(one.workload, one.target), one)
-    assert [name for name in ("a", "named") if bench.view.loses(f"Pod/default/{name}|Node/n1")] == []
+    assert [name for name in ("a", "named") if bench.view.pods.is_overcommitted(f"Pod/default/{name}|Node/n1")] == []
 
 
 def test_a_node_that_shrinks_moves_nobody() -> None:
@@ -352,7 +353,7 @@ def test_a_controller_that_cannot_be_read_keeps_the_pods_that_it_has() -> None:
     template = {"spec": {"containers": [{"name": "c"}]}}
     bench.declare(declared("Deployment", "d", {"replicas": 2, "template": template}))
     assert bench.declare(declared("Deployment", "d", {"replicas": "2", "template": template}, version=2)) == []
-    assert len(bench.states[0].held["Deployment/default/d"]) == 2
+    assert len(bench.states[0].pods.state.last["Deployment/default/d"]) == 2
 
 
 def test_bindings_of_clusters_are_none_of_a_nodes_business() -> None:
@@ -407,7 +408,7 @@ def test_an_edited_binding_keeps_its_turn() -> None:
     named = other_workers("named", "n1", cpu=1000, seconds=50, bypassed=True)
     for one in (first, named, first.model_copy(update={"revision": 2})):
         bench.fold(BINDINGS, binding_key(one.workload, one.target), one)
-    assert not bench.view.loses("Pod/default/a|Node/n1")
+    assert not bench.view.pods.is_overcommitted("Pod/default/a|Node/n1")
 
 
 def test_a_node_with_another_uid_is_another_node() -> None:

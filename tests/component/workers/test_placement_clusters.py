@@ -11,7 +11,7 @@ from tests.scenario.flow.driver import START
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service
-from moorage.workers.placement.karmada.state import resource_of
+from moorage.workers.placement.karmada.resource import resource_of
 from moorage.workers.placement.karmada.terms import binding_ref, binding_uid
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import State
@@ -132,8 +132,8 @@ class Bench:
 
     @property
     def placed(self) -> dict[str, list[str]]:
-        state = self.states[0].clusters
-        return {one.workload: sorted(one.targets) for one in state.placed.values()}
+        state = self.states[0].karmada.state
+        return {one.workload: sorted(one.targets) for one in state.last.values()}
 
 
 def ref(cluster: str) -> TargetRef:
@@ -203,7 +203,7 @@ def test_clusters_do_not_wake_what_is_on_nodes_nor_nodes_what_is_on_clusters() -
     bench.policy()
     bench.declare(web(), 0)
     bench.declare(declared("Pod", "p", {"containers": [{"name": "c"}]}, api="v1"), 1)
-    assert bench.states[1].pending, "there is no node"
+    assert bench.states[1].pods.state.pending, "there is no node"
     for partition in (0, 1):
         bench.wake(partition)
     assert list(bench.view.changed() or ()) == []
@@ -258,7 +258,7 @@ def test_a_partition_that_begins_again_knows_what_it_knew() -> None:
             bench.service.apply(state, PLACEMENTS, emit.key, emit.event)
     bench.service.apply(state, RESOURCES, "Deployment/default/web", web())
     assert bench.service.wake(state, START) == [], "everything is as it should be"
-    (placed,) = state.clusters.placed.values()
+    (placed,) = state.karmada.state.last.values()
     assert (sorted(placed.targets), sorted(placed.leaving)) == (["c2"], ["c1"])
     assert bench.service.next_wake(state) == placed.leaving["c1"].until
     assert bench.service.reconcile(state, START) == []
@@ -300,7 +300,8 @@ def test_a_report_in_whole_seconds_counts_for_the_second_of_the_binding() -> Non
     (new,) = bound(bench.wake())
     second = (new.bound_time - START).total_seconds()
     half = new.model_copy(update={"bound_time": new.bound_time + timedelta(milliseconds=500), "revision": 2})
-    bench.states[0].clusters.written.clear()
+    bench.view.karmada.detach(bench.states[0].karmada)
+    bench.view.karmada.attach(bench.states[0].karmada)
     bench.fold(BINDINGS, binding_key(WEB, "Cluster/c2"), half)
     bench.healthy("c2", second - 0.001, accepted=second + 1)
     assert not [emit for emit in bench.wake() if emit.event is None]

@@ -14,9 +14,9 @@ from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.runtime.service import Emit, Input, NeedFresh
 from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service
+from moorage.workers.placement.engine.controller import PORTION
 from moorage.workers.placement.ocm.selections import Selections
-from moorage.workers.placement.ocm.state import DISABLED_ANNOTATION
-from moorage.workers.placement.pods.controllers import PORTION
+from moorage.workers.placement.ocm.spec import DISABLED_ANNOTATION
 from moorage.workers.placement.service import AT_ONCE
 from moorage.workers.placement.state import State
 from moorage.workers.placement.view import FleetView
@@ -87,7 +87,7 @@ class Process:
 
     def waiting(self, partition: int = 0) -> list[str]:
         """The placements that are to be decided on."""
-        return sorted(work.owner.rpartition("/")[2] for work in self.states[partition].managed.work)
+        return sorted(work.key.rpartition("/")[2] for work in self.states[partition].ocm.work)
 
     def wake(self, partition: int = 0, after: float = 0) -> list[Emit]:
         return self.service.wake(self.states[partition], START + timedelta(seconds=after))
@@ -123,7 +123,7 @@ def process() -> Process:
 
 
 def has(process: Process, name: str) -> list[str]:
-    parts = process.states[0].managed.parts.get(f"Placement/default/{name}", {})
+    parts = process.states[0].ocm.state.pages.get(f"Placement/default/{name}", {})
     return sorted(cluster for part in parts.values() for cluster in part.part.clusters)
 
 
@@ -193,7 +193,7 @@ def test_nobody_is_told_after_its_partition_went(process: Process) -> None:
     process.service.drop(process.states[0])
     process.taint("c0", "bad")
     assert process.waiting() == []
-    assert process.view.managed.usage.most == 0, "what it had assumed is taken back"
+    assert process.view.ocm.usage.most == 0, "what it had assumed is taken back"
 
 
 def test_what_is_written_is_counted_at_once_and_once() -> None:
@@ -201,7 +201,7 @@ def test_what_is_written_is_counted_at_once_and_once() -> None:
     emits = process.place("a", 0, numberOfClusters=1) + process.place("b", 1, numberOfClusters=1)
     chosen = [emit.event.clusters for emit in emits if emit.event is not None and emit.event.clusters]  # type: ignore[attr-defined]  # a decision
     assert sorted(chosen) == [("c1",), ("c2",)], "the second sees what the first took"
-    usage = process.view.managed.usage
+    usage = process.view.ocm.usage
     for emit in emits:
         if emit.key.startswith("PlacementDecision/"):
             process.fold(PLACEMENTS, emit.key, emit.event)
@@ -338,7 +338,7 @@ def test_clusters_that_come_and_go_leave_nothing_behind() -> None:
     process = Process("stays")
     process.place("p")
     process.place("q", predicates=labelled(color="red"), numberOfClusters=2)
-    state, fleet = process.states[0].managed, process.view.managed.fleet
+    state, fleet = process.states[0].ocm.state, process.view.ocm.fleet
     process.cluster("kept")
     process.all()
     paused = declared("Placement", "p", {}, version=2, metadata={"annotations": {DISABLED_ANNOTATION: "true"}})
@@ -353,7 +353,7 @@ def test_clusters_that_come_and_go_leave_nothing_behind() -> None:
     assert fleet.capacity <= 512
     assert fleet.left_behind <= 257
     assert has(process, "p") == ["kept", "stays"], "it is disabled"
-    assert process.view.managed.usage.counts[fleet.row("kept")] == 1
+    assert process.view.ocm.usage.counts[fleet.row("kept")] == 1
     process.cluster("kept")
     process.place("p", version=3)
     process.all()
@@ -364,7 +364,7 @@ def test_clusters_that_come_and_go_leave_nothing_behind() -> None:
 
 def test_scores_of_clusters_that_never_come_leave_nothing_behind() -> None:
     process = Process("c1")
-    fleet = process.view.managed.fleet
+    fleet = process.view.ocm.fleet
     for number in range(1000):
         key = f"AddOnPlacementScore/n{number}/load"
         metadata = {"name": "load", "namespace": f"n{number}", "uid": "u"}
@@ -380,7 +380,7 @@ def test_times_to_decide_again_are_kept_once() -> None:
     tolerations = [{"key": "bad", "operator": "Exists", "tolerationSeconds": 3600}]
     for number in range(1, 500):
         process.place("p", version=number, tolerations=tolerations, numberOfClusters=number)
-    assert len(process.states[0].managed._ends) < 100
+    assert len(process.states[0].ocm.state.requeues._heap) < 100
     assert process.service.next_wake(process.states[0]) == START + timedelta(seconds=3600)
 
 

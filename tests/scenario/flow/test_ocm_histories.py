@@ -219,7 +219,7 @@ def anew(world: OcmWorld) -> None:
                 assert found.decide_again is None or record.decide_again <= found.decide_again, key
             else:
                 assert record.decide_again == found.decide_again, key
-    view = world.flow.state("placement", 0).view.managed
+    view = world.flow.state("placement", 0).view.ocm
     assert {name: int(view.usage.counts[view.fleet.row(name)]) for name in CLUSTERS} == {
         name: int(usage.counts[fleet.row(name)]) for name in CLUSTERS
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -95,16 +94,8 @@ class SnapshotGrounds:
         return service, view
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition of placement, as far as one resource is concerned."""
-
-    service: PlacementService
-    state: State
-
-
 @contextmanager
-def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[Partition]:
+def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[State]:
     """A partition of placement that knows one resource and what was decided on it.
 
     What it assumes in the view of the whole holds inside the context only.
@@ -123,7 +114,7 @@ def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced
             service.apply(state, RESOURCES, owner, declared)
         for event in placed:
             service.apply(state, PLACEMENTS, event.workload.key, event)
-        yield Partition(service, state)
+        yield state
     finally:
         service.drop(state)
 

@@ -25,13 +25,17 @@ from moorage.simulation.explain.explanation import (
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explain.grounds import Grounds, Partition, decision_on, evictions_of, partition_with
+from moorage.simulation.explain.grounds import Grounds, decision_on, evictions_of, partition_with
 from moorage.simulation.explain.pods import with_taints
-from moorage.workers.placement.karmada.desk import ClusterDesk, cluster_ref
-from moorage.workers.placement.karmada.leaving import decide
-from moorage.workers.placement.karmada.settling import draft_of, request_of
-from moorage.workers.placement.karmada.state import RESOURCE_BINDING, UNSCHEDULABLE, ClusterWork, Resource
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.karmada.binding_writer import BindingWriter, cluster_ref
+from moorage.workers.placement.karmada.decision import UNSCHEDULABLE
+from moorage.workers.placement.karmada.departure import decide
+from moorage.workers.placement.karmada.reconcile import draft_of, request_of
+from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, Resource
 from moorage.workers.placement.karmada.terms import rules_of
+from moorage.workers.placement.state import State
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
@@ -60,8 +64,8 @@ def explain_binding(grounds: Grounds, namespace: str, name: str, wanted: Wanted 
     if found is None:
         raise NotFoundError("resourcebindings.work.karmada.io", name)
     placed, _ = found
-    with partition_with(grounds, placed.owner.key, [placed]) as partition:
-        return _Binding(grounds, found, wanted or Wanted(), partition).tell()
+    with partition_with(grounds, placed.owner.key, [placed]) as state:
+        return _Binding(grounds, found, wanted or Wanted(), state).tell()
 
 
 class _Binding:
@@ -72,16 +76,17 @@ class _Binding:
         grounds: Grounds,
         found: tuple[WorkloadPlaced, Kept],
         wanted: Wanted,
-        partition: Partition,
+        state: State,
     ) -> None:
         self.grounds, self.wanted, self.now = grounds, wanted, grounds.taken
         self.placed, self.kept = found
         self.owner = self.placed.owner.key
-        self.state, self.view = partition.state, partition.state.clusters.view
+        self.state, self.view = state, state.view.karmada
         self.rules = rules_of(grounds.settings)
-        self.desk = ClusterDesk(partition.service, self.state, self.now, self.rules)
+        bindings = state.karmada
+        self.writer = BindingWriter(bindings, bindings.state, self.rules, Outbox(lambda *_given: None, self.now))
         cause = Meta(id="explain", source="explain", type="explain", time=self.now)
-        self.desk.begin(ClusterWork(self.owner, cause))
+        self.writer.begin(Work(self.owner, cause))
         self.here = {one.target.name: one for one in self.placed.targets}
 
     def tell(self) -> Explanation:
@@ -95,7 +100,7 @@ class _Binding:
             here=tuple(sorted(self.here)),
             considered=len(self.view.fleet),
         )
-        clusters = self.state.clusters
+        clusters = self.state.karmada.state
         resource, policy = clusters.resources.get(self.owner), clusters.policy_for(self.owner)
         if resource is None:
             told.agrees, told.notes = False, (f"{self.owner} is not declared any more: its bindings are about to end",)
@@ -111,7 +116,13 @@ class _Binding:
         return told
 
     def _judge(self, told: Explanation, resource: Resource, policy: Policy) -> None:
-        draft = draft_of(self.desk, resource, policy, self.state.clusters.placed.get(self.owner))
+        draft = draft_of(
+            self.writer,
+            resource,
+            policy,
+            self.state.karmada.state.last.get(self.owner),
+            self.state.demand(self.owner),
+        )
         if draft.demand.error:
             told.notes = (f"{self.owner} cannot be read: {draft.demand.error}",)
             return

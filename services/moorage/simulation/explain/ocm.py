@@ -20,9 +20,11 @@ from moorage.simulation.explain.explanation import (
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explain.grounds import Grounds, Partition, decision_on, declared_as, partition_with
+from moorage.simulation.explain.grounds import Grounds, decision_on, declared_as, partition_with
 from moorage.simulation.explain.pods import with_taints
-from moorage.workers.placement.ocm.state import DECISION_PREFIX, PLACEMENT, Asked
+from moorage.workers.placement.ocm.decision import DECISION_PREFIX
+from moorage.workers.placement.ocm.spec import PLACEMENT, PlacementSpec
+from moorage.workers.placement.state import State
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
@@ -51,8 +53,8 @@ def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wante
         raise NotFoundError(PLACEMENTS_RESOURCE, ref.name)
     parts = decisions_of(grounds, ref)
     events = [event for event, _ in parts] + ([found[0]] if found is not None else [])
-    with partition_with(grounds, ref.key, events) as partition:
-        return _Placement(grounds, ref, parts, wanted or Wanted(), partition).tell()
+    with partition_with(grounds, ref.key, events) as state:
+        return _Placement(grounds, ref, parts, wanted or Wanted(), state).tell()
 
 
 def decisions_of(grounds: Grounds, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, Kept]]:
@@ -77,7 +79,7 @@ class _Placement:
         ref: WorkloadRef,
         parts: list[tuple[WorkloadPlaced, Kept]],
         wanted: Wanted,
-        partition: Partition,
+        state: State,
     ) -> None:
         self.grounds, self.ref, self.wanted, self.now = grounds, ref, wanted, grounds.taken
         found = decision_on(grounds, ref.key)
@@ -85,7 +87,7 @@ class _Placement:
         self.kept: Kept | None = found[1] if found is not None else None
         self.parts = parts
         self.here = {name for event, _ in parts for name in event.clusters}
-        self.state, self.view = partition.state, partition.state.managed.view
+        self.state, self.view = state, state.view.ocm
 
     def tell(self) -> Explanation:
         """All of it."""
@@ -97,18 +99,18 @@ class _Placement:
             here=tuple(sorted(self.here)),
             considered=len(self.view.fleet),
         )
-        asked = self.state.managed.asked.get(self.ref.key)
-        if asked is None:
+        spec = self.state.ocm.state.specs.get(self.ref.key)
+        if spec is None:
             told.agrees = False
             told.notes = (f"{self.ref.key} is not declared any more: its PlacementDecisions are about to end",)
-        elif asked.terms is None:
+        elif spec.terms is None:
             told.notes = (f"{self.ref.key} cannot be read: it keeps what it has",)
         else:
-            self._judge(told, asked, asked.terms)
+            self._judge(told, spec, spec.terms)
         told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, asked: Asked, terms: PlacementTerms) -> None:
+    def _judge(self, told: Explanation, spec: PlacementSpec, terms: PlacementTerms) -> None:
         view = self.view
         sets = view.members.usable(self.ref.namespace, terms.sets)
         scheduled = view.scheduler.schedule(
@@ -121,11 +123,11 @@ class _Placement:
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
         told.targets = tuple(self._target(verdicts, name, terms) for name in names)
         told.left_out = len(view.fleet) - len(names)
-        told.notes = tuple(self._notes(asked, verdicts))
-        if not asked.paused:
+        told.notes = tuple(self._notes(spec, verdicts))
+        if not spec.paused:
             told.agrees = self.placed is None or set(scheduled.decisions) == self.here
             told.differences = tuple(self._differences(verdicts, terms))
-        told.until = tuple(self._ends(verdicts, names, paused=asked.paused))
+        told.until = tuple(self._ends(verdicts, names, paused=spec.paused))
 
     def _target(self, verdicts: ManagedVerdicts, name: str, terms: PlacementTerms) -> Target:
         found, here = verdicts.verdict(name), name in self.here
@@ -141,8 +143,8 @@ class _Placement:
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
         return Target(name, here, found, verdicts.taints(name), outcome)
 
-    def _notes(self, asked: Asked, verdicts: ManagedVerdicts) -> Iterator[str]:
-        if asked.paused:
+    def _notes(self, spec: PlacementSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
+        if spec.paused:
             yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
         if self.placed is None:
             yield "no decision is written yet"

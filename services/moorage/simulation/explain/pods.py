@@ -26,16 +26,12 @@ from moorage.simulation.explain.explanation import (
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explain.grounds import (
-    Grounds,
-    Partition,
-    decision_on,
-    declared_as,
-    evictions_of,
-    partition_with,
-)
-from moorage.workers.placement.pods.reconcile import NODE_NAME_SET, Desk, node_ref
-from moorage.workers.placement.state import Owner, Work
+from moorage.simulation.explain.grounds import Grounds, decision_on, declared_as, evictions_of, partition_with
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
+from moorage.workers.placement.state import State
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
@@ -63,8 +59,8 @@ def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | No
     owner = placed.owner.key if placed is not None else ref.key
     if placed is None and declared_as(grounds, owner) is None:
         raise NotFoundError("pods", ref.name)
-    with partition_with(grounds, owner, [placed] if placed is not None else []) as partition:
-        return _Pod(grounds, ref, found, wanted or Wanted(), partition).tell()
+    with partition_with(grounds, owner, [placed] if placed is not None else []) as state:
+        return _Pod(grounds, ref, found, wanted or Wanted(), state).tell()
 
 
 class _Pod:
@@ -76,12 +72,12 @@ class _Pod:
         ref: WorkloadRef,
         found: tuple[WorkloadPlaced, Kept] | None,
         wanted: Wanted,
-        partition: Partition,
+        state: State,
     ) -> None:
         self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, grounds.taken
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
         self.kept: Kept | None = found[1] if found is not None else None
-        self.service, self.state, self.view = partition.service, partition.state, partition.state.view
+        self.state, self.view = state, state.view.pods
         self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
 
@@ -96,7 +92,7 @@ class _Pod:
             here=(self.node,) if self.node else (),
             considered=len(self.view.fleet),
         )
-        owner = self.state.owners.get(self.owner_key)
+        owner = self.state.pods.state.owners.get(self.owner_key)
         trouble = self._trouble(owner)
         if trouble or owner is None:
             told.agrees = trouble is None
@@ -113,7 +109,7 @@ class _Pod:
             return f"{self.owner_key} is not declared any more: its pods are about to end"
         if owner.error:
             return f"{self.owner_key} cannot be read: {owner.error}"
-        if self.state.clusters.claims(self.owner_key):
+        if self.state.karmada.state.claims(self.owner_key):
             return f"a policy places {self.owner_key} on clusters, so it makes no pods on nodes"
         if self.placed is not None and self.placed.owner_uid != owner.uid:
             return f"{self.owner_key} was deleted and made again since this was decided"
@@ -123,11 +119,11 @@ class _Pod:
         shape = owner.shape(self.view.rules, self.view.rules_version)
         if self.node:
             # What the pod itself takes of its node, and its part in how replicas are spread, do not count against it.
-            self.view.set_aside(self.state, binding_key(self.key, node_ref(self.node)))
-        desk = Desk(self.service, self.state, self.now)
-        desk.begin(Work(self.owner_key, "", Meta(id="explain", source="explain", type="explain", time=self.now)))
+            self.view.set_aside(self.state.pods, binding_key(self.key, node_ref(self.node)))
+        binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
+        binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
-        verdicts = NodeVerdicts(self.view.decider, desk.request(owner, shape), only=only)
+        verdicts = NodeVerdicts(self.view.decider, binder.request(owner, shape), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")

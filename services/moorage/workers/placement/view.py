@@ -1,361 +1,54 @@
-"""What every partition of placement in a process shares: nodes, what is taken of them, evictions, rules.
-
-Bindings come from the log, and, before they are there, from this process's own decisions (`assume`, `release`), so that
-partitions that decide one after another do not give the same room away twice. Between processes the log
-decides: of the bindings that a node has no room for, the later ones lose (`loses`).
-"""
+"""What every partition of placement in a process shares: one view for each of the three controllers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
-import numpy as np
-
-from moorage.core.apimachinery.quantities import PODS
-from moorage.core.scheduling.nodes.fleet import Fleet, Rows
-from moorage.core.scheduling.nodes.scheduler import Decider
 from moorage.runtime.service import GlobalView, Input
-from moorage.workers.placement.engine.target_table import NodeTable
 from moorage.workers.placement.karmada.view import ClusterView
 from moorage.workers.placement.ocm.view import ManagedView
-from moorage.workers.placement.pods.reservation import Booking, booking_of
-from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.refs import TargetKind
-from moorage_schemas.resource import ResourceDeclared, target_of_resource
-from moorage_schemas.resources.dedicated import DedicatedNodes
-from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, Topic
-
-_RULES = "DedicatedNodes/"
-_NODES = f"{TargetKind.NODE.value}/"
+from moorage.workers.placement.pods.view import PodView
+from moorage_schemas.topics import Topic
 
 
-class Listener(Protocol):
+class Partition(Protocol):
     """A partition's state, as the view sees it."""
 
     partition: int
-
-    def notice(self, owner: str, workload: str, meta: Meta, *, gone: bool) -> None:
-        """Something has happened to a bound workload; ignored when it is not of this partition."""
 
     def due(self) -> bool:
         """Whether there is something to do."""
 
 
-class Task:
-    """An eviction that is requested."""
-
-    __slots__ = ("event", "meta")
-
-    def __init__(self, event: EvictionDecided, meta: Meta) -> None:
-        self.event = event
-        self.meta = meta
-
-
 class FleetView(GlobalView):
-    """The whole, as placement sees it."""
+    """The whole, as placement sees it: each record is of one part's concern."""
 
     def __init__(self) -> None:
-        self.clusters = ClusterView()
-        """What concerns clusters; nodes know nothing of it."""
-
-        self.managed = ManagedView()
-        """What concerns OCM's managed clusters."""
-
-        self.fleet = Fleet()
-        self.nodes = NodeTable(self.fleet)
-        self.decider = Decider(self.fleet)
-        self.rules: tuple[DedicatedNodes, ...] = ()
-        self.rules_version = 0
-        self.openings = 0
-        """Grows with whatever may let a pending workload fit: room, a node, fewer taints, other rules."""
-        self.opened_by: Meta | None = None
-        self.changes = 0
-        """Grows with every change of a node: what a DaemonSet looks at."""
-        self.changed_by: Meta | None = None
-        self._logged: dict[str, Booking] = {}
-        self._assumed: dict[str, tuple[Listener, Booking | None]] = {}
-        self._at_node: dict[str, set[str]] = {}
-        self._of_owner: dict[str, dict[str, str]] = {}
-        self._tasks: dict[str, dict[str, Task]] = {}
-        self._highest: dict[str, int] = {}
-        self._rules: dict[str, DedicatedNodes] = {}
-        self._listeners: list[Listener] = []
-
-    # From the log.
+        self.pods = PodView()
+        self.karmada = ClusterView()
+        self.ocm = ManagedView()
+        self._partitions: list[Partition] = []
 
     def wants(self, topic: Topic, key: str) -> bool:
-        """Only what placing looks at."""
-        if topic is RESOURCES:
-            mine = key.startswith((_NODES, _RULES))
-        elif topic is TAINTS:
-            mine = key.startswith(_NODES)
-        else:
-            mine = topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
-        return mine or self.clusters.concerns(topic, key) or self.managed.concerns(topic, key)
+        """Only what one of the parts looks at."""
+        return any(part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm))
 
     def apply(self, record: Input) -> None:
         """Fold a record in; what is not newer changes nothing."""
-        if self.clusters.concerns(record.topic, record.key):
-            self.clusters.apply(record)
-        elif self.managed.concerns(record.topic, record.key):
-            self.managed.apply(record)
-        elif record.topic is RESOURCES:
-            self._resource(record)
-        elif record.topic is TAINTS:
-            name = record.key.partition("/")[2]
-            if record.key.startswith(_NODES):
-                event = record.event if isinstance(record.event, TargetTainted) else None
-                self._node_changed(self.nodes.taint(name, event), record.meta)
-        elif record.topic is BINDINGS:
-            self._binding(record)
-        elif record.topic is EVICTIONS:
-            self._eviction(record)
+        for part in (self.pods, self.karmada, self.ocm):
+            if part.concerns(record.topic, record.key):
+                part.apply(record)
+                return
 
     def changed(self) -> Iterable[int] | None:
         """The partitions that have something to do."""
-        return [listener.partition for listener in self._listeners if listener.due()]
+        return [partition.partition for partition in self._partitions if partition.due()]
 
-    def _resource(self, record: Input) -> None:
-        event = record.event if isinstance(record.event, ResourceDeclared) else None
-        if record.key.startswith(_RULES):
-            if event is None:
-                self._rules.pop(record.key, None)
-            else:
-                self._rules[record.key] = DedicatedNodes.model_validate(event.object)
-            self.rules = tuple(self._rules[key] for key in sorted(self._rules))
-            self.rules_version += 1
-            self._opened(record.meta)
-            return
-        target = target_of_resource(record.key)
-        if target is None or target.kind is not TargetKind.NODE:
-            return
-        before = self.nodes.uid(target.name)
-        opened = self.nodes.declare(target.name, event, record.meta.time)
-        gone = event is None or before not in {None, event.uid}
-        self._node_changed(opened, record.meta)
-        if gone:
-            for key in sorted(self._at_node.get(target.name, ())):
-                self._tell(key, record.meta, gone=True)
-
-    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - what happened, not a switch
-        """Note a change of a node; None for no change, True when more may fit now."""
-        if opened is None:
-            return
-        self.changes += 1
-        self.changed_by = meta
-        if opened:
-            self._opened(meta)
-
-    def _opened(self, meta: Meta | None) -> None:
-        self.openings += 1
-        self.opened_by = meta
-
-    def _binding(self, record: Input) -> None:
-        key = record.key
-        if not key.partition("|")[2].startswith(_NODES):
-            return
-        logged, assumed = self._logged.get(key), self._assumed.get(key)
-        before = self.booking(key)
-        if isinstance(record.event, WorkloadBound):
-            booking = booking_of(record.event, place=(record.partition, record.offset))
-            if logged is not None:
-                if booking.age < logged.age:
-                    return
-                if booking.generation == logged.generation:
-                    booking.place = logged.place  # an edited binding keeps its turn
-            self._logged[key] = booking
-            written = assumed is not None and assumed[1] is not None and booking.age >= assumed[1].age
-        else:
-            self._logged.pop(key, None)
-            written = assumed is not None and assumed[1] is None
-        if written:
-            del self._assumed[key]
-        now = self.booking(key)
-        self._account(key, before, now)
-        if now is None:
-            if record.event is None and (before is not None or written):
-                self._opened(record.meta)
-        else:
-            self._bound(logged, now, record.meta)
-
-    def _bound(self, logged: Booking | None, now: Booking, meta: Meta) -> None:
-        """Note what a binding, new or edited, does to others."""
-        if logged is not None and _asks_for_less(logged, now):
-            self._opened(meta)
-        if self._is_full(now.node):
-            self._tell_losers(now.node, meta)
-
-    def _tell_losers(self, node: str, meta: Meta) -> None:
-        for key in sorted(self._at_node.get(node, ())):
-            if self.loses(key):
-                self._tell(key, meta, gone=False)
-
-    def _eviction(self, record: Input) -> None:
-        workload, generation = record.key.partition("|")[0], record.key.rpartition("|")[2]
-        tasks = self._tasks.setdefault(workload, {})
-        event = record.event
-        if isinstance(event, EvictionDecided):
-            if event.target.kind is not TargetKind.NODE:
-                return
-            if generation.isdigit():
-                self._highest[workload] = max(self._highest.get(workload, 0), int(generation))
-            if event.state is EvictionState.REQUESTED:
-                tasks[record.key] = Task(event, record.meta)
-                for listener in self._listeners:
-                    listener.notice(event.owner.key, workload, record.meta, gone=False)
-                return
-        tasks.pop(record.key, None)
-        if not tasks:
-            del self._tasks[workload]
-
-    def _tell(self, key: str, meta: Meta, *, gone: bool) -> None:
-        booking = self.booking(key)
-        if booking is not None:
-            for listener in self._listeners:
-                listener.notice(booking.owner, booking.workload, meta, gone=gone)
-
-    # From this process's own decisions.
-
-    def attach(self, listener: Listener) -> None:
+    def attach(self, partition: Partition) -> None:
         """A partition begins."""
-        self._listeners.append(listener)
+        self._partitions.append(partition)
 
-    def detach(self, listener: Listener) -> None:
-        """A partition is taken away: what it has assumed is taken back.
-
-        Other partitions may have found no room because of it, and no record will ever tell them that there is some.
-        """
-        self._listeners = [one for one in self._listeners if one is not listener]
-        freed = False
-        for key in [key for key, (one, _) in self._assumed.items() if one is listener]:
-            before = self.booking(key)
-            del self._assumed[key]
-            now = self.booking(key)
-            self._account(key, before, now)
-            freed |= before is not None and (now is None or _asks_for_less(before, now))
-        if freed:
-            self._opened(None)
-
-    def assume(self, listener: Listener, key: str, bound: WorkloadBound) -> None:
-        """A binding that is about to be written holds from now on."""
-        self._assume(listener, key, booking_of(bound))
-
-    def release(self, listener: Listener, key: str) -> None:
-        """A binding whose tombstone is about to be written is over from now on."""
-        self._assume(listener, key, None)
-
-    def set_aside(self, listener: Listener, key: str) -> Callable[[], None]:
-        """Take a binding out for a question; what comes back puts it in again."""
-        known = self._assumed.get(key)
-        before = self.booking(key)
-        self._assume(listener, key, None)
-
-        def restore() -> None:
-            if known is None:
-                del self._assumed[key]
-            else:
-                self._assumed[key] = known
-            self._account(key, None, before)
-
-        return restore
-
-    def _assume(self, listener: Listener, key: str, booking: Booking | None) -> None:
-        before = self.booking(key)
-        self._assumed[key] = (listener, booking)
-        self._account(key, before, booking)
-
-    def _account(self, key: str, before: Booking | None, now: Booking | None) -> None:
-        if before is now:
-            return
-        if before is not None:
-            self.fleet.take(before.node, before.requests, -1)
-            _drop(self._at_node, before.node, key)
-            owned = self._of_owner[before.owner]
-            del owned[key]
-            if not owned:
-                del self._of_owner[before.owner]
-        if now is not None:
-            self.fleet.take(now.node, now.requests)
-            self._at_node.setdefault(now.node, set()).add(key)
-            self._of_owner.setdefault(now.owner, {})[key] = now.node
-
-    # Questions.
-
-    def booking(self, key: str) -> Booking | None:
-        """The binding that holds now, written or about to be; None when there is none."""
-        assumed = self._assumed.get(key)
-        return assumed[1] if assumed is not None else self._logged.get(key)
-
-    def bookings_of(self, owner: str) -> dict[str, str]:
-        """The keys of the bindings that an owner's pods hold now, each with its node."""
-        return dict(self._of_owner.get(owner, {}))
-
-    def replica_rows(self, owner: str) -> Rows:
-        """The rows of the nodes on which an owner has pods, one entry for each pod."""
-        fleet = self.fleet
-        names = self._of_owner.get(owner, {}).values()
-        return np.array([fleet.row_of(name) for name in names if name in fleet], dtype=np.intp)
-
-    def requested(self, workload: str, uid: str, node: str, generation: int) -> Task | None:
-        """The eviction that asks for the end of exactly this binding; None when none does."""
-        for task in self._tasks.get(workload, {}).values():
-            event = task.event
-            same_life = not event.workload_uid or event.workload_uid == uid
-            if same_life and event.target.name == node and event.generation == generation:
-                return task
-        return None
-
-    def highest_eviction(self, workload: str) -> int:
-        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
-        return self._highest.get(workload, 0)
-
-    def loses(self, key: str) -> bool:
-        """Whether a binding has to be withdrawn, for its node has no room for it after those written earlier.
-
-        Every worker finds the same: bindings of a node are in one partition, so their offsets order them. Bindings that
-        were made before the node said what it has now stay, as in Kubernetes, where shrinking a node moves nobody.
-        """
-        mine = self._logged.get(key)
-        if mine is None or mine.bypassed or not self._is_full(mine.node):
-            return False
-        since = self.nodes.declared_at(mine.node)
-        if since is not None and mine.bound_time < since:
-            return False
-        left = self.nodes.room(mine.node)
-        held = [one for other in self._at_node.get(mine.node, ()) if (one := self._logged.get(other)) is not None]
-        for booking in sorted(held, key=lambda one: one.place):
-            asked = {PODS: 1, **dict(booking.requests)}
-            lasting = booking.bypassed or (since is not None and booking.bound_time < since)
-            fits = lasting or all(amount <= left.get(resource, 0) for resource, amount in asked.items())
-            if booking is mine:
-                return not fits
-            if fits:
-                for resource, amount in asked.items():
-                    left[resource] = left.get(resource, 0) - amount
-        return False
-
-    def _is_full(self, node: str) -> bool:
-        """Whether more is taken of a node than it has."""
-        fleet = self.fleet
-        if node not in fleet:
-            return False
-        row = fleet.row_of(node)
-        return any(fleet.taken(resource)[row] > fleet.offered(resource)[row] for resource in fleet.resources)
-
-
-def _asks_for_less(before: Booking, now: Booking) -> bool:
-    """Whether a booking leaves some room that it took before."""
-    if now.node != before.node:
-        return True
-    asked = dict(now.requests)
-    return any(amount > asked.get(resource, 0) for resource, amount in before.requests)
-
-
-def _drop(index: dict[str, set[str]], name: str, key: str) -> None:
-    index[name].discard(key)
-    if not index[name]:
-        del index[name]
+    def detach(self, partition: Partition) -> None:
+        """A partition is taken away."""
+        self._partitions = [one for one in self._partitions if one is not partition]

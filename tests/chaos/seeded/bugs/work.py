@@ -8,38 +8,38 @@ from typing import Any
 from tests.chaos.seeded.bugs.planting import Change, bug
 
 from moorage.core.scheduling.nodes.filters.taint_toleration import TaintToleration
-from moorage.workers.placement.pods.reconcile import Desk
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.pods.view import PodView
 from moorage.workers.placement.service import PlacementService
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 module: Any = import_module("moorage.workers.placement.service")  # the package gives the function of that name
 
-_EMIT = Desk._emit
+_PUT = Outbox.put
 
 
 @bug("binding-alone", "A binding is written without the decision that it rests on.")
 def _() -> list[Change]:
-    def emit(self: Any, topic: Any, key: str, partition_key: str, event: Any) -> None:
-        _EMIT(self, topic, key, partition_key, event)
-        if topic is PLACEMENTS:
+    def put(self: Any, topic: Any, key: str, partition_key: str, event: Any, *, step: str = "") -> None:
+        _PUT(self, topic, key, partition_key, event, step=step)
+        if topic is PLACEMENTS and key.startswith("Pod/"):
             self.emits.pop()
 
-    return [(Desk, "_emit", emit)]
+    return [(Outbox, "put", put)]
 
 
 @bug("decision-alone", "The end of a binding is not written.")
 def _() -> list[Change]:
-    def emit(self: Any, topic: Any, key: str, partition_key: str, event: Any) -> None:
-        if topic is not BINDINGS or event is not None:
-            _EMIT(self, topic, key, partition_key, event)
+    def put(self: Any, topic: Any, key: str, partition_key: str, event: Any, *, step: str = "") -> None:
+        if topic is not BINDINGS or event is not None or not key.startswith("Pod/"):
+            _PUT(self, topic, key, partition_key, event, step=step)
 
-    return [(Desk, "_emit", emit)]
+    return [(Outbox, "put", put)]
 
 
 @bug("evictions-unheard", "Placement does not do what eviction requests.")
 def _() -> list[Change]:
-    return [(FleetView, "requested", lambda *_given: None)]
+    return [(PodView, "requested", lambda *_given: None)]
 
 
 @bug("taints-unseen", "Placement does not ask whether a pod tolerates a node's taints.")
@@ -71,9 +71,9 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     # Evictions name the uid of their workload, too: that line is missing as well.
     def requested(self: Any, workload: str, _uid: str, node: str, generation: int) -> Any:
-        for task in self._tasks.get(workload, {}).values():
-            if task.event.target.name == node and task.event.generation == generation:
-                return task
+        for one in self.evictions.of(workload):
+            if one.event.target.name == node and one.event.generation == generation:
+                return one
         return None
 
-    return [(FleetView, "highest_eviction", lambda _self, _workload: 0), (FleetView, "requested", requested)]
+    return [(PodView, "highest_eviction", lambda _self, _workload: 0), (PodView, "requested", requested)]

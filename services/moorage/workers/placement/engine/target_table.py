@@ -1,102 +1,66 @@
-"""The nodes of the view: what is declared of them together with their taints."""
+"""Targets of one kind: what is declared of them, and their taints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from enum import Enum, auto
 
-from moorage.core.apimachinery.quantities import QuantityError, whole
-from moorage.core.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
 from moorage.core.taints.desired.from_conditions import belongs_to_state
 from moorage.core.taints.desired.reconcile import newer_taints, wanted_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint, TargetTainted
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    event: ResourceDeclared
-    time: datetime | None
-    allocatable: Mapping[str, int]
+class Declaration(Enum):
+    """What a declaration means to what is known of its target."""
+
+    STALE = auto()
+    """Nothing: it is older than what is known, or deletes what is not known."""
+
+    DELETED = auto()
+    NEW = auto()
+    """The target was not known."""
+
+    CHANGED = auto()
+    REPLACED = auto()
+    """The target was deleted and made again under its name."""
 
 
-class NodeTable:
-    """Declared nodes and their taints, folded into a fleet."""
+class TargetTable:
+    """Targets by name. A record that is not newer than what is known changes nothing."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._declared: dict[str, _Declared] = {}
+    def __init__(self) -> None:
+        self._declared: dict[str, ResourceDeclared] = {}
         self._tainted: dict[str, TargetTainted] = {}
 
-    def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
-        """A node is declared, or deleted (None). What comes back is as of `taint`."""
+    def declare(self, name: str, event: ResourceDeclared | None) -> Declaration:
+        """A target is declared, or deleted (None)."""
         known = self._declared.get(name)
         if event is None:
             if known is None:
-                return None
+                return Declaration.STALE
             del self._declared[name]
-            self._fleet.remove(name)
-            return False
-        if known is not None and known.event.uid == event.uid and event.version < known.event.version:
-            return None
-        status = event.object.get("status")
-        offered = allocatable(status if isinstance(status, Mapping) else {})
-        if known is not None and known.event.uid == event.uid and known.allocatable == offered:
-            time = known.time  # what it offers is as old as it was
-        self._declared[name] = _Declared(event, time, offered)
-        return self._fold(name)
+            return Declaration.DELETED
+        if known is not None and known.uid == event.uid and event.version < known.version:
+            return Declaration.STALE
+        self._declared[name] = event
+        if known is None:
+            return Declaration.NEW
+        return Declaration.CHANGED if known.uid == event.uid else Declaration.REPLACED
 
-    def taint(self, name: str, event: TargetTainted | None) -> bool | None:
-        """A node's taints change, or are forgotten (None).
-
-        Returns:
-            None when the node is as it was; True when pods may fit now that did not; False when it only got worse.
-        """
+    def taint(self, name: str, event: TargetTainted | None) -> None:
+        """The taints of a target change, or are forgotten (None)."""
         if event is None:
             self._tainted.pop(name, None)
         elif newer_taints(event, self._tainted.get(name)):
             self._tainted[name] = event
-        return self._fold(name)
 
-    def uid(self, name: str) -> str | None:
-        """The uid of a node; None when there is no such node."""
-        known = self._declared.get(name)
-        return None if known is None else known.event.uid
-
-    def declared_at(self, name: str) -> datetime | None:
-        """When a node began to offer what it offers; None when unknown."""
-        known = self._declared.get(name)
-        return None if known is None else known.time
-
-    def room(self, name: str) -> dict[str, int]:
-        """All that a node has for pods to take."""
-        known = self._declared.get(name)
-        enough = dict.fromkeys(TAKEN_AS_ENOUGH, UNLIMITED)
-        return enough if known is None else {**enough, **known.allocatable}
+    def declared(self, name: str) -> ResourceDeclared | None:
+        """What is declared of a target; None when there is no such target."""
+        return self._declared.get(name)
 
     def tainted(self, name: str) -> TargetTainted | None:
-        """The last word on a node's taints."""
+        """The last record of a target's taints, whichever target of that name it is about."""
         return self._tainted.get(name)
-
-    def _fold(self, name: str) -> bool | None:
-        known = self._declared.get(name)
-        if known is None:
-            return None
-        labels = known.event.object.get("metadata", {}).get("labels") or {}
-        spec = known.event.object.get("spec") or {}
-        after = NodeFacts(
-            name=name,
-            labels=labels,
-            taints=present_taints(known.event, self._tainted.get(name)),
-            unschedulable=spec.get("unschedulable") is True,
-            allocatable=known.allocatable,
-        )
-        before = self._fleet.facts(name)
-        if not self._fleet.put(after):
-            return None
-        return before is None or _better(before, after)
 
 
 def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) -> tuple[Taint, ...]:
@@ -123,26 +87,3 @@ def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) ->
                 key=wish.key, value=wish.value, effect=wish.effect, time_added=wish.time
             )
     return tuple(found.values())
-
-
-def allocatable(status: Mapping[str, Any]) -> dict[str, int]:
-    """What a node offers, in whole units: what is allocatable, the capacity when that is absent.
-
-    The gateway has refused what is no quantity; should one be here all the same, the resource is not offered.
-    """
-    offered = status.get("allocatable")
-    if not isinstance(offered, Mapping):
-        offered = status.get("capacity")
-    result = {}
-    for resource, value in (offered if isinstance(offered, Mapping) else {}).items():
-        try:
-            result[str(resource)] = whole(str(resource), value, f"status.allocatable[{resource}]")
-        except (QuantityError, TypeError):
-            result[str(resource)] = 0
-    return result
-
-
-def _better(before: NodeFacts, after: NodeFacts) -> bool:
-    """Whether some pod may fit now that did not before."""
-    same = before.labels == after.labels and before.allocatable == after.allocatable
-    return not same or not set(before.taints) <= set(after.taints) or (before.unschedulable and not after.unschedulable)

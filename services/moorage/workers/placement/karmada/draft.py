@@ -7,7 +7,8 @@ from datetime import datetime
 
 from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.core.scheduling.karmada.scheduler import ClusterDecision
-from moorage.workers.placement.karmada.state import SCHEDULED, Placed, Resource
+from moorage.workers.placement.karmada.decision import SCHEDULED, BindingDecision
+from moorage.workers.placement.karmada.resource import Resource
 from moorage.workers.placement.karmada.terms import Demand, binding_uid
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 from moorage_schemas.refs import WorkloadRef
@@ -21,7 +22,7 @@ class Draft:
     policy: Policy
     demand: Demand
     workload: WorkloadRef
-    known: Placed | None
+    known: BindingDecision | None
     """The decision before, on the same resource."""
 
     generation: int

@@ -9,10 +9,11 @@ from typing import Final
 
 from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.runtime.settings import Settings
-from moorage.workers.placement.karmada.state import RESOURCE_BINDING, Resource
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, Resource
 from moorage.workers.placement.karmada.view import Terms
-from moorage.workers.placement.state import State
 from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.taint import Toleration
 
 DIRECTLY: Final = "Directly"
@@ -78,15 +79,20 @@ class Demand:
     """Why it cannot be read."""
 
 
-def demand_of(state: State, key: str) -> Demand:
-    """How much there is of a resource, as upstream's interpreter reads it."""
-    owner = state.owners.get(key)
+def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_version: int) -> Demand:
+    """How much there is of a resource, as upstream's interpreter reads it.
+
+    Args:
+        owner: of its pods; None of a resource that makes none.
+        rules: the fleet's rules for dedicated nodes.
+        rules_version: tells these rules from those before.
+    """
     if owner is None:
         return Demand()
     if owner.error:
         return Demand(error=owner.error)
     replicas = owner.controller.replicas if owner.controller is not None else 1
-    requests = owner.shape(state.view.rules, state.view.rules_version).requests
+    requests = owner.shape(rules, rules_version).requests
     return Demand(replicas, requests if replicas else ())
 
 

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
 from moorage.core.scheduling.karmada.scheduler import ClusterDecider
-from moorage.core.taints.desired.reconcile import newer_taints
 from moorage.runtime.service import Input
-from moorage.workers.placement.engine.target_table import present_taints
+from moorage.workers.placement.engine.evictions import EvictionTable, Requested
+from moorage.workers.placement.engine.overlay import Overlay
+from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
-from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -51,9 +51,6 @@ class ClusterListener(Protocol):
     def healthy(self, workload: str, meta: Meta) -> None:
         """A workload was reported healthy; of use only while it leaves a cluster."""
 
-    def binding_seen(self, key: str, bound: Bound | None) -> None:
-        """A binding is in the log as it is now; None when it was ended."""
-
     def cluster_gone(self, name: str, meta: Meta) -> None:
         """A cluster was deleted, or made again under its name."""
 
@@ -84,14 +81,6 @@ class Bound:
         return (self.generation, self.revision)
 
 
-@dataclass(frozen=True, slots=True)
-class Requested:
-    """An eviction from a cluster that is requested."""
-
-    event: EvictionDecided
-    meta: Meta
-
-
 class ClusterView:
     """The whole, as the placing of resources sees it."""
 
@@ -111,13 +100,13 @@ class ClusterView:
 
         self.policy_version = 0
         self.policy_by: Meta | None = None
-        self.bindings: dict[str, Bound] = {}
-        self._declared: dict[str, ResourceDeclared] = {}
-        self._tainted: dict[str, TargetTainted] = {}
+        self.bindings: Overlay[Bound] = Overlay(lambda found, assumed: found.age >= assumed.age)
+        """Of workloads to clusters, by binding key."""
+
+        self.evictions = EvictionTable()
+        self._targets = TargetTable()
         self._of_scope: dict[Scope, list[Policy]] = {}
         self._bound_of: dict[str, set[str]] = {}
-        self._tasks: dict[str, dict[str, Requested]] = {}
-        self._highest: dict[str, int] = {}
         self._healthy: dict[str, datetime] = {}
         self._listeners: list[ClusterListener] = []
 
@@ -147,7 +136,9 @@ class ClusterView:
         elif record.topic is BINDINGS:
             self._binding(record.key, event if isinstance(event, WorkloadBound) else None)
         elif record.topic is EVICTIONS:
-            self._eviction(record, event if isinstance(event, EvictionDecided) else None)
+            requested = self.evictions.fold(record)
+            if requested is not None:
+                self._tell(requested.event.workload.key, record.meta)
         elif record.topic is WORKLOAD_CONDITIONS:
             self._condition(record, event if isinstance(event, WorkloadConditionChanged) else None)
 
@@ -155,35 +146,24 @@ class ClusterView:
         target = target_of_resource(record.key)
         if target is None:
             return
-        known = self._declared.get(target.name)
-        if event is None:
-            if known is not None:
-                del self._declared[target.name]
-                self.fleet.remove(target.name)
-                self._gone(target.name, record.meta)
-            return
-        if known is not None and known.uid == event.uid and event.version < known.version:
-            return
-        self._declared[target.name] = event
-        if known is not None and known.uid != event.uid:
+        found = self._targets.declare(target.name, event)
+        if found in {Declaration.DELETED, Declaration.REPLACED}:
             self.fleet.remove(target.name)
             self._gone(target.name, record.meta)
-        self._fold(target.name, record.meta)
+        if found not in {Declaration.STALE, Declaration.DELETED}:
+            self._fold(target.name, record.meta)
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
         name = record.key.partition("/")[2]
-        if event is None:
-            self._tainted.pop(name, None)
-        elif newer_taints(event, self._tainted.get(name)):
-            self._tainted[name] = event
+        self._targets.taint(name, event)
         self._fold(name, record.meta)
 
     def _fold(self, name: str, meta: Meta) -> None:
-        declared = self._declared.get(name)
+        declared = self._targets.declared(name)
         if declared is None:
             return
         try:
-            info = ClusterInfo.of(declared.object, present_taints(declared, self._tainted.get(name)))
+            info = ClusterInfo.of(declared.object, present_taints(declared, self._targets.tainted(name)))
         except ValidationError:
             return  # the gateway lets none through that cannot be read: what was known before holds
         change = self.fleet.put(info)
@@ -218,32 +198,17 @@ class ClusterView:
     def _binding(self, key: str, event: WorkloadBound | None) -> None:
         workload = key.partition("|")[0]
         found = bound_of(event) if event is not None else None
-        for listener in self._listeners:
-            listener.binding_seen(key, found)
-        if found is None:
-            if self.bindings.pop(key, None) is not None:
-                self._bound_of[workload].discard(key)
-                if not self._bound_of[workload]:
-                    del self._bound_of[workload]
+        known = self.bindings.logged.get(key)
+        if found is not None and known is not None and found.age < known.age:
+            self.bindings.settle(key, found)
             return
-        known = self.bindings.get(key)
-        if known is None or found.age >= known.age:
-            self.bindings[key] = found
+        self.bindings.arrive(key, found)
+        if found is not None:
             self._bound_of.setdefault(workload, set()).add(key)
-
-    def _eviction(self, record: Input, event: EvictionDecided | None) -> None:
-        workload, generation = record.key.partition("|")[0], record.key.rpartition("|")[2]
-        tasks = self._tasks.setdefault(workload, {})
-        if event is not None:
-            if generation.isdigit():
-                self._highest[workload] = max(self._highest.get(workload, 0), int(generation))
-            if event.state is EvictionState.REQUESTED:
-                tasks[record.key] = Requested(event, record.meta)
-                self._tell(workload, record.meta)
-                return
-        tasks.pop(record.key, None)
-        if not tasks:
-            del self._tasks[workload]
+        elif known is not None:
+            self._bound_of[workload].discard(key)
+            if not self._bound_of[workload]:
+                del self._bound_of[workload]
 
     def _condition(self, record: Input, event: WorkloadConditionChanged | None) -> None:
         if event is not None and event.status is ConditionStatus.TRUE:
@@ -266,7 +231,9 @@ class ClusterView:
         self._listeners.append(listener)
 
     def detach(self, listener: ClusterListener) -> None:
-        """A partition is taken away."""
+        """A partition is taken away: what it has assumed is taken back."""
+        for key in self.bindings.assumed_by(listener):
+            self.bindings.put_back(key, None)
         self._listeners = [one for one in self._listeners if one is not listener]
 
     def policies_for(self, api_version: str, kind: str, namespace: str) -> Sequence[Policy]:
@@ -279,21 +246,16 @@ class ClusterView:
         return sorted(self._bound_of.get(workload, ()))
 
     def requested(self, workload: str, uid: str, cluster: str, generation: int) -> Requested | None:
-        """The eviction that asks for the end of exactly this binding; None when none does."""
-        for task in self._tasks.get(workload, {}).values():
-            event = task.event
-            same_life = not event.workload_uid or event.workload_uid == uid
-            if same_life and event.target.name == cluster and event.generation == generation:
-                return task
-        return None
+        """The eviction that requests the end of exactly this binding; None when none does."""
+        return self.evictions.requested(workload, uid, cluster, generation)
 
     def highest_eviction(self, workload: str) -> int:
         """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
-        return self._highest.get(workload, 0)
+        return self.evictions.highest(workload)
 
     def taint_generation(self, cluster: str) -> int:
         """The generation of the taints that are known of a cluster; 0 when nothing is."""
-        known = self._tainted.get(cluster)
+        known = self._targets.tainted(cluster)
         return known.generation if known is not None else 0
 
     def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:

@@ -20,9 +20,9 @@ from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
 from moorage.core.scheduling.ocm.scheduler import Scheduler
 from moorage.core.scheduling.ocm.usage import Usage
-from moorage.core.taints.desired.reconcile import newer_taints
 from moorage.runtime.service import Input
-from moorage.workers.placement.engine.target_table import present_taints
+from moorage.workers.placement.engine.overlay import Overlay
+from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, Member, PlacementClass
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.sets import Membership
@@ -67,10 +67,8 @@ class ManagedView:
         self.scheduler = Scheduler(self.fleet)
         self.usage = Usage(self.fleet)
         self.members = Membership()
-        self._declared: dict[str, ResourceDeclared] = {}
-        self._tainted: dict[str, TargetTainted] = {}
-        self._logged: dict[str, Decided] = {}
-        self._assumed: dict[str, tuple[object, Decided | None]] = {}
+        self._targets = TargetTable()
+        self._pages: Overlay[Decided] = Overlay(_reaches)
         self._index = ClassIndex()
         self._spaces: dict[str, dict[str, Member]] = {}
         self._left_behind = 0
@@ -120,15 +118,14 @@ class ManagedView:
             self._changed(self.fleet.put_score(ScoreFacts.of(event.object)), record.meta)
 
     def _cluster(self, name: str, event: ResourceDeclared | None, meta: Meta) -> None:
-        known = self._declared.get(name)
-        if event is None:
-            if known is not None:
-                del self._declared[name]
-                self._changed(self.fleet.remove(name), meta)
-                self._tidy()
-        elif known is None or known.uid != event.uid or event.version >= known.version:
-            facts = self._facts(name, event)
-            self._declared[name] = event
+        # First of all: one that cannot be read changes nothing.
+        facts = None if event is None else self._facts(name, event)
+        if self._targets.declare(name, event) is Declaration.STALE:
+            return
+        if facts is None:
+            self._changed(self.fleet.remove(name), meta)
+            self._tidy()
+        else:
             self._changed(self.fleet.put(facts), meta)
 
     def _tidy(self) -> None:
@@ -140,17 +137,14 @@ class ManagedView:
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
         name = sys.intern(record.key.partition("/")[2])
-        if event is None:
-            self._tainted.pop(name, None)
-        elif newer_taints(event, self._tainted.get(name)):
-            self._tainted[name] = event
-        declared = self._declared.get(name)
+        self._targets.taint(name, event)
+        declared = self._targets.declared(name)
         if declared is not None:
             self._changed(self.fleet.put(self._facts(name, declared)), record.meta)
 
     def _facts(self, name: str, declared: ResourceDeclared) -> ClusterFacts:
         """What is known of a cluster; a record of taints that is about another of its name does not count."""
-        tainted = self._tainted.get(name)
+        tainted = self._targets.tainted(name)
         if tainted is not None and tainted.target_uid not in {"", declared.uid}:
             tainted = None
         labels = tainted.labels if tainted is not None else {}
@@ -249,15 +243,7 @@ class ManagedView:
         if event is not None:
             found = Decided(event.uid, event.generation, self.shared(key, event.clusters))
         before = self.clusters_of(key)
-        if key in self._assumed:
-            assumed = self._assumed[key][1]
-            arrived = assumed is None if found is None else assumed is not None and _reaches(found, assumed)
-            if arrived:
-                del self._assumed[key]
-        if found is None:
-            self._logged.pop(key, None)
-        else:
-            self._logged[key] = found
+        self._pages.arrive(key, found)
         self._count(before, self.clusters_of(key))
 
     def assume(self, partition: object, decided: Mapping[str, Decided | None]) -> None:
@@ -267,24 +253,24 @@ class ManagedView:
         """
         before = tuple(chain.from_iterable(map(self.clusters_of, decided)))
         for key, one in decided.items():
-            self._assumed[key] = (partition, one)
+            self._pages.assume(key, one, by=partition)
         self._count(before, tuple(chain.from_iterable(map(self.clusters_of, decided))))
 
     def drop(self, partition: object) -> None:
         """A partition is taken away: what it has assumed is taken back."""
-        for key in [key for key, (one, _) in self._assumed.items() if one is partition]:
+        for key in self._pages.assumed_by(partition):
             before = self.clusters_of(key)
-            del self._assumed[key]
+            self._pages.put_back(key, None)
             self._count(before, self.clusters_of(key))
 
     def clusters_of(self, key: str) -> Clusters:
         """The clusters of a PlacementDecision, written or about to be."""
-        found = self._assumed[key][1] if key in self._assumed else self._logged.get(key)
+        found = self._pages.get(key)
         return found.clusters if found is not None else ()
 
     def shared(self, key: str, clusters: Clusters) -> Clusters:
         """The same clusters, as the object that is held of them already, if one is."""
-        for held in (self._logged.get(key), self._assumed.get(key, (None, None))[1]):
+        for held in (self._pages.logged.get(key), self._pages.get(key)):
             if held is not None and held.clusters == clusters:
                 return held.clusters
         return tuple(map(sys.intern, clusters))

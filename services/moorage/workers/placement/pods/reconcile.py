@@ -1,327 +1,287 @@
-"""One pod at a time: place it, end it, say why it must leave. What comes out is written and holds at once."""
+"""What an owner asks for against the pods that it has: the steps from one to the other, in portions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Final
+from collections.abc import Iterable, Iterator
 
-from moorage.core.scheduling.nodes.plugin import Request
-from moorage.core.scheduling.nodes.scheduler import Decision
-from moorage.core.scheduling.nodes.shape import PodShape
-from moorage.runtime.service import Emit, Service
-from moorage.workers.placement.pods.reservation import Booking
-from moorage.workers.placement.state import Held, Owner, State, Work
-from moorage_schemas.base import Model
-from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
-from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, Topic, binding_key
+import numpy as np
 
-SCHEDULED: Final = "Scheduled"
-UNSCHEDULABLE: Final = "Unschedulable"
-NODE_NAME_SET: Final = "NodeNameSet"
-NODE_NOT_FOUND: Final = "NodeNotFound"
-TAINT_EVICTION: Final = "TaintEviction"
-TARGET_GONE: Final = "TargetGone"
-CONFLICT: Final = "Conflict"
-"""Reasons of decisions, in one word each."""
+from moorage.core.scheduling.nodes.workloads import Controller, daemon_index, pod_name, pod_uid
+from moorage.workers.placement.engine.controller import PORTION
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.pods.binder import CONFLICT, TAINT_EVICTION, Binder, Leaving, Slot
+from moorage.workers.placement.pods.decision import PodDecision
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.workloads import POD
 
 
-INVALID: Final = "Invalid"
-"""The reason of a pod that cannot be read; the gateway lets none through, so it was written by something else."""
+def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa: FBT001 - both callers name it
+    """Bring the pods of an owner to what it asks for.
 
-_REMEMBERED: Final = 10_000
+    Args:
+        binder: writes what is decided.
+        work: names the owner.
+        claimed: whether a policy places it on clusters, so that it makes no pods on nodes.
 
-REFRESH: Final = timedelta(seconds=30)
-"""How often the counts in a waiting pod's message are brought up to date, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """Why a pod must leave its node."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """The pod that is to be placed."""
-
-    workload: WorkloadRef
-    uid: str
-    index: int = 0
-    template_hash: str = ""
-    previous: str = ""
-    """The node it was on, or the one that it replaces."""
-
-    replaces: str = ""
-    why: str = ""
-    """What is said of a replacement."""
-
-    only: str | None = None
-    """The one node that it may go to."""
+    Returns:
+        Whether all is done; not when a portion is written and something is left.
+    """
+    state = binder.state
+    owner = state.owners.get(work.key) if not claimed else None
+    pods = list(state.pods_of(work.key).values())
+    if work.repair:
+        binder.end_orphans(work.key)
+    if owner is not None and owner.error:
+        if owner.controller is None and owner.ref.kind == POD:
+            binder.refuse(owner)
+        return True
+    steps = (
+        _end_all(binder, pods)
+        if owner is None
+        else _controller_steps(binder, owner, owner.controller, work)
+        if owner.controller is not None
+        else _bare_steps(binder, owner, work)
+    )
+    return all(len(binder.outbox) < PORTION for _ in steps)
 
 
-def node_ref(name: str) -> TargetRef:
-    """The reference of a node."""
-    return TargetRef(kind=TargetKind.NODE, name=name)
+def reconcile_pod(binder: Binder, work: Work, *, claimed: bool) -> bool:
+    """Look at one pod of an owner to which something has happened; see `reconcile_owner`."""
+    owner = binder.state.owners.get(work.key)
+    last = binder.state.pods_of(work.key).get(work.pod)
+    if (
+        claimed
+        or last is None
+        or owner is None
+        or owner.error
+        or last.owner_uid != owner.uid
+        or owner.controller is None
+    ):
+        return reconcile_owner(binder, work, claimed)
+    if last.placed and (leaving := binder.leaving(last, work)) is not None:
+        _leave(binder, owner, owner.controller, last, leaving)
+    return True
 
 
-class Desk:
-    """Where the decisions of one call are made and collected."""
+def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
+    for one in last:
+        binder.end(one)
+        yield
 
-    def __init__(self, service: Service[State], state: State, now: datetime) -> None:
-        self.state = state
-        self.view = state.view
-        self.emits: list[Emit] = []
-        self._service = service
-        self._now = now
-        self._cause = Meta(id="", source="", type="")
-        self._report_time: datetime | None = None
 
-    def begin(self, work: Work) -> None:
-        """Take up a piece of work; what comes of it has its cause."""
-        self._report_time = None
-        if work.cause is not None:
-            self._cause = work.cause
+def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
+    """A declared pod: placed once; when it has to leave it is gone for good, until it is made again."""
+    last = binder.state.pods_of(owner.key).get(owner.key)
+    if owner.finished:
+        yield from _end_all(binder, [last] if last else [])
+        return
+    slot = Slot(workload=owner.ref, uid=owner.uid)
+    if last is not None and last.uid != owner.uid:
+        binder.unbind(last)
+        binder.place(owner, slot)
+    elif last is None or last.pending:
+        binder.place(owner, slot)
+    elif last.placed:
+        leaving = binder.leaving(last, work)
+        if leaving is None:
+            if work.repair:
+                binder.restore_binding(owner, last)
+            binder.follow_spec(owner, last)
+        elif leaving.reason == CONFLICT:
+            _place_again(binder, owner, last, leaving)
+        else:
+            binder.evict(owner, last, leaving)
+    yield
+
+
+def _controller_steps(binder: Binder, owner: Owner, controller: Controller, work: Work) -> Iterator[None]:
+    mine = binder.state.pods_of(owner.key)
+    yield from _end_all(binder, [one for one in mine.values() if one.owner_uid != owner.uid])
+    for one in [one for one in mine.values() if one.placed]:
+        leaving = binder.leaving(one, work)
+        if leaving is not None:
+            _leave(binder, owner, controller, one, leaving)
+            yield
+        elif work.cause is None:
+            if work.repair:
+                binder.restore_binding(owner, one)
+            if binder.add_labels(owner, one):
+                yield
+    binder.begin(work)
+    wanted = _daemon_slots(binder, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
+    yield from _end_all(binder, [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted])
+    yield from _fill(binder, owner, controller, wanted)
+
+
+def _fill(binder: Binder, owner: Owner, controller: Controller, wanted: dict[int, str | None]) -> Iterator[None]:
+    """One pod of the present template for each place; older ones go as the new ones find room."""
+    places: dict[int, list[PodDecision]] = {}
+    for one in binder.state.pods_of(owner.key).values():
+        places.setdefault(one.index, []).append(one)
+    outdated: list[PodDecision] = []
+    blocked = False
+    for index, only in wanted.items():
+        there = places.get(index, [])
+        new = [one for one in there if not controller.rolls or one.template_hash == controller.template_hash]
+        old = [one for one in there if one not in new]
+        if new:
+            ready = new[0].placed or binder.place(owner, _again(controller, new[0], only))
+            blocked |= not ready
+            if ready and old:
+                yield from _end_all(binder, old)
+            elif not new[0].placed:
+                yield
+        elif any(one.placed for one in old):
+            outdated += [one for one in old if one.placed]
+        else:
+            yield from _end_all(binder, old)
+            blocked |= not binder.place(owner, _fresh(binder, owner, controller, index, only))
+            yield
+    yield from _roll(binder, owner, controller, outdated, wanted, blocked=blocked)
+
+
+def _roll(
+    binder: Binder,
+    owner: Owner,
+    controller: Controller,
+    outdated: list[PodDecision],
+    wanted: dict[int, str | None],
+    *,
+    blocked: bool,
+) -> Iterator[None]:
+    """Replace pods of an older template, one at a time; the first new one that finds no room stops it.
+
+    A Deployment's new pod comes beside the old one (a surge of one) and may wait; a StatefulSet's and a DaemonSet's
+    takes the old one's place, so it is looked first whether it would fit there.
+    """
+    binder.state.stuck.pop(owner.key, None)
+    for last in sorted(outdated, key=lambda one: -one.index if controller.keeps_names else one.index):
+        if blocked and not controller.daemon:
             return
-        owner = self.state.owners.get(work.owner)
-        version = owner.version if owner is not None else 0
-        told = event_id("moorage/placement", work.owner, version, self._now.isoformat())
-        self._cause = Meta(id=told, source="moorage/placement", type=PLACEMENTS.event_type)
-
-    def leaving(self, held: Held, work: Work) -> Leaving | None:
-        """Why a placed pod must leave; None when it may stay. The cause is from then on what makes it leave."""
-        view = self.view
-        if held.node not in view.fleet or (work.gone and work.workload == held.workload):
-            return Leaving(TARGET_GONE, f'node "{held.node}" was deleted')
-        task = view.requested(held.workload, held.uid, held.node, held.binding_generation)
-        if task is not None:
-            self._cause, self._report_time = task.meta, task.event.report_time
-            return Leaving(TAINT_EVICTION, task.event.message or task.event.reason or "evicted by a taint")
-        if view.loses(binding_key(held.workload, node_ref(held.node))):
-            return Leaving(CONFLICT, f'node "{held.node}" had no room left: another worker\'s binding came first')
-        return None
-
-    def place(self, owner: Owner, slot: Slot) -> bool:
-        """Look for a node and say what came of it; False when the pod has to wait."""
-        shape = owner.shape(self.view.rules, self.view.rules_version)
-        if owner.node_name:
-            return self._place_as_named(owner, slot, shape)
-        decision = self._decide(owner, slot, shape)
-        if decision.target is None:
-            self._wait(owner, slot, UNSCHEDULABLE, decision)
-            return False
-        self._bind(owner, slot, shape, decision, SCHEDULED)
-        return True
-
-    def fits_without(self, owner: Owner, held: Held, slot: Slot) -> bool:
-        """Whether a pod would find a node if another one were gone; nothing is decided."""
-        shape = owner.shape(self.view.rules, self.view.rules_version)
-        restore = self.view.set_aside(self.state, binding_key(held.workload, node_ref(held.node)))
-        found = self.view.decider.decide(self.request(owner, shape), only=slot.only)
-        restore()
-        return found.target is not None
-
-    def unbind(self, held: Held) -> None:
-        """End the binding of a placed pod."""
-        if held.placed:
-            target = node_ref(held.node)
-            key = binding_key(held.workload, target)
-            self.view.release(self.state, key)
-            self._emit(BINDINGS, key, target.key, None)
-
-    def end(self, held: Held) -> None:
-        """A pod is no more."""
-        self.unbind(held)
-        self._emit(PLACEMENTS, held.workload, held.owner, None)
-
-    def evict(self, owner: Owner, held: Held, leaving: Leaving) -> None:
-        """A bare pod has to go, and nothing takes its place."""
-        self.unbind(held)
-        slot = Slot(workload=owner.ref, uid=held.uid, previous=held.node)
-        event = self._event(owner, slot, PlacementState.EVICTED, leaving.reason, leaving.message)
-        self._emit(PLACEMENTS, held.workload, owner.key, event)
-
-    def refuse(self, owner: Owner) -> None:
-        """A declared pod cannot be read: say so, once."""
-        known = self.state.held.get(owner.key, {}).get(owner.key)
-        if known is None or known.uid != owner.uid:
-            self._wait(owner, Slot(workload=owner.ref, uid=owner.uid), INVALID, Decision(None, 0, (), (), owner.error))
-
-    def follow_spec(self, owner: Owner, held: Held) -> None:
-        """Write a binding anew when the pod's tolerations, requests or labels are others by now."""
-        booking = self.view.booking(binding_key(held.workload, node_ref(held.node)))
-        shape = owner.shape(self.view.rules, self.view.rules_version)
-        labels = tuple(sorted(_labels(owner, held).items()))
-        if booking is None or (booking.tolerations, booking.requests, booking.labels) == (
-            shape.tolerations,
-            shape.requests,
-            labels,
-        ):
-            return
-        self._write_binding(
-            held, owner, shape, revision=booking.revision + 1, bypassed=booking.bypassed, time=booking.bound_time
-        )
-
-    def add_labels(self, owner: Owner, held: Held) -> bool:
-        """Write the binding of a controller's pod anew when it is of a time when bindings had no labels.
-
-        All else of it stays as it is. Of a template that is no more, the labels are not known either.
-        """
-        booking = self.view.booking(binding_key(held.workload, node_ref(held.node)))
-        if booking is None or booking.labels or owner.controller is None:
-            return False
-        if held.template_hash != owner.controller.template_hash or not _labels(owner, held):
-            return False
-        self._write_binding(
-            held, owner, booking, revision=booking.revision + 1, bypassed=booking.bypassed, time=booking.bound_time
-        )
-        return True
-
-    def restore_binding(self, owner: Owner, held: Held) -> None:
-        """Write a binding again that should be there and is not."""
-        if self.view.booking(binding_key(held.workload, node_ref(held.node))) is None:
-            shape = owner.shape(self.view.rules, self.view.rules_version)
-            bypassed = held.reason == NODE_NAME_SET
-            self._write_binding(held, owner, shape, revision=1, bypassed=bypassed, time=held.decided_time)
-
-    def end_orphans(self, owner: str) -> None:
-        """End the bindings of an owner that belong to none of its pods; only the reconciler looks for them."""
-        held = self.state.held.get(owner, {}).values()
-        wanted = {binding_key(one.workload, node_ref(one.node)) for one in held if one.placed}
-        for key, node in sorted(self.view.bookings_of(owner).items()):
-            if key not in wanted:
-                self.view.release(self.state, key)
-                self._emit(BINDINGS, key, node_ref(node).key, None)
-
-    def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape) -> bool:
-        """Bind a pod to the node that the person named, whatever filters say.
-
-        A node that is not there yet is waited for, so that every binding has a node.
-        """
-        name = owner.node_name
-        considered = len(self.view.fleet)
-        if name not in self.view.fleet:
-            message = f'spec.nodeName: node "{name}" not found'
-            self._wait(owner, slot, NODE_NOT_FOUND, Decision(None, considered, (), (), message))
-            return False
-        self._bind(owner, slot, shape, Decision(name, considered, (), (), ""), NODE_NAME_SET)
-        return True
-
-    def _decide(self, owner: Owner, slot: Slot, shape: PodShape) -> Decision:
-        """The decision; of a shape that fitted nowhere since the last opening, the one that was made then."""
-        failed = self.state.failed
-        known = failed.get(shape.key) if slot.only is None else None
-        if known is not None and known[0] == self.view.openings:
-            return known[1]
-        decision = self.view.decider.decide(self.request(owner, shape), only=slot.only)
-        if decision.target is None and slot.only is None:
-            if len(failed) >= _REMEMBERED:
-                failed.clear()
-            failed[shape.key] = (self.view.openings, decision)
-        elif known is not None:
-            del failed[shape.key]
-        return decision
-
-    def request(self, owner: Owner, shape: PodShape) -> Request:
-        """What is asked of the decider for a pod of an owner."""
-        spread = owner.controller is not None
-        rows = self.view.replica_rows(owner.key if spread else "")
-        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
-
-    def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
-        """Write that a pod waits; while only the counts of the reasons change, not more often than `REFRESH`."""
-        known = self.state.held.get(owner.key, {}).get(slot.workload.key)
-        message = f"{decision.message} {slot.why}".rstrip()
-        grounds = tuple((result.filter, result.reason) for result in decision.filters)
-        if known is not None and known.pending and known.uid == slot.uid:
-            said = (known.reason, known.grounds) == (reason, grounds)
-            if said and (known.message == message or self._at(None) - known.decided_time < REFRESH):
-                return
-            slot = replace(slot, previous=slot.previous or known.previous)
-        event = self._event(owner, slot, PlacementState.PENDING, reason, message, decision=decision)
-        self._emit(PLACEMENTS, slot.workload.key, owner.key, event)
-
-    def _bind(self, owner: Owner, slot: Slot, shape: PodShape, decision: Decision, reason: str) -> None:
-        event = self._event(owner, slot, PlacementState.PLACED, reason, slot.why, decision=decision)
-        self._emit(PLACEMENTS, slot.workload.key, owner.key, event)
-        held = self.state.held[owner.key][slot.workload.key]
-        bypassed = reason == NODE_NAME_SET
-        self._write_binding(held, owner, shape, revision=1, bypassed=bypassed, time=event.decided_time)
-
-    def _write_binding(
-        self, held: Held, owner: Owner, shape: PodShape | Booking, *, revision: int, bypassed: bool, time: datetime
-    ) -> None:
-        target = node_ref(held.node)
-        bound = WorkloadBound(
-            workload=WorkloadRef.parse(held.workload),
-            uid=held.uid,
-            owner=owner.ref,
-            target=target,
-            generation=held.binding_generation,
-            revision=revision,
-            tolerations=shape.tolerations,
-            requests=dict(shape.requests),
-            bypassed=bypassed,
-            bound_time=time,
-            labels=_labels(owner, held),
-        )
-        key = binding_key(held.workload, target)
-        self.view.assume(self.state, key, bound)
-        self._emit(BINDINGS, key, target.key, bound)
-
-    def _event(
-        self,
-        owner: Owner,
-        slot: Slot,
-        state: PlacementState,
-        reason: str,
-        message: str,
-        *,
-        decision: Decision | None = None,
-    ) -> WorkloadPlaced:
-        known = self.state.held.get(owner.key, {}).get(slot.workload.key)
-        least = self.view.highest_eviction(slot.workload.key)
-        generation = max(known.generation if known else 0, least) + 1
-        node = decision.target if decision is not None else None
-        return WorkloadPlaced(
-            workload=slot.workload,
-            uid=slot.uid,
-            owner=owner.ref,
-            owner_uid=owner.uid,
-            template_hash=slot.template_hash,
-            index=slot.index,
-            generation=generation,
-            state=state,
-            target=node_ref(node) if node else None,
-            previous_target=node_ref(slot.previous) if slot.previous else None,
-            # The generation of the decision is that of its binding: a later binding has a higher one.
-            binding_generation=generation if node else 0,
-            reason=reason,
-            message=message,
-            targets_considered=decision.considered if decision is not None else 0,
-            filters=decision.filters if decision is not None else (),
-            scores=decision.scores if decision is not None else (),
-            replaces=slot.replaces,
-            decided_time=self._at(node),
-            report_time=self._report_time or (known.report_time if known is not None and known.pending else None),
-        )
-
-    def _at(self, node: str | None) -> datetime:
-        """When the decision counts as made: the time of its cause, but not before its node offered what it offers."""
-        at = self._cause.time or self._now
-        since = self.view.nodes.declared_at(node) if node else None
-        return max(at, since) if since is not None else at
-
-    def _emit(self, topic: Topic, key: str, partition_key: str, event: Model | None) -> None:
-        self.emits.append(Emit(topic, key, partition_key, event, self._cause))
-        if topic is PLACEMENTS:
-            self._service.apply(self.state, topic, key, event)
+        slot = _fresh(binder, owner, controller, last.index, wanted[last.index], previous=last.node)
+        if controller.keeps_names or controller.daemon:
+            if not binder.fits_without(owner, last, slot):
+                binder.state.stuck[owner.key] = None
+                blocked = True
+                continue
+            if controller.keeps_names:
+                binder.unbind(last)
+            else:
+                binder.end(last)
+            binder.place(owner, slot)
+        elif binder.place(owner, slot):
+            binder.end(last)
+        else:
+            blocked = True
+        yield
 
 
-def _labels(owner: Owner, held: Held) -> dict[str, str]:
-    """The labels of a pod."""
-    return owner.labels(held.workload.rpartition("/")[2], held.index, held.template_hash)
+def _leave(binder: Binder, owner: Owner, controller: Controller, last: PodDecision, leaving: Leaving) -> None:
+    """A replica has to leave: another takes its place, on another node if need be."""
+    if leaving.reason == CONFLICT:
+        _place_again(binder, owner, last, leaving)
+        return
+    only = last.node if controller.daemon else None
+    if controller.daemon and (leaving.reason != TAINT_EVICTION or not _eligible(binder, owner, last.node)):
+        binder.end(last)
+        return
+    if not controller.daemon and last.index >= controller.replicas:
+        binder.end(last)
+        return
+    salt = (last.workload, last.uid)
+    name = _free_name(binder, owner, controller, last.index, *salt)
+    slot = Slot(
+        workload=_ref(controller, name),
+        uid=pod_uid(controller, name, *salt),
+        index=last.index,
+        template_hash=controller.template_hash,
+        previous=last.node,
+        replaces=last.workload,
+        why=f"replaces {last.workload}, {leaving.reason}: {leaving.message}",
+        only=only,
+    )
+    if controller.keeps_names:
+        binder.unbind(last)
+    else:
+        binder.end(last)
+    binder.place(owner, slot)
+
+
+def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
+    """Place a pod whose binding lost against an earlier one; it keeps its name, for it never ran."""
+    binder.unbind(last)
+    slot = Slot(
+        workload=WorkloadRef.parse(last.workload),
+        uid=last.uid,
+        index=last.index,
+        template_hash=last.template_hash,
+        previous=last.node,
+        replaces=last.replaces,
+        why=f"{leaving.reason}: {leaving.message}{', ' if last.why else ''}{last.why}",
+        only=last.node if owner.controller is not None and owner.controller.daemon else None,
+    )
+    binder.place(owner, slot)
+
+
+def _again(controller: Controller, last: PodDecision, only: str | None) -> Slot:
+    """A pod that waits, once more."""
+    return Slot(
+        workload=WorkloadRef.parse(last.workload),
+        uid=last.uid,
+        index=last.index,
+        template_hash=last.template_hash or controller.template_hash,
+        previous=last.previous,
+        replaces=last.replaces,
+        why=last.why,
+        only=only,
+    )
+
+
+def _fresh(
+    binder: Binder, owner: Owner, controller: Controller, index: int, only: str | None, *, previous: str = ""
+) -> Slot:
+    """A pod for a place that has none of the present template."""
+    salt = (owner.version, only or "")
+    name = _free_name(binder, owner, controller, index, *salt)
+    return Slot(
+        workload=_ref(controller, name),
+        uid=pod_uid(controller, name, *salt),
+        index=index,
+        template_hash=controller.template_hash,
+        previous=previous,
+        only=only,
+    )
+
+
+def _free_name(binder: Binder, owner: Owner, controller: Controller, index: int, *salt: object) -> str:
+    """A name that no pod of the owner has: short hashes do meet, and then the next one is taken."""
+    taken = binder.state.pods_of(owner.key)
+    name = pod_name(controller, index, *salt)
+    attempt = 0
+    while not controller.keeps_names and _ref(controller, name).key in taken:
+        attempt += 1
+        name = pod_name(controller, index, *salt, attempt)
+    return name
+
+
+def _ref(controller: Controller, name: str) -> WorkloadRef:
+    return WorkloadRef(kind="Pod", namespace=controller.ref.namespace, name=name)
+
+
+def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
+    """The places of a DaemonSet: nodes that take its pods, and those that have one which may stay."""
+    view, fleet = binder.view, binder.view.fleet
+    shape = owner.shape(view.rules, view.rules_version)
+    names = {fleet.name_at(int(row)) for row in np.flatnonzero(view.decider.eligible(shape))}
+    may_stay = view.decider.may_stay(shape)
+    for last in binder.state.pods_of(owner.key).values():
+        if last.placed and last.node in fleet and may_stay[fleet.row_of(last.node)]:
+            names.add(last.node)
+    return {daemon_index(name): name for name in sorted(names)}
+
+
+def _eligible(binder: Binder, owner: Owner, node: str) -> bool:
+    view = binder.view
+    shape = owner.shape(view.rules, view.rules_version)
+    return node in view.fleet and bool(view.decider.eligible(shape)[view.fleet.row_of(node)])

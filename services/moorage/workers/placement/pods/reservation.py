@@ -13,7 +13,7 @@ Place = tuple[int, int]
 
 
 @dataclass(slots=True, eq=False)
-class Booking:
+class Reservation:
     """What a bound workload takes of its node."""
 
     workload: str
@@ -35,9 +35,9 @@ class Booking:
         return (self.generation, self.revision)
 
 
-def booking_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Booking:
+def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation:
     """What the view keeps of a binding."""
-    return Booking(
+    return Reservation(
         workload=bound.workload.key,
         owner=bound.owner.key,
         node=bound.target.name,

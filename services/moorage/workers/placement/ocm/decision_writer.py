@@ -1,95 +1,96 @@
-"""Where decisions on OCM placements are written, and only what is new of them."""
+"""Writes decisions on OCM placements, and only what is new of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from moorage.core.scheduling.ocm.decision_pages import DecisionPart, records_between
 from moorage.core.scheduling.ocm.statuses import deciding
-from moorage.runtime.service import Emit, Service
-from moorage.workers.placement.ocm.state import PLACEMENT_DECISION, Asked, ManagedWork, Standing
+from moorage.workers.placement.engine.outbox import SOURCE, Outbox
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION, SelectionDecision
+from moorage.workers.placement.ocm.outcome import Outcome
+from moorage.workers.placement.ocm.spec import PLACEMENT, PlacementSpec
+from moorage.workers.placement.ocm.state import SelectionState
 from moorage.workers.placement.ocm.view import Decided
-from moorage.workers.placement.state import State
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.topics import PLACEMENTS
 
-if TYPE_CHECKING:
-    from moorage.workers.placement.ocm.settling import Outcome
 
+class DecisionWriter:
+    """Writes the decision on one placement, and its pages.
 
-class ManagedDesk:
-    """Where the decisions of one call are made and collected."""
+    Args:
+        partition: who assumes pages in the view.
+        state: of the partition.
+        outbox: where decisions are put.
+    """
 
-    def __init__(self, service: Service[State], pods: State, now: datetime) -> None:
-        self.state = pods.managed
-        self.view = pods.managed.view
-        self.now = now
-        self.emits: list[Emit] = []
-        self.at = now
+    def __init__(self, partition: object, state: SelectionState, outbox: Outbox) -> None:
+        self.state = state
+        self.view = state.view
+        self.outbox = outbox
+        self.at = outbox.now
         """When what is decided counts as decided: the time of its cause."""
 
-        self._service = service
-        self._pods = pods
-        self._owner = WorkloadRef(kind="Placement", name="none")
-        self._cause = Meta(id="", source="", type="")
+        self._partition = partition
+        self._owner = WorkloadRef(kind=PLACEMENT, name="none")
         self._generation = 0
         """The last one of the placement, or of one that had its name."""
 
-    def begin(self, work: ManagedWork) -> None:
+    @property
+    def now(self) -> datetime:
+        """The time of the call."""
+        return self.outbox.now
+
+    def begin(self, work: Work) -> None:
         """Take up a placement; what comes of it has its cause."""
-        self._owner = WorkloadRef.parse(work.owner)
-        known, asked = self.state.standing.get(work.owner), self.state.asked.get(work.owner)
-        cause = work.cause
-        if cause is None:
-            grounds = (asked.version if asked else 0, known.generation if known else 0, self.now.isoformat())
-            told = event_id("moorage/placement", work.owner, *grounds)
-            cause = Meta(id=told, source="moorage/placement", type=PLACEMENTS.event_type)
-        self._cause = cause
-        self._generation = self.state.generation(work.owner)
-        self.at = cause.time or self.now
+        self._owner = WorkloadRef.parse(work.key)
+        known, spec = self.state.last.get(work.key), self.state.specs.get(work.key)
+        version = spec.version if spec is not None else 0
+        self.outbox.begin(work.cause, work.key, version, known.generation if known is not None else 0)
+        self._generation = self.state.generation(work.key)
+        self.at = self.outbox.cause.time or self.now
         if known is not None:  # causes may come out of order; decisions do not go back in time
             self.at = max(self.at, known.decided_time)
 
-    def look_again(self) -> None:
-        """What was decided changes what it was decided by: the placement is to be decided on once more."""
-        cause = self._cause
-        told = event_id("moorage/placement", self._owner.key, "again", self._generation, cause.id)
-        meta = Meta(
-            id=told,
-            source="moorage/placement",
+    def again(self) -> Meta:
+        """The cause of deciding once more: what was decided changes what it was decided by."""
+        cause = self.outbox.cause
+        return Meta(
+            id=event_id(SOURCE, self._owner.key, "again", self._generation, cause.id),
+            source=SOURCE,
             type=PLACEMENTS.event_type,
             time=self.at,
             correlation_id=cause.correlation,
             causation_id=cause.id,
             traceparent=cause.traceparent,
         )
-        self.state.look_at(self._owner.key, meta)
 
     def end(self, uid: str) -> None:
         """A placement is no more: what it has is told to be over, then everything about it goes."""
         self._generation += 1
-        self._parts(uid, self._generation, {})
+        self._pages(uid, self._generation, {})
         self._emit(self._owner, None)
 
-    def write(self, asked: Asked, known: Standing | None, outcome: Outcome) -> bool:
+    def write(self, spec: PlacementSpec, known: SelectionDecision | None, outcome: Outcome) -> bool:
         """Write a decision, as far as it differs from what is there. Returns whether clusters moved."""
         generation = self._generation + 1
-        changed = self._parts(asked.uid, generation, outcome.layout.parts)
+        changed = self._pages(spec.uid, generation, outcome.layout.parts)
         condition = deciding(outcome.conditions)
         reason, message = (condition.reason, condition.message) if condition is not None else ("", "")
-        after = (reason, message, outcome.selected, outcome.layout.groups, outcome.conditions, outcome.decide_again)
-        if known is not None and not changed and known.spec_key == asked.spec_key and known.says == after:
+        after = (reason, message, outcome.selected, outcome.layout.groups, outcome.conditions, outcome.requeue_at)
+        if known is not None and not changed and known.spec_key == spec.spec_key and known.says == after:
             return False
         event = WorkloadPlaced(
             workload=self._owner,
-            uid=asked.uid,
+            uid=spec.uid,
             owner=self._owner,
-            owner_uid=asked.uid,
-            template_hash=asked.spec_key,
+            owner_uid=spec.uid,
+            template_hash=spec.spec_key,
             generation=generation,
             state=PlacementState.PLACED if outcome.selected else PlacementState.PENDING,
             reason=reason,
@@ -101,12 +102,12 @@ class ManagedDesk:
             selected=outcome.selected,
             decision_groups=outcome.layout.groups,
             conditions=outcome.conditions,
-            decide_again=outcome.decide_again,
+            decide_again=outcome.requeue_at,
         )
         self._emit(self._owner, event)
         return changed
 
-    def _parts(self, uid: str, generation: int, parts: Mapping[str, DecisionPart]) -> bool:
+    def _pages(self, uid: str, generation: int, parts: Mapping[str, DecisionPart]) -> bool:
         """Write the PlacementDecisions that change. Returns whether any does."""
         records = records_between(self.state.before(self._owner.key), parts)
         if not records:
@@ -119,7 +120,7 @@ class ManagedDesk:
             ref.key: None if record.part is None else Decided(uid, generation, record.part.clusters)
             for ref, record in zip(refs, records, strict=True)
         }
-        self.view.assume(self.state, assumed)
+        self.view.assume(self._partition, assumed)
         for ref, record in zip(refs, records, strict=True):
             if record.part is None:
                 self._emit(ref, None)
@@ -142,5 +143,4 @@ class ManagedDesk:
         return True
 
     def _emit(self, workload: WorkloadRef, event: WorkloadPlaced | None) -> None:
-        self.emits.append(Emit(PLACEMENTS, workload.key, self._owner.key, event, self._cause))
-        self._service.apply(self._pods, PLACEMENTS, workload.key, event)
+        self.outbox.put(PLACEMENTS, workload.key, self._owner.key, event)

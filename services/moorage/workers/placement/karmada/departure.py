@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Division, division_of
 from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision
-from moorage.workers.placement.karmada.view import Requested
+from moorage.workers.placement.engine.evictions import Requested
 
 
 @dataclass(slots=True)

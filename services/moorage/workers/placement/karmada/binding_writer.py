@@ -1,17 +1,18 @@
-"""Where decisions on claimed resources are written, and only what is new of them."""
+"""Writes decisions on claimed resources, and only what is new of them."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.runtime.service import Emit, Service
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.karmada.decision import BindingDecision
 from moorage.workers.placement.karmada.draft import Draft
-from moorage.workers.placement.karmada.state import ClusterWork, Placed
+from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Rules, terms_of
 from moorage.workers.placement.karmada.view import Terms, bound_of
-from moorage.workers.placement.state import State
-from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
@@ -25,48 +26,55 @@ def cluster_ref(name: str) -> TargetRef:
     return TargetRef(kind=TargetKind.CLUSTER, name=name)
 
 
-class ClusterDesk:
-    """Where the decisions of one call are made and collected."""
+class BindingWriter:
+    """Writes the decision on one claimed resource, and its bindings.
 
-    def __init__(self, service: Service[State], state: State, now: datetime, rules: Rules) -> None:
+    Args:
+        partition: who assumes bindings in the view.
+        state: of the partition.
+        rules: the settings by which resources leave clusters.
+        outbox: where decisions and bindings are put.
+    """
+
+    def __init__(self, partition: object, state: BindingState, rules: Rules, outbox: Outbox) -> None:
+        self.state = state
+        self.view = state.view
         self.rules = rules
-        self.pods = state
-        self.state = state.clusters
-        self.view = state.clusters.view
-        self.now = now
-        self.emits: list[Emit] = []
-        self.flipped: list[ClusterWork] = []
-        """Resources that began, or ceased, to be placed on clusters: their pods on nodes are to be looked at."""
-
+        self.outbox = outbox
         self.owner = ""
-        self.at = now
+        self.at = outbox.now
         """When what is decided counts as decided: the time of its cause."""
 
-        self._service = service
-        self._work = ClusterWork("", None)
-        self._cause = Meta(id="", source="", type="")
+        self.flipped = False
+        """Whether the resource began, or ceased, to be placed on clusters."""
 
-    def begin(self, work: ClusterWork) -> None:
+        self.again: Meta | None = None
+        """The cause of looking at the resource once more; None when once is enough."""
+
+        self._partition = partition
+
+    @property
+    def now(self) -> datetime:
+        """The time of the call."""
+        return self.outbox.now
+
+    def begin(self, work: Work) -> None:
         """Take up a piece of work; what comes of it has its cause."""
-        self._work, self.owner = work, work.owner
-        cause, known = work.cause, self.state.placed.get(work.owner)
-        if cause is None:
-            resource = self.state.resources.get(work.owner)
-            grounds = (resource.version if resource else 0, known.generation if known else 0, self.now.isoformat())
-            told = event_id("moorage/placement", work.owner, *grounds)
-            cause = Meta(id=told, source="moorage/placement", type=PLACEMENTS.event_type)
-        self._cause = cause
-        self.at = cause.time or self.now
+        self.owner = work.key
+        known, resource = self.state.last.get(work.key), self.state.resources.get(work.key)
+        version = resource.version if resource is not None else 0
+        self.outbox.begin(work.cause, work.key, version, known.generation if known is not None else 0)
+        self.at = self.outbox.cause.time or self.now
         if known is not None:  # causes may come out of order; decisions do not go back in time
             self.at = max(self.at, known.decided_time)
 
     def caused_by(self, meta: Meta) -> None:
         """What is written from now on has another cause."""
-        self._cause = meta
+        self.outbox.cause = meta
 
-    def look_again(self, draft: Draft) -> None:
-        """Put the resource on the list of work once more."""
-        self.state.notice(draft.workload.key, self._cause)
+    def look_again(self) -> None:
+        """The resource is to be looked at once more."""
+        self.again = self.outbox.cause
 
     def is_healthy(self, draft: Draft, cluster: str) -> bool:
         """Whether the workload was reported healthy on a cluster since its binding is as it is."""
@@ -76,12 +84,12 @@ class ClusterDesk:
             return False
         return self.view.healthy_since(draft.workload.key, cluster, bound.bound_time)
 
-    def end(self, known: Placed) -> None:
+    def end(self, known: BindingDecision) -> None:
         """A resource is placed no more: it is gone, or no policy selects it."""
         for name in sorted(known.targets.keys() | known.leaving.keys()):
             self._unbind(WorkloadRef.parse(known.workload), name)
         self._emit_placed(known.workload, None)
-        self.flipped.append(self._work)
+        self.flipped = True
 
     def end_orphans(self, draft: Draft) -> None:
         """End the bindings that belong to no decision; only the reconciler looks for them."""
@@ -95,17 +103,17 @@ class ClusterDesk:
         changed = self._bindings(draft, repair=repair)
         if not changed and not draft.ended and not self._says_more(draft, repair=repair):
             return
-        first = draft.known is None and self.owner not in self.state.placed
+        first = draft.known is None and self.owner not in self.state.last
         self._emit_placed(draft.workload.key, self._event(draft))
         step = str(draft.generation)
         for event in changed:
             key = binding_key(event.workload, event.target)
-            self.state.written[key] = bound_of(event)
-            self.emits.append(Emit(BINDINGS, key, event.target.key, event, self._cause, step=step))
+            self.view.bindings.assume(key, bound_of(event), by=self._partition)
+            self.outbox.put(BINDINGS, key, event.target.key, event, step=step)
         for name in sorted(draft.ended - draft.kept.keys() - draft.leaving.keys()):
             self._unbind(draft.workload, name)
         if first:
-            self.flipped.append(self._work)
+            self.flipped = True
 
     def _bindings(self, draft: Draft, *, repair: bool) -> list[WorkloadBound]:
         """The bindings that are new, or say something else from now on."""
@@ -194,14 +202,13 @@ class ClusterDesk:
     def _unbind(self, workload: WorkloadRef, cluster: str) -> None:
         target = cluster_ref(cluster)
         key = binding_key(workload, target)
-        self.state.written[key] = None
-        self.emits.append(Emit(BINDINGS, key, target.key, None, self._cause))
+        self.view.bindings.assume(key, None, by=self._partition)
+        self.outbox.put(BINDINGS, key, target.key, None)
 
     def _emit_placed(self, workload: str, event: WorkloadPlaced | None) -> None:
         # One request to leave may be the cause of several decisions: the first finds no replacement, a later one does.
         step = str(event.generation) if event is not None else ""
-        self.emits.append(Emit(PLACEMENTS, workload, self.owner, event, self._cause, step=step))
-        self._service.apply(self.pods, PLACEMENTS, workload, event)
+        self.outbox.put(PLACEMENTS, workload, self.owner, event, step=step)
 
 
 def _grounds(draft: Draft) -> tuple[tuple[str, str], ...]:

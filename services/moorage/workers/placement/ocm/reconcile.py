@@ -1,76 +1,70 @@
-"""One placement at a time: which clusters it has, and what is said of it."""
+"""One placement at a time: which clusters it selects, and what its status says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
 from moorage.core.scheduling.framework.plugins import MAX_SCORE
-from moorage.core.scheduling.ocm.decision_pages import Layout, laid_out
+from moorage.core.scheduling.ocm.decision_pages import laid_out
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage.core.taints.dialects.ocm import BALANCE, STEADY
-from moorage.workers.placement.ocm.desk import ManagedDesk
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.ocm.decision import SelectionDecision
+from moorage.workers.placement.ocm.decision_writer import DecisionWriter
 from moorage.workers.placement.ocm.equivalence_classes import Member
-from moorage.workers.placement.ocm.state import Asked, ManagedWork, Standing
-from moorage_schemas.placement import PlacementCondition
+from moorage.workers.placement.ocm.outcome import Outcome
+from moorage.workers.placement.ocm.spec import PlacementSpec
+from moorage_schemas.envelope import Meta
 
 _BALANCE_SPAN: Final = 2 * MAX_SCORE
 """By how much the scores of two clusters can differ in Balance, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A decision, ready to be written."""
+def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
+    """Bring what is written of a placement to what the present state of everything asks for.
 
-    layout: Layout
-    selected: int
-    conditions: tuple[PlacementCondition, ...]
-    decide_again: datetime | None
-    grounds: Scheduled
-    """Why; what of it is written is worked out only when it is."""
-
-
-def settle(desk: ManagedDesk, work: ManagedWork) -> None:
-    """Bring what is written of a placement to what the present state of everything asks for."""
-    state = desk.state
-    desk.begin(work)
-    state.join(work.owner)
-    asked, known = state.asked.get(work.owner), state.standing.get(work.owner)
-    uid = state.decided_uid(work.owner)
-    if uid is not None and (asked is None or uid != asked.uid):
-        desk.end(uid)  # deleted; if it was made again under its name, it starts clean
+    Returns:
+        The cause of deciding on it once more; None when once is enough.
+    """
+    state = writer.state
+    writer.begin(work)
+    spec, known = state.specs.get(work.key), state.last.get(work.key)
+    uid = state.decided_uid(work.key)
+    if uid is not None and (spec is None or uid != spec.uid):
+        writer.end(uid)  # deleted; if it was made again under its name, it starts clean
         known = None
-    member = state.members.get(work.owner)
-    if asked is None or asked.paused or member is None:
-        return
-    had = [name for part in member.clusters for name in part]
-    outcome = _decide(desk, asked, member, known, check=work.check)
-    if desk.write(asked, known, outcome) and had:
-        _look_again(desk, member, had, outcome.grounds)
+    member = state.members.get(work.key)
+    if spec is None or spec.paused or member is None:
+        return None
+    had = [name for page in member.clusters for name in page]
+    outcome = _decide(writer, spec, member, known, check=work.check)
+    moved = writer.write(spec, known, outcome)
+    return writer.again() if moved and had and _is_again_due(writer, member, had, outcome.grounds) else None
 
 
-def _look_again(desk: ManagedDesk, member: Member, had: list[str], grounds: Scheduled) -> None:
-    """Decide once more when a cluster was dropped that only a placement which has it may have (NoSelectIfNew).
+def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], grounds: Scheduled) -> bool:
+    """Whether a cluster was dropped that only a placement which has it may have (NoSelectIfNew).
 
     It stood among the clusters that could be selected, and does not any more, which can change the scores of others.
     """
-    fleet = desk.view.fleet
-    dropped = fleet.rows_of(set(had).difference(name for part in member.clusters for name in part))
+    fleet = writer.view.fleet
+    dropped = fleet.rows_of(set(had).difference(name for page in member.clusters for name in page))
     among = dropped[np.isin(dropped, grounds.rows)]
-    if member.of is not None and any(not member.of.takes(row) for row in among.tolist()):
-        desk.look_again()
+    return member.of is not None and any(not member.of.takes(row) for row in among.tolist())
 
 
-def _decide(desk: ManagedDesk, asked: Asked, member: Member, known: Standing | None, *, check: bool) -> Outcome:
-    view, terms = desk.view, member.terms
+def _decide(
+    writer: DecisionWriter, spec: PlacementSpec, member: Member, known: SelectionDecision | None, *, check: bool
+) -> Outcome:
+    view, terms = writer.view, member.terms
     sets = view.sets_of(member)
     decided = [name for part in member.clusters for name in part]
-    now = max(desk.now, desk.at)
+    now = max(writer.now, writer.at)
     scheduled = view.scheduler.schedule(
         terms, candidates=view.candidates(sets), decided=decided, usage=view.usage, now=now
     )
@@ -78,17 +72,22 @@ def _decide(desk: ManagedDesk, asked: Asked, member: Member, known: Standing | N
     again = scheduled.decide_again
     if member.relative:  # that a cluster which is not selected cannot be any more changes the scores of the others
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
-    if check and known is not None and known.spec_key == asked.spec_key and _may_stay(desk, member, decided, scheduled):
+    if (
+        check
+        and known is not None
+        and known.spec_key == spec.spec_key
+        and _may_stay(writer, member, decided, scheduled)
+    ):
         if set(decided) != set(decisions):
-            again = _again(desk, member, decided, again, now)
+            again = _again(writer, member, decided, again, now)
         decisions = tuple(decided)
     status = scheduled.status
-    if not status.is_error and asked.groups.problem:
-        status = Status(Code.MISCONFIGURED, "", asked.groups.problem)
+    if not status.is_error and spec.groups.problem:
+        status = Status(Code.MISCONFIGURED, "", spec.groups.problem)
     member.wrong = scheduled.status.is_error
-    groups = asked.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
+    groups = spec.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
     return Outcome(
-        layout=laid_out(asked.ref.name, groups),
+        layout=laid_out(spec.ref.name, groups),
         selected=len(decisions),
         conditions=conditions_of(
             status,
@@ -97,19 +96,19 @@ def _decide(desk: ManagedDesk, asked: Asked, member: Member, known: Standing | N
             decisions=len(decisions),
             unscheduled=scheduled.unscheduled,
             before=known.conditions if known is not None else (),
-            now=desk.at,
+            now=writer.at,
         ),
-        decide_again=again,
+        requeue_at=again,
         grounds=scheduled,
     )
 
 
 def _again(
-    desk: ManagedDesk, member: Member, decided: list[str], others: datetime | None, now: datetime
+    writer: DecisionWriter, member: Member, decided: list[str], others: datetime | None, now: datetime
 ) -> datetime | None:
     """When a choice that stays is to be decided again; rather too early than too late, where scores end too."""
-    fleet = desk.view.fleet
-    found = member.ends(fleet, desk.view.usage, fleet.rows_of(decided), now)
+    fleet = writer.view.fleet
+    found = member.ends(fleet, writer.view.usage, fleet.rows_of(decided), now)
     scores_end = any(not coordinate.built_in_type for coordinate, _ in member.terms.weights)
     return _earliest(found, others) if member.relative or scores_end else found
 
@@ -118,7 +117,7 @@ def _earliest(one: datetime | None, other: datetime | None) -> datetime | None:
     return min((time for time in (one, other) if time is not None), default=None)
 
 
-def _may_stay(desk: ManagedDesk, member: Member, decided: list[str], scheduled: Scheduled) -> bool:
+def _may_stay(writer: DecisionWriter, member: Member, decided: list[str], scheduled: Scheduled) -> bool:
     """Whether what a placement has can be right, though it would not be chosen now.
 
     Balance rests on the decisions of others, which change all the time; as upstream, no placement is decided again
@@ -135,7 +134,7 @@ def _may_stay(desk: ManagedDesk, member: Member, decided: list[str], scheduled: 
         return False
     if len(decided) != len(scheduled.decisions):
         return False
-    fleet, rows = desk.view.fleet, scheduled.rows
+    fleet, rows = writer.view.fleet, scheduled.rows
     mine = np.isin(rows, fleet.rows_of(decided))
     if int(np.count_nonzero(mine)) != len(decided):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -10,60 +11,68 @@ from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.core.scheduling.karmada.scheduler import ClusterDecision, is_steady
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
-from moorage.workers.placement.karmada.desk import ClusterDesk, cluster_ref
-from moorage.workers.placement.karmada.draft import Draft
-from moorage.workers.placement.karmada.leaving import Departure, decide, depart
-from moorage.workers.placement.karmada.state import (
+from moorage.workers.placement.engine.evictions import Requested
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.karmada.binding_writer import BindingWriter, cluster_ref
+from moorage.workers.placement.karmada.decision import (
     INVALID,
     NO_REPLACEMENT,
     SCHEDULED,
     UNSCHEDULABLE,
-    ClusterWork,
-    Placed,
-    Resource,
+    BindingDecision,
 )
-from moorage.workers.placement.karmada.terms import DIRECTLY, binding_ref, demand_of
-from moorage.workers.placement.karmada.view import Requested
+from moorage.workers.placement.karmada.departure import Departure, decide, depart
+from moorage.workers.placement.karmada.draft import Draft
+from moorage.workers.placement.karmada.resource import Resource
+from moorage.workers.placement.karmada.terms import DIRECTLY, Demand, binding_ref
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 
 _REPLACED: Final = "Replaced"
 """The reason of a target that is left because others of the placement had to be left."""
 
 
-def settle(desk: ClusterDesk, work: ClusterWork) -> None:
-    """Bring what is written of a resource to what the present state of everything asks for."""
-    state = desk.state
-    desk.begin(work)
-    resource, policy = state.resources.get(work.owner), state.policy_for(work.owner)
-    known = state.placed.get(work.owner)
+def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]) -> None:
+    """Bring what is written of a resource to what the present state of everything asks for.
+
+    Args:
+        writer: writes what is decided.
+        work: names the resource.
+        demand: how much there is of a resource, by its key.
+    """
+    state = writer.state
+    writer.begin(work)
+    resource, policy = state.resources.get(work.key), state.policy_for(work.key)
+    known = state.last.get(work.key)
     if resource is None or policy is None:
         if known is not None:
-            desk.end(known)
+            writer.end(known)
         return
-    draft = draft_of(desk, resource, policy, known)
+    draft = draft_of(writer, resource, policy, known, demand(work.key))
     if work.repair:
-        desk.end_orphans(draft)
-    _lose(desk, draft, work)
-    _finish_leaving(desk, draft)
+        writer.end_orphans(draft)
+    _lose(writer, draft, work)
+    _finish_leaving(writer, draft)
     if draft.demand.error:
         draft.reason, draft.message = INVALID, draft.demand.error
     else:
-        _place(desk, draft)
-    desk.write(draft, repair=work.repair)
-    if draft.leaving.keys() - (draft.known.leaving.keys() if draft.known else ()) and _is_replaced(desk, draft):
+        _place(writer, draft)
+    writer.write(draft, repair=work.repair)
+    if draft.leaving.keys() - (draft.known.leaving.keys() if draft.known else ()) and _is_replaced(writer, draft):
         # Nobody will tell that what stays is healthy: that was told before.
-        desk.look_again(draft)
+        writer.look_again()
 
 
-def draft_of(desk: ClusterDesk, resource: Resource, policy: Policy, known: Placed | None) -> Draft:
+def draft_of(
+    writer: BindingWriter, resource: Resource, policy: Policy, known: BindingDecision | None, demand: Demand
+) -> Draft:
     """The decision that there is, as the beginning of the next one."""
     workload = binding_ref(resource)
     same = known if known is not None and known.owner_uid == resource.uid else None
-    least = max(known.generation if known else 0, desk.view.highest_eviction(workload.key))
+    least = max(known.generation if known else 0, writer.view.highest_eviction(workload.key))
     draft = Draft(
         resource=resource,
         policy=policy,
-        demand=demand_of(desk.pods, desk.owner),
+        demand=demand,
         workload=workload,
         known=same,
         generation=least + 1,
@@ -77,25 +86,25 @@ def draft_of(desk: ClusterDesk, resource: Resource, policy: Policy, known: Place
     return draft
 
 
-def _lose(desk: ClusterDesk, draft: Draft, work: ClusterWork) -> None:
+def _lose(writer: BindingWriter, draft: Draft, work: Work) -> None:
     """Forget the clusters that are no more."""
-    for name in [name for name in (*draft.kept, *draft.leaving) if name not in desk.view.fleet or name == work.gone]:
+    for name in [name for name in (*draft.kept, *draft.leaving) if name not in writer.view.fleet or name == work.gone]:
         draft.kept.pop(name, None)
         draft.leaving.pop(name, None)
         draft.ended.add(name)
 
 
-def _finish_leaving(desk: ClusterDesk, draft: Draft) -> None:
+def _finish_leaving(writer: BindingWriter, draft: Draft) -> None:
     """End the bindings whose grace period is over, and all of them when the replacement is healthy.
 
     While there is no replacement (any more), they stay, unless they would have left without one.
     """
     if not draft.leaving:
         return
-    healthy = _is_replaced(desk, draft)
-    may_end = _is_whole(draft) or desk.rules.forces(draft.policy)
+    healthy = _is_replaced(writer, draft)
+    may_end = _is_whole(draft) or writer.rules.forces(draft.policy)
     for name, one in list(draft.leaving.items()):
-        if healthy or (may_end and one.until <= desk.now):
+        if healthy or (may_end and one.until <= writer.now):
             del draft.leaving[name]
             draft.ended.add(name)
 
@@ -104,30 +113,30 @@ def _is_whole(draft: Draft) -> bool:
     return draft.reason != UNSCHEDULABLE and bool(draft.kept)
 
 
-def _is_replaced(desk: ClusterDesk, draft: Draft) -> bool:
+def _is_replaced(writer: BindingWriter, draft: Draft) -> bool:
     """Whether a resource is placed whole, and healthy on each of its clusters."""
-    return _is_whole(draft) and all(desk.is_healthy(draft, name) for name in draft.kept)
+    return _is_whole(draft) and all(writer.is_healthy(draft, name) for name in draft.kept)
 
 
-def _place(desk: ClusterDesk, draft: Draft) -> None:
+def _place(writer: BindingWriter, draft: Draft) -> None:
     """Decide where the resource goes, if there is something to decide."""
-    asked = _asked(desk, draft)
-    for name in [name for name, task in asked.items() if not _evicts(desk, draft, task)]:
+    asked = _asked(writer, draft)
+    for name in [name for name, task in asked.items() if not _evicts(writer, draft, task)]:
         # It could not leave, or was told so late; now it need not leave any more.
         _bind_anew(draft, name)
         del asked[name]
-    request = request_of(draft, desk.at if desk.rules.evicts else None)
+    request = request_of(draft, writer.at if writer.rules.evicts else None)
     departure = (
-        depart(desk.view.decider, request, asked, forced=desk.rules.forces(draft.policy)) if asked else Departure()
+        depart(writer.view.decider, request, asked, forced=writer.rules.forces(draft.policy)) if asked else Departure()
     )
-    for name in [name for name in departure.stuck if not _evicts(desk, draft, asked[name])]:
+    for name in [name for name in departure.stuck if not _evicts(writer, draft, asked[name])]:
         _bind_anew(draft, name)
         departure.stuck.discard(name)
     decision = departure.decision
     if decision is None and _is_open(draft, request, asked):
-        decision = decide(desk.view.decider, request)
+        decision = decide(writer.view.decider, request)
     if decision is not None:
-        _take(desk, draft, decision, departure, asked)
+        _take(writer, draft, decision, departure, asked)
     elif draft.reason != UNSCHEDULABLE:
         draft.reason, draft.message = SCHEDULED, ""
     stuck = departure.stuck & draft.kept.keys()
@@ -155,25 +164,25 @@ def request_of(draft: Draft, now: datetime | None) -> ClusterRequest:
     )
 
 
-def _asked(desk: ClusterDesk, draft: Draft) -> dict[str, Requested]:
+def _asked(writer: BindingWriter, draft: Draft) -> dict[str, Requested]:
     """The clusters that the resource is asked to leave; none while evictions from clusters are switched off."""
-    if not desk.rules.evicts:
+    if not writer.rules.evicts:
         return {}
     found = {
-        name: desk.view.requested(draft.workload.key, draft.uid, name, one.binding_generation)
+        name: writer.view.requested(draft.workload.key, draft.uid, name, one.binding_generation)
         for name, one in draft.kept.items()
     }
     return {name: task for name, task in sorted(found.items()) if task is not None}
 
 
-def _evicts(desk: ClusterDesk, draft: Draft, task: Requested) -> bool:
+def _evicts(writer: BindingWriter, draft: Draft, task: Requested) -> bool:
     """Whether the taints for which an eviction was requested still ask for it, as far as they are known here."""
     event, name = task.event, task.event.target.name
-    if not event.taints or desk.view.taint_generation(name) < event.taint_generation:
+    if not event.taints or writer.view.taint_generation(name) < event.taint_generation:
         return True
     tolerations = tuple(draft.policy.spec.placement.cluster_tolerations or ())
-    at = max(desk.at, event.decided_time)  # what led here may be older than the request
-    found = verdict(desk.view.fleet[name].taints, tolerations, seen_at=at, dialect=KARMADA)
+    at = max(writer.at, event.decided_time)  # what led here may be older than the request
+    found = verdict(writer.view.fleet[name].taints, tolerations, seen_at=at, dialect=KARMADA)
     return isinstance(found, EvictNow) or (isinstance(found, EvictAt) and found.deadline <= at)
 
 
@@ -192,7 +201,7 @@ def _is_open(draft: Draft, request: ClusterRequest, asked: dict[str, Requested])
 
 
 def _take(
-    desk: ClusterDesk,
+    writer: BindingWriter,
     draft: Draft,
     decision: ClusterDecision,
     departure: Departure,
@@ -214,8 +223,8 @@ def _take(
         for name, leaving in list(draft.leaving.items()):
             if name in draft.kept:
                 del draft.leaving[name]  # it comes back
-            elif leaving.until <= desk.now:  # there was no replacement; this one gets its time
-                until = desk.at + desk.rules.grace_of(draft.policy)
+            elif leaving.until <= writer.now:  # there was no replacement; this one gets its time
+                until = writer.at + writer.rules.grace_of(draft.policy)
                 draft.leaving[name] = leaving.model_copy(update={"until": until})
     else:
         # With too little room, or too few clusters, it stays where it is; where nothing fits it may not stay.
@@ -224,28 +233,28 @@ def _take(
         draft.kept = {name: one for name, one in before.items() if stay and name not in departure.left}
     dropped = [before[name] for name in sorted(before) if name not in draft.kept]
     leaves = departure.left or any(one.target.name in asked for one in dropped)
-    gently = leaves and desk.rules.purge_mode_of(draft.policy) != DIRECTLY
+    gently = leaves and writer.rules.purge_mode_of(draft.policy) != DIRECTLY
     for one in dropped:
         name, task = one.target.name, asked.get(one.target.name)
         if gently:
-            draft.leaving[name] = _leaving(desk, draft, one, task)
+            draft.leaving[name] = _leaving(writer, draft, one, task)
         else:
             draft.ended.add(name)
         if task is not None:
-            desk.caused_by(task.meta)
+            writer.caused_by(task.meta)
             draft.left = draft.left or name
             draft.report_time = task.event.report_time
             if decision.targets is not None:
                 draft.message = f"{cluster_ref(name).key} is left: {task.event.message or task.event.reason}"
 
 
-def _leaving(desk: ClusterDesk, draft: Draft, one: PlacedTarget, task: Requested | None) -> LeavingTarget:
+def _leaving(writer: BindingWriter, draft: Draft, one: PlacedTarget, task: Requested | None) -> LeavingTarget:
     return LeavingTarget(
         target=one.target,
         replicas=one.replicas,
         binding_generation=one.binding_generation,
-        since=desk.at,
-        until=desk.at + desk.rules.grace_of(draft.policy),
-        purge_mode=desk.rules.purge_mode_of(draft.policy),
+        since=writer.at,
+        until=writer.at + writer.rules.grace_of(draft.policy),
+        purge_mode=writer.rules.purge_mode_of(draft.policy),
         reason=task.event.reason if task is not None else _REPLACED,
     )

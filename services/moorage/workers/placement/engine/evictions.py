@@ -1,0 +1,57 @@
+"""Evictions as placement needs them: which are requested, and up to which generation bindings were evicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moorage.runtime.service import Input
+from moorage_schemas.envelope import Meta
+from moorage_schemas.eviction import EvictionDecided, EvictionState
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """An eviction that is requested."""
+
+    event: EvictionDecided
+    meta: Meta
+
+
+class EvictionTable:
+    """The evictions from the targets of one kind."""
+
+    def __init__(self) -> None:
+        self._requested: dict[str, dict[str, Requested]] = {}
+        self._highest: dict[str, int] = {}
+
+    def fold(self, record: Input) -> Requested | None:
+        """Fold a record of `evictions` in. Returns the eviction when it is one that is requested."""
+        workload, generation = record.key.partition("|")[0], record.key.rpartition("|")[2]
+        event = record.event if isinstance(record.event, EvictionDecided) else None
+        if event is not None and generation.isdigit():
+            self._highest[workload] = max(self._highest.get(workload, 0), int(generation))
+        if event is not None and event.state is EvictionState.REQUESTED:
+            found = Requested(event, record.meta)
+            self._requested.setdefault(workload, {})[record.key] = found
+            return found
+        mine = self._requested.get(workload, {})
+        if mine.pop(record.key, None) is not None and not mine:
+            del self._requested[workload]
+        return None
+
+    def of(self, workload: str) -> list[Requested]:
+        """The evictions that are requested of a workload."""
+        return list(self._requested.get(workload, {}).values())
+
+    def requested(self, workload: str, uid: str, target: str, generation: int) -> Requested | None:
+        """The eviction that requests the end of exactly this binding; None when none does."""
+        for one in self._requested.get(workload, {}).values():
+            event = one.event
+            same_life = not event.workload_uid or event.workload_uid == uid
+            if same_life and event.target.name == target and event.generation == generation:
+                return one
+        return None
+
+    def highest(self, workload: str) -> int:
+        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        return self._highest.get(workload, 0)

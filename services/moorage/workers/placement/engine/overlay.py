@@ -1,0 +1,68 @@
+"""The latest value of each key: as the log has it, and, before it is there, as this process has decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Overlay(Generic[V]):
+    """What was decided counts from the moment of the decision, although the log does not have it yet.
+
+    Args:
+        reaches: whether a value from the log is the assumed one, or a later one.
+    """
+
+    def __init__(self, reaches: Callable[[V, V], bool]) -> None:
+        self._reaches = reaches
+        self._logged: dict[str, V] = {}
+        self._assumed: dict[str, tuple[object, V | None]] = {}
+
+    @property
+    def logged(self) -> Mapping[str, V]:
+        """What the log has."""
+        return self._logged
+
+    def get(self, key: str) -> V | None:
+        """The value that holds now; None when there is none."""
+        assumed = self._assumed.get(key)
+        return assumed[1] if assumed is not None else self._logged.get(key)
+
+    def arrive(self, key: str, value: V | None) -> bool:
+        """A value is in the log; None when it was deleted. Returns whether it settles an assumption."""
+        if value is None:
+            self._logged.pop(key, None)
+        else:
+            self._logged[key] = value
+        return self.settle(key, value)
+
+    def settle(self, key: str, value: V | None) -> bool:
+        """Drop the assumption that a value from the log makes true. Returns whether there was such a one."""
+        if key not in self._assumed:
+            return False
+        assumed = self._assumed[key][1]
+        settled = assumed is value if assumed is None or value is None else self._reaches(value, assumed)
+        if settled:
+            del self._assumed[key]
+        return settled
+
+    def assume(self, key: str, value: V | None, by: object) -> None:
+        """A value is about to be written, or a tombstone (None)."""
+        self._assumed[key] = (by, value)
+
+    def assumption(self, key: str) -> tuple[object, V | None] | None:
+        """Who has assumed what of a key; None when nobody has."""
+        return self._assumed.get(key)
+
+    def put_back(self, key: str, assumption: tuple[object, V | None] | None) -> None:
+        """Make the assumption of a key what `assumption` said it was."""
+        if assumption is None:
+            self._assumed.pop(key, None)
+        else:
+            self._assumed[key] = assumption
+
+    def assumed_by(self, who: object) -> list[str]:
+        """The keys of what one has assumed."""
+        return [key for key, (by, _) in self._assumed.items() if by is who]

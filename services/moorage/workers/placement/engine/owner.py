@@ -1,0 +1,99 @@
+"""A resource that is, or makes, pods, as it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from moorage.core.apimachinery.quantities import QuantityError
+from moorage.core.scheduling.nodes.shape import PodShape, shape_of
+from moorage.core.scheduling.nodes.workloads import (
+    Controller,
+    WorkloadError,
+    controller_of,
+    make_pod,
+    pod_labels,
+    text_labels,
+)
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.pod import PodSpec
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
+
+OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
+"""The prefixes of the resource keys of owners."""
+
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Owner:
+    """A resource that is, or makes, pods."""
+
+    def __init__(self, event: ResourceDeclared) -> None:
+        self.key = event.key
+        self.ref = WorkloadRef(kind=event.kind, namespace=event.namespace, name=event.name)
+        self.uid = event.uid
+        self.version = event.version
+        self.controller: Controller | None = None
+        self.error = ""
+        """Why it cannot be read; such an owner keeps the pods that it has."""
+
+        self.node_name = ""
+        """The node that the person named; empty for none."""
+
+        self._shape: tuple[int, PodShape] | None = None
+        self._labels: tuple[str, dict[str, str]] = ("", {})
+        self.finished = False
+        try:
+            if event.kind == POD:
+                self._shape = (-1, self._read(event.object.get("spec") or {}))
+                self._labels = ("", text_labels((event.object.get("metadata") or {}).get("labels")))
+                status: Mapping[str, Any] = event.object.get("status") or {}
+                self.finished = status.get("phase") in _FINISHED
+            else:
+                self.controller = controller_of(event.object)
+                self._read_template(())
+        except (QuantityError, WorkloadError, ValidationError) as error:
+            self.error = str(error)
+
+    def shape(self, rules: tuple[DedicatedNodes, ...], rules_version: int) -> PodShape:
+        """The shape of its pods, under the rules for dedicated nodes for what is made from a template.
+
+        A declared pod was admitted when it was made, so rules that came later do not touch it.
+        """
+        if self.controller is not None and (self._shape is None or self._shape[0] != rules_version):
+            self._shape = (rules_version, self._read_template(rules))
+        if self._shape is None:
+            raise WorkloadError("spec", self.key, self.error or "has no pods")
+        return self._shape[1]
+
+    def labels(self, name: str, index: int, made_from: str) -> dict[str, str]:
+        """The labels of one of its pods; one object for all pods that have the same."""
+        if self.controller is None:
+            return self._labels[1]
+        if self.controller.keeps_names:
+            return pod_labels(self.controller, name=name, index=index)
+        if self._labels[0] != made_from:
+            self._labels = (made_from, pod_labels(self.controller, name=name, made_from=made_from))
+        return self._labels[1]
+
+    def _read_template(self, rules: tuple[DedicatedNodes, ...]) -> PodShape:
+        if self.controller is None:
+            raise WorkloadError("kind", self.ref.kind, f"must be one of {', '.join(CONTROLLERS)}")
+        pod = make_pod(self.controller, name="pod", uid="uid", rules=rules)
+        return self._read(pod["spec"])
+
+    def _read(self, spec: Mapping[str, Any]) -> PodShape:
+        model = PodSpec.model_validate(spec)
+        self.node_name = model.node_name
+        return _shared(shape_of(model))
+
+
+@lru_cache(maxsize=65_536)
+def _shared(shape: PodShape) -> PodShape:
+    """The same object for equal shapes."""
+    return shape

@@ -1,0 +1,156 @@
+"""The controller of ResourceBindings: resources that a propagation policy places on Karmada clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import ClassVar
+
+from moorage.workers.placement.engine.controller import Controller
+from moorage.workers.placement.engine.outbox import Outbox, timed_cause
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.karmada.binding_writer import BindingWriter
+from moorage.workers.placement.karmada.reconcile import reconcile
+from moorage.workers.placement.karmada.resource import CLAIMABLE, PLACED
+from moorage.workers.placement.karmada.state import BindingState
+from moorage.workers.placement.karmada.terms import Demand, Rules
+from moorage.workers.placement.karmada.view import ClusterView, Scope
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+
+
+class BindingController(Controller):
+    """Brings what is written of claimed resources to what their policies ask for.
+
+    Args:
+        rules: the settings by which resources leave clusters.
+        demand: how much there is of a resource, by its key.
+        flipped: is told of a resource that began, or ceased, to be placed on clusters, with what led to it: its pods
+            on nodes are to be looked at.
+    """
+
+    resources: ClassVar[tuple[str, ...]] = CLAIMABLE
+    decisions: ClassVar[tuple[str, ...]] = (PLACED,)
+    at_once: ClassVar[int | None] = 200
+
+    def __init__(
+        self, rules: Rules, demand: Callable[[str], Demand], flipped: Callable[[str, Meta | None], None]
+    ) -> None:
+        super().__init__()
+        self.state = BindingState()
+        self._rules = rules
+        self._demand = demand
+        self._flipped = flipped
+        self._openings = 0
+        self._rooms = 0
+        self._policy_version = 0
+        self._kind_versions: dict[Scope, int] = {}
+
+    def attach(self, view: ClusterView) -> None:
+        """Use a view, and be told of what happens in it."""
+        self.state.view = view
+        view.attach(self)
+
+    def leave(self) -> None:
+        """The partition is taken away."""
+        self.state.view.detach(self)
+
+    # What the topics of the partition say.
+
+    def declare(self, key: str, event: ResourceDeclared | None) -> None:
+        """A resource is declared, or deleted (None)."""
+        self.state.declare(key, event)
+
+    def decided(self, key: str, event: WorkloadPlaced | None) -> None:
+        """A decision was made on a resource, or it is placed no more (None)."""
+        self.state.decided(key, event)
+
+    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - nothing of a resource needs more than the view
+        """Whether everything has to be fresh: never, for a policy that comes later is heeded when it comes."""
+        return False
+
+    def look_at(self, key: str, cause: Meta) -> None:
+        """Put a resource on the queue that is, or was until now, placed on clusters."""
+        if self.state.concerned(key):
+            self.work.add(Work(key, cause))
+
+    def keys(self) -> list[str]:
+        """The resources that are, or were until now, placed on clusters, sorted."""
+        state = self.state
+        return [key for key in sorted(state.resources.keys() | state.last.keys()) if state.concerned(key)]
+
+    # What happens in the view.
+
+    def notice(self, workload: str, meta: Meta) -> None:
+        """See `view.ClusterListener`."""
+        owner = self.state.owner_of(workload)
+        if owner is not None:
+            self.work.add_once(Work(owner, meta))
+
+    def healthy(self, workload: str, meta: Meta) -> None:
+        """See `view.ClusterListener`."""
+        owner = self.state.owner_of(workload)
+        if owner is not None and self.state.last[owner].leaving:
+            self.notice(workload, meta)
+
+    def cluster_gone(self, name: str, meta: Meta) -> None:
+        """See `view.ClusterListener`."""
+        for owner in self.state.at(name):
+            self.work.add(Work(owner, meta, gone=name))
+
+    # What there is to do.
+
+    def due(self) -> bool:
+        """Whether there is something to do, whatever the time."""
+        state, view = self.state, self.state.view
+        return (
+            not self.begun
+            or bool(self.work)
+            or self._policy_version != view.policy_version
+            or (bool(state.last) and self._openings != view.openings)
+            or (bool(state.waiting) and self._rooms != view.rooms)
+        )
+
+    def next_time(self) -> datetime | None:
+        """When the next grace period ends; None when none runs."""
+        return self.state.ends.next()
+
+    def gather(self, now: datetime) -> None:
+        """Put on the queue what a policy or a cluster has changed, and where a grace period is over."""
+        state, view = self.state, self.state.view
+        if not self.begun:
+            self.begun = True
+            for key in self.keys():
+                self.work.add(Work(key, None))
+            self._kind_versions = dict(view.kind_versions)
+        else:
+            if self._policy_version != view.policy_version:
+                for key in [key for key in self._of_changed_policies() if state.concerned(key)]:
+                    self.work.add(Work(key, view.policy_by))
+            opened = self._openings != view.openings
+            for key in sorted(state.last if opened else state.waiting if self._rooms != view.rooms else ()):
+                self.work.add(Work(key, view.opened_by))
+        self._policy_version, self._openings, self._rooms = view.policy_version, view.openings, view.rooms
+        for (owner, _), end in state.ends.take_due(now):
+            self.work.add(Work(owner, timed_cause(owner, end)))
+
+    def reconcile_one(self, outbox: Outbox, work: Work) -> None:
+        """Bring what is written of a resource to what its policy asks for."""
+        writer = BindingWriter(self, self.state, self._rules, outbox)
+        reconcile(writer, work, self._demand)
+        if writer.flipped:
+            self._flipped(work.key, work.cause)
+        if writer.again is not None:
+            self.work.add_once(Work(work.key, writer.again))
+
+    def _of_changed_policies(self) -> Iterable[str]:
+        """The resources that a policy which has changed may claim, or did, sorted."""
+        found: set[str] = set()
+        for scope, version in self.state.view.kind_versions.items():
+            if self._kind_versions.get(scope) != version:
+                api_version, kind, namespace = scope
+                keys = self.state.of_kind(api_version, kind)
+                found.update(key for key in keys if not namespace or key.split("/")[1] == namespace)
+                self._kind_versions[scope] = version
+        return sorted(found)

@@ -1,0 +1,45 @@
+"""A declared resource of a kind that policies can claim."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+from moorage.core.scheduling.karmada.policy_match import Claimable
+from moorage.core.scheduling.nodes.workloads import text_labels
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workloads import CONTROLLERS, POD
+
+RESOURCE_BINDING: Final = "ResourceBinding"
+"""The kind of the workload that a claimed resource is."""
+
+CLAIMED_KINDS: Final = (POD, *CONTROLLERS, "ConfigMap", "Service")
+"""Kinds that a policy can claim."""
+
+CLAIMABLE: Final = tuple(f"{kind}/" for kind in CLAIMED_KINDS)
+PLACED: Final = f"{RESOURCE_BINDING}/"
+
+
+@dataclass(slots=True, eq=False)
+class Resource:
+    """A declared resource of a kind that policies can claim."""
+
+    ref: WorkloadRef
+    uid: str
+    version: int
+    claimable: Claimable
+
+
+def resource_of(event: ResourceDeclared) -> Resource:
+    """What the state keeps of a resource."""
+    metadata = event.object.get("metadata") or {}
+    api_version, kind = sys.intern(str(event.object.get("apiVersion", ""))), sys.intern(event.kind)
+    namespace, name = sys.intern(event.namespace), event.name
+    return Resource(
+        ref=WorkloadRef(kind=kind, namespace=namespace, name=name),
+        uid=event.uid,
+        version=event.version,
+        claimable=Claimable(api_version, kind, namespace, name, text_labels(metadata.get("labels"))),
+    )

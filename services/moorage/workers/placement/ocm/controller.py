@@ -1,0 +1,108 @@
+"""The controller of OCM placements: which managed clusters each selects."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from moorage.workers.placement.engine.controller import Controller
+from moorage.workers.placement.engine.outbox import Outbox, timed_cause
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.ocm.decision import DECISION_PREFIX
+from moorage.workers.placement.ocm.decision_writer import DecisionWriter
+from moorage.workers.placement.ocm.equivalence_classes import Member
+from moorage.workers.placement.ocm.reconcile import reconcile
+from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX
+from moorage.workers.placement.ocm.state import SelectionState
+from moorage.workers.placement.ocm.view import ManagedView
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+
+
+class SelectionController(Controller):
+    """Brings the PlacementDecisions of each placement to what it asks for; a placement waits on the queue once."""
+
+    resources: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX,)
+    decisions: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX, DECISION_PREFIX)
+    at_once: ClassVar[int | None] = 200
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = SelectionState()
+
+    def attach(self, view: ManagedView) -> None:
+        """Use a view; the placements join it when they are looked at first."""
+        self.state.view = view
+
+    def leave(self) -> None:
+        """The partition is taken away."""
+        state = self.state
+        for member in state.members.values():
+            state.view.leave(member)
+        state.members.clear()
+        state.view.drop(self)
+
+    # What the topics of the partition say.
+
+    def declare(self, key: str, event: ResourceDeclared | None) -> None:
+        """A placement is declared, or deleted (None)."""
+        self.state.declare(key, event)
+
+    def decided(self, key: str, event: WorkloadPlaced | None) -> None:
+        """A decision was made on a placement, or one of its pages was written; None when it is no more."""
+        self.state.decided(key, event)
+
+    def is_new(self, event: ResourceDeclared) -> bool:
+        """Whether a declared placement is not known yet."""
+        known = self.state.specs.get(event.key)
+        return known is None or known.uid != event.uid
+
+    def look_at(self, key: str, cause: Meta) -> None:
+        """Put a placement on the queue."""
+        self.work.add_once(Work(key, cause))
+
+    def keys(self) -> list[str]:
+        """The placements, and those that only decisions are known of, sorted."""
+        return sorted([*self.state.specs, *self.state.undeclared()])
+
+    def notice(self, member: Member, meta: Meta) -> None:
+        """See `equivalence_classes.Partition`."""
+        self.look_at(member.key, meta)
+
+    # What there is to do.
+
+    def due(self) -> bool:
+        """Whether there is something to do, whatever the time."""
+        return not self.begun or bool(self.work)
+
+    def next_time(self) -> datetime | None:
+        """When the next placement is to be decided again; None when none is."""
+        return self.state.requeues.next()
+
+    def gather(self, now: datetime) -> None:
+        """Put on the queue what is to be decided again because its time has come."""
+        state = self.state
+        if not self.begun:
+            self.begun = True
+            # All tables are read to their ends by now, so what is decided for anything else is for nobody.
+            for key in sorted(state.undeclared()):
+                self.work.add_once(Work(key, None, check=True))
+            for key in sorted(state.specs):
+                state.join(key, self)
+                self.work.add_once(Work(key, None, check=True))
+        for key, at in state.requeues.take_due(now):
+            self.look_at(key, timed_cause(key, at))
+
+    def repair(self) -> None:
+        """Put everything on the queue, to be put right where what is written can no longer be right."""
+        for key in self.keys():
+            self.work.add_once(Work(key, None, check=True))
+
+    def reconcile_one(self, outbox: Outbox, work: Work) -> None:
+        """Decide on a placement."""
+        self.state.join(work.key, self)
+        writer = DecisionWriter(self, self.state, outbox)
+        again = reconcile(writer, work)
+        if again is not None:
+            self.look_at(work.key, again)

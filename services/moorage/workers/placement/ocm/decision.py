@@ -1,0 +1,62 @@
+"""The last decision on an OCM placement, and its PlacementDecisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from moorage.core.scheduling.ocm.decision_pages import DecisionPart
+from moorage.workers.placement.engine.last_decision import LastDecision
+from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, WorkloadPlaced
+
+PLACEMENT_DECISION: Final = "PlacementDecision"
+DECISION_PREFIX: Final = f"{PLACEMENT_DECISION}/"
+
+
+@dataclass(slots=True, eq=False)
+class SelectionDecision(LastDecision):
+    """The last decision on a placement, without its PlacementDecisions and its grounds."""
+
+    selected: int
+    groups: tuple[DecisionGroupStatus, ...]
+    conditions: tuple[PlacementCondition, ...]
+    requeue_at: datetime | None
+    """When to decide again although nothing has changed."""
+
+    spec_key: str
+    """Of the spec that it was decided for."""
+
+    @property
+    def says(self) -> tuple[object, ...]:
+        """What is told of the placement; a decision that tells the same and moves nothing is not written."""
+        return (self.reason, self.message, self.selected, self.groups, self.conditions, self.requeue_at)
+
+
+def selection_decision_of(event: WorkloadPlaced) -> SelectionDecision:
+    """What the state keeps of a decision."""
+    return SelectionDecision(
+        workload=event.workload.key,
+        uid=event.uid,
+        generation=event.generation,
+        state=event.state,
+        reason=event.reason,
+        message=event.message,
+        selected=event.selected,
+        groups=event.decision_groups,
+        conditions=event.conditions,
+        requeue_at=event.decide_again,
+        decided_time=event.decided_time,
+        spec_key=event.template_hash,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPage:
+    """A PlacementDecision as it is written."""
+
+    uid: str
+    """Of the placement."""
+
+    generation: int
+    part: DecisionPart

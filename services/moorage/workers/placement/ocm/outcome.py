@@ -1,0 +1,22 @@
+"""A decision on an OCM placement, ready to be written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from moorage.core.scheduling.ocm.decision_pages import Layout
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage_schemas.placement import PlacementCondition
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A decision, ready to be written."""
+
+    layout: Layout
+    selected: int
+    conditions: tuple[PlacementCondition, ...]
+    requeue_at: datetime | None
+    grounds: Scheduled
+    """Why; what of it is written is worked out only when it is."""

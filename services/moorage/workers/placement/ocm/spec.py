@@ -1,0 +1,60 @@
+"""An OCM placement as it is declared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage_schemas.envelope import event_id
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.managed import Placement
+
+PLACEMENT: Final = "Placement"
+PLACEMENT_PREFIX: Final = f"{PLACEMENT}/"
+
+DISABLED_ANNOTATION: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
+"""A placement on which this is `true` keeps its decisions as they are."""
+
+
+@dataclass(slots=True, eq=False)
+class PlacementSpec:
+    """A placement as it is declared."""
+
+    ref: WorkloadRef
+    uid: str
+    version: int
+    terms: PlacementTerms | None
+    """None when it cannot be read; such a placement keeps what it has."""
+
+    groups: GroupTerms
+    spec_key: str
+    """Of the whole spec: another one is decided on anew, also after a restart."""
+
+    paused: bool
+    """Nothing is decided: it is disabled, or about to be deleted."""
+
+
+def placement_spec_of(event: ResourceDeclared) -> PlacementSpec:
+    """What the state keeps of a placement."""
+    ref = WorkloadRef(kind=PLACEMENT, namespace=event.namespace, name=event.name)
+    try:
+        placement = Placement.model_validate(event.object)
+    except ValidationError:  # the gateway lets none through that cannot be read
+        return PlacementSpec(ref, event.uid, event.version, None, GroupTerms(), "", paused=True)
+    metadata, spec = placement.metadata, placement.spec
+    disabled = (metadata.annotations or {}).get(DISABLED_ANNOTATION) == "true"
+    return PlacementSpec(
+        ref=ref,
+        uid=event.uid,
+        version=event.version,
+        terms=PlacementTerms.of(spec),
+        groups=GroupTerms.of(spec.decision_strategy),
+        spec_key=event_id(json.dumps(event.object.get("spec"), sort_keys=True)),
+        paused=disabled or metadata.deletion_timestamp is not None,
+    )

@@ -1,0 +1,340 @@
+"""One pod at a time: place it, end it, say why it must leave. What comes of it is put into the outbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from moorage.core.scheduling.nodes.plugin import Request
+from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.pods.decision import PodDecision
+from moorage.workers.placement.pods.reservation import Reservation
+from moorage.workers.placement.pods.state import PodState
+from moorage.workers.placement.pods.view import Listener
+from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+
+SCHEDULED: Final = "Scheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+NODE_NAME_SET: Final = "NodeNameSet"
+NODE_NOT_FOUND: Final = "NodeNotFound"
+TAINT_EVICTION: Final = "TaintEviction"
+TARGET_GONE: Final = "TargetGone"
+CONFLICT: Final = "Conflict"
+"""Reasons of decisions, in one word each."""
+
+
+INVALID: Final = "Invalid"
+"""The reason of a pod that cannot be read; the gateway lets none through, so it was written by something else."""
+
+_REMEMBERED: Final = 10_000
+
+REFRESH: Final = timedelta(seconds=30)
+"""How often the counts in a waiting pod's message are brought up to date, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Why a pod must leave its node."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The pod that is to be placed."""
+
+    workload: WorkloadRef
+    uid: str
+    index: int = 0
+    template_hash: str = ""
+    previous: str = ""
+    """The node it was on, or the one that it replaces."""
+
+    replaces: str = ""
+    why: str = ""
+    """What is said of a replacement."""
+
+    only: str | None = None
+    """The one node that it may go to."""
+
+
+def node_ref(name: str) -> TargetRef:
+    """The reference of a node."""
+    return TargetRef(kind=TargetKind.NODE, name=name)
+
+
+class Binder:
+    """Makes and writes the decisions on the pods of one owner.
+
+    Args:
+        listener: who assumes bindings in the view.
+        state: of the partition.
+        outbox: where decisions and bindings are put.
+    """
+
+    def __init__(self, listener: Listener, state: PodState, outbox: Outbox) -> None:
+        self.state = state
+        self.view = state.view
+        self.outbox = outbox
+        self._listener = listener
+        self._report_time: datetime | None = None
+
+    def begin(self, work: Work) -> None:
+        """Take up a piece of work; what comes of it has its cause."""
+        self._report_time = None
+        owner = self.state.owners.get(work.key)
+        self.outbox.begin(work.cause, work.key, owner.version if owner is not None else 0)
+
+    def leaving(self, last: PodDecision, work: Work) -> Leaving | None:
+        """Why a placed pod must leave; None when it may stay. The cause is from then on what makes it leave."""
+        view = self.view
+        if last.node not in view.fleet or (work.gone and work.pod == last.workload):
+            return Leaving(TARGET_GONE, f'node "{last.node}" was deleted')
+        task = view.requested(last.workload, last.uid, last.node, last.binding_generation)
+        if task is not None:
+            self.outbox.cause, self._report_time = task.meta, task.event.report_time
+            return Leaving(TAINT_EVICTION, task.event.message or task.event.reason or "evicted by a taint")
+        if view.is_overcommitted(binding_key(last.workload, node_ref(last.node))):
+            return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
+        return None
+
+    def place(self, owner: Owner, slot: Slot) -> bool:
+        """Look for a node and say what came of it; False when the pod has to wait."""
+        shape = owner.shape(self.view.rules, self.view.rules_version)
+        if owner.node_name:
+            return self._place_as_named(owner, slot, shape)
+        decision = self._decide(owner, slot, shape)
+        if decision.target is None:
+            self._wait(owner, slot, UNSCHEDULABLE, decision)
+            return False
+        self._bind(owner, slot, shape, decision, SCHEDULED)
+        return True
+
+    def fits_without(self, owner: Owner, last: PodDecision, slot: Slot) -> bool:
+        """Whether a pod would find a node if another one were gone; nothing is decided."""
+        shape = owner.shape(self.view.rules, self.view.rules_version)
+        restore = self.view.set_aside(self._listener, binding_key(last.workload, node_ref(last.node)))
+        found = self.view.decider.decide(self.request(owner, shape), only=slot.only)
+        restore()
+        return found.target is not None
+
+    def unbind(self, last: PodDecision) -> None:
+        """End the binding of a placed pod."""
+        if last.placed:
+            target = node_ref(last.node)
+            key = binding_key(last.workload, target)
+            self.view.release(self._listener, key)
+            self.outbox.put(BINDINGS, key, target.key, None)
+
+    def end(self, last: PodDecision) -> None:
+        """A pod is no more."""
+        self.unbind(last)
+        self.outbox.put(PLACEMENTS, last.workload, last.owner, None)
+
+    def evict(self, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
+        """A bare pod has to go, and nothing takes its place."""
+        self.unbind(last)
+        slot = Slot(workload=owner.ref, uid=last.uid, previous=last.node)
+        event = self._event(owner, slot, PlacementState.EVICTED, leaving.reason, leaving.message)
+        self.outbox.put(PLACEMENTS, last.workload, owner.key, event)
+
+    def refuse(self, owner: Owner) -> None:
+        """A declared pod cannot be read: say so, once."""
+        known = self.state.pods_of(owner.key).get(owner.key)
+        if known is None or known.uid != owner.uid:
+            self._wait(owner, Slot(workload=owner.ref, uid=owner.uid), INVALID, Decision(None, 0, (), (), owner.error))
+
+    def follow_spec(self, owner: Owner, last: PodDecision) -> None:
+        """Write a binding anew when the pod's tolerations, requests or labels are others by now."""
+        reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
+        shape = owner.shape(self.view.rules, self.view.rules_version)
+        labels = tuple(sorted(_labels(owner, last).items()))
+        if reservation is None or (reservation.tolerations, reservation.requests, reservation.labels) == (
+            shape.tolerations,
+            shape.requests,
+            labels,
+        ):
+            return
+        self._write_binding(
+            last,
+            owner,
+            shape,
+            revision=reservation.revision + 1,
+            bypassed=reservation.bypassed,
+            time=reservation.bound_time,
+        )
+
+    def add_labels(self, owner: Owner, last: PodDecision) -> bool:
+        """Write the binding of a controller's pod anew when it is of a time when bindings had no labels.
+
+        All else of it stays as it is. Of a template that is no more, the labels are not known either.
+        """
+        reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
+        if reservation is None or reservation.labels or owner.controller is None:
+            return False
+        if last.template_hash != owner.controller.template_hash or not _labels(owner, last):
+            return False
+        self._write_binding(
+            last,
+            owner,
+            reservation,
+            revision=reservation.revision + 1,
+            bypassed=reservation.bypassed,
+            time=reservation.bound_time,
+        )
+        return True
+
+    def restore_binding(self, owner: Owner, last: PodDecision) -> None:
+        """Write a binding again that should be there and is not."""
+        if self.view.reservation(binding_key(last.workload, node_ref(last.node))) is None:
+            shape = owner.shape(self.view.rules, self.view.rules_version)
+            bypassed = last.reason == NODE_NAME_SET
+            self._write_binding(last, owner, shape, revision=1, bypassed=bypassed, time=last.decided_time)
+
+    def end_orphans(self, owner: str) -> None:
+        """End the bindings of an owner that belong to none of its pods; only the reconciler looks for them."""
+        last = self.state.last.get(owner, {}).values()
+        wanted = {binding_key(one.workload, node_ref(one.node)) for one in last if one.placed}
+        for key, node in sorted(self.view.bindings_of(owner).items()):
+            if key not in wanted:
+                self.view.release(self._listener, key)
+                self.outbox.put(BINDINGS, key, node_ref(node).key, None)
+
+    def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape) -> bool:
+        """Bind a pod to the node that the person named, whatever filters say.
+
+        A node that is not there yet is waited for, so that every binding has a node.
+        """
+        name = owner.node_name
+        considered = len(self.view.fleet)
+        if name not in self.view.fleet:
+            message = f'spec.nodeName: node "{name}" not found'
+            self._wait(owner, slot, NODE_NOT_FOUND, Decision(None, considered, (), (), message))
+            return False
+        self._bind(owner, slot, shape, Decision(name, considered, (), (), ""), NODE_NAME_SET)
+        return True
+
+    def _decide(self, owner: Owner, slot: Slot, shape: PodShape) -> Decision:
+        """The decision; of a shape that fitted nowhere since the last opening, the one that was made then."""
+        failed = self.state.failed
+        known = failed.get(shape.key) if slot.only is None else None
+        if known is not None and known[0] == self.view.openings:
+            return known[1]
+        decision = self.view.decider.decide(self.request(owner, shape), only=slot.only)
+        if decision.target is None and slot.only is None:
+            if len(failed) >= _REMEMBERED:
+                failed.clear()
+            failed[shape.key] = (self.view.openings, decision)
+        elif known is not None:
+            del failed[shape.key]
+        return decision
+
+    def request(self, owner: Owner, shape: PodShape) -> Request:
+        """What is asked of the decider for a pod of an owner."""
+        spread = owner.controller is not None
+        rows = self.view.replica_rows(owner.key if spread else "")
+        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
+
+    def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
+        """Write that a pod waits; while only the counts of the reasons change, not more often than `REFRESH`."""
+        known = self.state.pods_of(owner.key).get(slot.workload.key)
+        message = f"{decision.message} {slot.why}".rstrip()
+        grounds = tuple((result.filter, result.reason) for result in decision.filters)
+        if known is not None and known.pending and known.uid == slot.uid:
+            said = (known.reason, known.grounds) == (reason, grounds)
+            if said and (known.message == message or self._at(None) - known.decided_time < REFRESH):
+                return
+            slot = replace(slot, previous=slot.previous or known.previous)
+        event = self._event(owner, slot, PlacementState.PENDING, reason, message, decision=decision)
+        self.outbox.put(PLACEMENTS, slot.workload.key, owner.key, event)
+
+    def _bind(self, owner: Owner, slot: Slot, shape: PodShape, decision: Decision, reason: str) -> None:
+        event = self._event(owner, slot, PlacementState.PLACED, reason, slot.why, decision=decision)
+        self.outbox.put(PLACEMENTS, slot.workload.key, owner.key, event)
+        last = self.state.last[owner.key][slot.workload.key]
+        bypassed = reason == NODE_NAME_SET
+        self._write_binding(last, owner, shape, revision=1, bypassed=bypassed, time=event.decided_time)
+
+    def _write_binding(
+        self,
+        last: PodDecision,
+        owner: Owner,
+        shape: PodShape | Reservation,
+        *,
+        revision: int,
+        bypassed: bool,
+        time: datetime,
+    ) -> None:
+        target = node_ref(last.node)
+        bound = WorkloadBound(
+            workload=WorkloadRef.parse(last.workload),
+            uid=last.uid,
+            owner=owner.ref,
+            target=target,
+            generation=last.binding_generation,
+            revision=revision,
+            tolerations=shape.tolerations,
+            requests=dict(shape.requests),
+            bypassed=bypassed,
+            bound_time=time,
+            labels=_labels(owner, last),
+        )
+        key = binding_key(last.workload, target)
+        self.view.assume(self._listener, key, bound)
+        self.outbox.put(BINDINGS, key, target.key, bound)
+
+    def _event(
+        self,
+        owner: Owner,
+        slot: Slot,
+        state: PlacementState,
+        reason: str,
+        message: str,
+        *,
+        decision: Decision | None = None,
+    ) -> WorkloadPlaced:
+        known = self.state.pods_of(owner.key).get(slot.workload.key)
+        least = self.view.highest_eviction(slot.workload.key)
+        generation = max(known.generation if known else 0, least) + 1
+        node = decision.target if decision is not None else None
+        return WorkloadPlaced(
+            workload=slot.workload,
+            uid=slot.uid,
+            owner=owner.ref,
+            owner_uid=owner.uid,
+            template_hash=slot.template_hash,
+            index=slot.index,
+            generation=generation,
+            state=state,
+            target=node_ref(node) if node else None,
+            previous_target=node_ref(slot.previous) if slot.previous else None,
+            # The generation of the decision is that of its binding: a later binding has a higher one.
+            binding_generation=generation if node else 0,
+            reason=reason,
+            message=message,
+            targets_considered=decision.considered if decision is not None else 0,
+            filters=decision.filters if decision is not None else (),
+            scores=decision.scores if decision is not None else (),
+            replaces=slot.replaces,
+            decided_time=self._at(node),
+            report_time=self._report_time or (known.report_time if known is not None and known.pending else None),
+        )
+
+    def _at(self, node: str | None) -> datetime:
+        """When the decision counts as made: the time of its cause, but not before its node offered what it offers."""
+        at = self.outbox.cause.time or self.outbox.now
+        since = self.view.nodes.declared_at(node) if node else None
+        return max(at, since) if since is not None else at
+
+
+def _labels(owner: Owner, last: PodDecision) -> dict[str, str]:
+    """The labels of a pod."""
+    return owner.labels(last.workload.rpartition("/")[2], last.index, last.template_hash)

@@ -1,0 +1,125 @@
+"""The controller of pods: those that are declared, and those that Deployments, DaemonSets and the like make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import ClassVar, Final
+
+from moorage.workers.placement.engine.controller import Controller
+from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.owner import OWNERS
+from moorage.workers.placement.engine.work_queue import Work
+from moorage.workers.placement.pods.binder import Binder
+from moorage.workers.placement.pods.reconcile import reconcile_owner, reconcile_pod
+from moorage.workers.placement.pods.state import PodState
+from moorage.workers.placement.pods.view import PodView
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workloads import POD
+
+PODS: Final = (f"{POD}/",)
+
+
+class PodController(Controller):
+    """Brings the pods of every owner to what the owner asks for.
+
+    Args:
+        claimed: whether a policy places a resource, by its key, on clusters: such a resource makes no pods here.
+        claimable: whether a policy that is known would place a declared resource on clusters.
+    """
+
+    resources: ClassVar[tuple[str, ...]] = OWNERS
+    decisions: ClassVar[tuple[str, ...]] = PODS
+
+    def __init__(self, claimed: Callable[[str], bool], claimable: Callable[[ResourceDeclared], bool]) -> None:
+        super().__init__()
+        self.state = PodState()
+        self._claimed = claimed
+        self._claimable = claimable
+        self._openings = 0
+        """The view's `openings` when what waits was last tried."""
+
+        self._changes = 0
+
+    def attach(self, view: PodView) -> None:
+        """Use a view, and be told of what happens in it."""
+        self.state.view = view
+        view.attach(self)
+
+    def leave(self) -> None:
+        """The partition is taken away."""
+        self.state.view.detach(self)
+
+    # What the topics of the partition say.
+
+    def declare(self, key: str, event: ResourceDeclared | None) -> None:
+        """An owner is declared, or deleted (None)."""
+        self.state.declare(key, event)
+
+    def decided(self, key: str, event: WorkloadPlaced | None) -> None:
+        """A decision was made on a pod, or the pod is no more (None)."""
+        self.state.decided(key, event)
+
+    def is_new(self, event: ResourceDeclared) -> bool:
+        """Whether a resource that no policy is known to place may make pods anew."""
+        known = self.state.owners.get(event.key)
+        if (
+            known is not None
+            and known.uid == event.uid
+            and (known.controller is None or known.version == event.version)
+        ):
+            return False
+        return not self._claimable(event)
+
+    def look_at(self, key: str, cause: Meta) -> None:
+        """Put an owner on the queue."""
+        self.work.add(Work(key, cause))
+
+    def keys(self) -> list[str]:
+        """The owners, and those that only decisions are known of, sorted."""
+        return sorted(self.state.owners.keys() | self.state.last.keys())
+
+    # What there is to do.
+
+    def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
+        """See `view.Listener`."""
+        if workload in self.state.pods_of(owner):
+            self.work.add(Work(owner, meta, pod=workload, gone=gone))
+
+    def due(self) -> bool:
+        """Whether there is something to do."""
+        state, view = self.state, self.state.view
+        if not self.begun or self.work:
+            return True
+        waiting = bool(state.pending or state.stuck) and self._openings != view.openings
+        return waiting or (bool(state.daemons) and self._changes != view.changes)
+
+    def gather(self, now: datetime) -> None:  # noqa: ARG002 - nothing here waits for a time
+        """Put on the queue what waits when something has opened, and DaemonSets when a node has changed."""
+        state, view = self.state, self.state.view
+        if not self.begun:
+            self.begun = True
+            for key in self.keys():
+                self.work.add(Work(key, None))
+            self._openings, self._changes = view.openings, view.changes
+            return
+        if self._openings != view.openings:
+            self._openings = view.openings
+            waiting = state.pending.keys() | state.stuck.keys()
+            for key in sorted(waiting, key=lambda key: (-state.priority(key), key)):
+                self.work.add(Work(key, view.opened_by))
+        if self._changes != view.changes:
+            self._changes = view.changes
+            for key in state.daemons:
+                self.work.add(Work(key, view.changed_by))
+
+    def reconcile_one(self, outbox: Outbox, work: Work) -> None:
+        """Bring the pods of an owner, or one of them, to what the owner asks for; what is left of it comes first."""
+        binder = Binder(self, self.state, outbox)
+        binder.begin(work)
+        claimed = self._claimed(work.key)
+        finished = reconcile_pod(binder, work, claimed=claimed) if work.pod else reconcile_owner(binder, work, claimed)
+        if not finished:
+            self.work.put_back(work)

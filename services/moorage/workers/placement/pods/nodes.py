@@ -1,0 +1,118 @@
+"""The nodes of the view: what is declared of them together with their taints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from moorage.core.apimachinery.quantities import QuantityError, whole
+from moorage.core.scheduling.nodes.fleet import TAKEN_AS_ENOUGH, UNLIMITED, Fleet, NodeFacts
+from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.taint import TargetTainted
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a node has for pods to take, and since when."""
+
+    allocatable: Mapping[str, int]
+    since: datetime | None
+
+
+class NodeTable:
+    """Declared nodes and their taints, folded into a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._targets = TargetTable()
+        self._offers: dict[str, _Offer] = {}
+
+    def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
+        """A node is declared, or deleted (None). What comes back is as of `taint`."""
+        found = self._targets.declare(name, event)
+        if found is Declaration.STALE:
+            return None
+        if event is None:
+            del self._offers[name]
+            self._fleet.remove(name)
+            return False
+        status = event.object.get("status")
+        offered = allocatable(status if isinstance(status, Mapping) else {})
+        known = self._offers.get(name)
+        if found is Declaration.CHANGED and known is not None and known.allocatable == offered:
+            time = known.since  # what it offers is as old as it was
+        self._offers[name] = _Offer(offered, time)
+        return self._fold(name)
+
+    def taint(self, name: str, event: TargetTainted | None) -> bool | None:
+        """A node's taints change, or are forgotten (None).
+
+        Returns:
+            None when the node is as it was; True when pods may fit now that did not; False when it only got worse.
+        """
+        self._targets.taint(name, event)
+        return self._fold(name)
+
+    def uid(self, name: str) -> str | None:
+        """The uid of a node; None when there is no such node."""
+        known = self._targets.declared(name)
+        return None if known is None else known.uid
+
+    def declared_at(self, name: str) -> datetime | None:
+        """When a node began to offer what it offers; None when unknown."""
+        known = self._offers.get(name)
+        return None if known is None else known.since
+
+    def room(self, name: str) -> dict[str, int]:
+        """All that a node has for pods to take."""
+        known = self._offers.get(name)
+        enough = dict.fromkeys(TAKEN_AS_ENOUGH, UNLIMITED)
+        return enough if known is None else {**enough, **known.allocatable}
+
+    def tainted(self, name: str) -> TargetTainted | None:
+        """The last record of a node's taints."""
+        return self._targets.tainted(name)
+
+    def _fold(self, name: str) -> bool | None:
+        known = self._targets.declared(name)
+        if known is None:
+            return None
+        labels = known.object.get("metadata", {}).get("labels") or {}
+        spec = known.object.get("spec") or {}
+        after = NodeFacts(
+            name=name,
+            labels=labels,
+            taints=present_taints(known, self._targets.tainted(name)),
+            unschedulable=spec.get("unschedulable") is True,
+            allocatable=self._offers[name].allocatable,
+        )
+        before = self._fleet.facts(name)
+        if not self._fleet.put(after):
+            return None
+        return before is None or _better(before, after)
+
+
+def allocatable(status: Mapping[str, Any]) -> dict[str, int]:
+    """What a node offers, in whole units: what is allocatable, the capacity when that is absent.
+
+    The gateway has refused what is no quantity; should one be here all the same, the resource is not offered.
+    """
+    offered = status.get("allocatable")
+    if not isinstance(offered, Mapping):
+        offered = status.get("capacity")
+    result = {}
+    for resource, value in (offered if isinstance(offered, Mapping) else {}).items():
+        try:
+            result[str(resource)] = whole(str(resource), value, f"status.allocatable[{resource}]")
+        except (QuantityError, TypeError):
+            result[str(resource)] = 0
+    return result
+
+
+def _better(before: NodeFacts, after: NodeFacts) -> bool:
+    """Whether some pod may fit now that did not before."""
+    same = before.labels == after.labels and before.allocatable == after.allocatable
+    return not same or not set(before.taints) <= set(after.taints) or (before.unschedulable and not after.unschedulable)

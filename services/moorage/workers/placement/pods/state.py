@@ -1,0 +1,90 @@
+"""What one partition knows of pods: what their owners ask for, and what was decided last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.core.scheduling.nodes.scheduler import Decision
+from moorage.workers.placement.engine.last_decision import supersedes
+from moorage.workers.placement.engine.owner import Owner
+from moorage.workers.placement.pods.decision import PodDecision, pod_decision_of
+from moorage.workers.placement.pods.view import PodView
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+
+
+@dataclass(slots=True, eq=False)
+class PodState:
+    """One partition, as far as pods are concerned."""
+
+    view: PodView = field(default_factory=PodView)
+    owners: dict[str, Owner] = field(default_factory=dict)
+    last: dict[str, dict[str, PodDecision]] = field(default_factory=dict)
+    """The last decisions on pods, by owner, then by workload."""
+
+    pending: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Owner → its pods that wait, in the order in which they began to."""
+
+    daemons: dict[str, None] = field(default_factory=dict)
+    stuck: dict[str, None] = field(default_factory=dict)
+    """Owners whose pods of an older template wait for room for the new ones."""
+
+    failed: dict[str, tuple[int, Decision]] = field(default_factory=dict)
+    """Shape → the view's `openings` at which it fitted nowhere, and why; it fits no better until the next one."""
+
+    _owner_of: dict[str, str] = field(default_factory=dict)
+
+    def declare(self, key: str, event: ResourceDeclared | None) -> None:
+        """An owner is declared, or deleted (None)."""
+        if event is None:
+            self.owners.pop(key, None)
+            self.daemons.pop(key, None)
+            self.stuck.pop(key, None)
+            return
+        owner = self.owners[key] = Owner(event)
+        if owner.controller is not None and owner.controller.daemon:
+            self.daemons[key] = None
+
+    def decided(self, key: str, event: WorkloadPlaced | None) -> None:
+        """A decision was made on a pod, or the pod is no more (None)."""
+        if event is None:
+            self._forget(key)
+            return
+        owner = event.owner.key
+        if not supersedes(event, self.last.get(owner, {}).get(key)):
+            return
+        last = pod_decision_of(event)
+        self.last.setdefault(owner, {})[key] = last
+        self._owner_of[key] = owner
+        if last.pending:
+            self.pending.setdefault(owner, {}).setdefault(key)
+        else:
+            self._waits_no_more(owner, key)
+
+    def pods_of(self, owner: str) -> dict[str, PodDecision]:
+        """The last decisions on an owner's pods, by workload; not to be changed."""
+        return self.last.get(owner, {})
+
+    def priority(self, owner: str) -> int:
+        """The priority of an owner's pods; 0 when it cannot be read."""
+        known = self.owners.get(owner)
+        if known is None or known.error:
+            return 0
+        return known.shape(self.view.rules, self.view.rules_version).priority
+
+    def _forget(self, workload: str) -> None:
+        owner = self._owner_of.pop(workload, None)
+        if owner is None:
+            return
+        mine = self.last[owner]
+        del mine[workload]
+        if not mine:
+            del self.last[owner]
+        self._waits_no_more(owner, workload)
+
+    def _waits_no_more(self, owner: str, workload: str) -> None:
+        waiting = self.pending.get(owner)
+        if waiting is not None:
+            waiting.pop(workload, None)
+            if not waiting:
+                del self.pending[owner]

@@ -1,0 +1,305 @@
+"""What every partition in a process shares about pods: nodes, what is reserved on them, evictions, rules.
+
+Bindings come from the log, and, before they are there, from this process's own decisions (`assume`, `release`), so that
+partitions that decide one after another do not give the same room away twice. Between processes the log decides: of the
+bindings that a node has no room for, the later ones are to be withdrawn (`is_overcommitted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import numpy as np
+
+from moorage.core.apimachinery.quantities import PODS
+from moorage.core.scheduling.nodes.fleet import Fleet, Rows
+from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.runtime.service import Input
+from moorage.workers.placement.engine.evictions import EvictionTable, Requested
+from moorage.workers.placement.engine.overlay import Overlay
+from moorage.workers.placement.pods.nodes import NodeTable
+from moorage.workers.placement.pods.reservation import Reservation, reservation_of
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind
+from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.taint import TargetTainted
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, Topic
+
+_RULES: Final = "DedicatedNodes/"
+_NODES: Final = f"{TargetKind.NODE.value}/"
+
+
+class Listener(Protocol):
+    """A partition, as the view sees it."""
+
+    def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
+        """Something has happened to a bound pod; ignored when it is not of this partition.
+
+        Args:
+            owner: the key of what makes it.
+            workload: its key.
+            meta: of the event.
+            gone: the name of its node, when that was deleted, or made again.
+        """
+
+
+class PodView:
+    """The whole, as the placement of pods sees it."""
+
+    def __init__(self) -> None:
+        self.fleet = Fleet()
+        self.nodes = NodeTable(self.fleet)
+        self.decider = Decider(self.fleet)
+        self.rules: tuple[DedicatedNodes, ...] = ()
+        self.rules_version = 0
+        self.openings = 0
+        """Grows with whatever may let a pending pod fit: room, a node, fewer taints, other rules."""
+
+        self.opened_by: Meta | None = None
+        self.changes = 0
+        """Grows with every change of a node: what a DaemonSet looks at."""
+
+        self.changed_by: Meta | None = None
+        self.evictions = EvictionTable()
+        self._bindings: Overlay[Reservation] = Overlay(lambda found, assumed: found.age >= assumed.age)
+        self._at_node: dict[str, set[str]] = {}
+        self._of_owner: dict[str, dict[str, str]] = {}
+        self._rules: dict[str, DedicatedNodes] = {}
+        self._listeners: list[Listener] = []
+
+    # From the log.
+
+    @staticmethod
+    def concerns(topic: Topic, key: str) -> bool:
+        """Whether a record is for this view, by its key."""
+        if topic is RESOURCES:
+            return key.startswith((_NODES, _RULES))
+        if topic is TAINTS:
+            return key.startswith(_NODES)
+        return topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
+
+    def apply(self, record: Input) -> None:
+        """Fold a record in; what is not newer changes nothing."""
+        if record.topic is RESOURCES:
+            self._resource(record)
+        elif record.topic is TAINTS:
+            name = record.key.partition("/")[2]
+            event = record.event if isinstance(record.event, TargetTainted) else None
+            self._node_changed(self.nodes.taint(name, event), record.meta)
+        elif record.topic is BINDINGS:
+            self._binding(record)
+        elif record.topic is EVICTIONS:
+            requested = self.evictions.fold(record)
+            if requested is not None:
+                for listener in self._listeners:
+                    listener.notice(requested.event.owner.key, requested.event.workload.key, record.meta)
+
+    def _resource(self, record: Input) -> None:
+        event = record.event if isinstance(record.event, ResourceDeclared) else None
+        if record.key.startswith(_RULES):
+            if event is None:
+                self._rules.pop(record.key, None)
+            else:
+                self._rules[record.key] = DedicatedNodes.model_validate(event.object)
+            self.rules = tuple(self._rules[key] for key in sorted(self._rules))
+            self.rules_version += 1
+            self._opened(record.meta)
+            return
+        target = target_of_resource(record.key)
+        if target is None or target.kind is not TargetKind.NODE:
+            return
+        before = self.nodes.uid(target.name)
+        opened = self.nodes.declare(target.name, event, record.meta.time)
+        gone = event is None or before not in {None, event.uid}
+        self._node_changed(opened, record.meta)
+        if gone:
+            for key in sorted(self._at_node.get(target.name, ())):
+                self._tell(key, record.meta, gone=target.name)
+
+    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - what happened, not a switch
+        """Note a change of a node; None for no change, True when more may fit now."""
+        if opened is None:
+            return
+        self.changes += 1
+        self.changed_by = meta
+        if opened:
+            self._opened(meta)
+
+    def _opened(self, meta: Meta | None) -> None:
+        self.openings += 1
+        self.opened_by = meta
+
+    def _binding(self, record: Input) -> None:
+        key = record.key
+        logged, before = self._bindings.logged.get(key), self._bindings.get(key)
+        arrived: Reservation | None = None
+        if isinstance(record.event, WorkloadBound):
+            arrived = reservation_of(record.event, place=(record.partition, record.offset))
+            if logged is not None:
+                if arrived.age < logged.age:
+                    return
+                if arrived.generation == logged.generation:
+                    arrived.place = logged.place  # an edited binding keeps its turn
+        settled = self._bindings.arrive(key, arrived)
+        now = self._bindings.get(key)
+        self._account(key, before, now)
+        if now is None:
+            if record.event is None and (before is not None or settled):
+                self._opened(record.meta)
+        else:
+            self._bound(logged, now, record.meta)
+
+    def _bound(self, logged: Reservation | None, now: Reservation, meta: Meta) -> None:
+        """Note what a binding, new or edited, does to others."""
+        if logged is not None and _asks_for_less(logged, now):
+            self._opened(meta)
+        if self._is_full(now.node):
+            self._tell_overcommitted(now.node, meta)
+
+    def _tell_overcommitted(self, node: str, meta: Meta) -> None:
+        for key in sorted(self._at_node.get(node, ())):
+            if self.is_overcommitted(key):
+                self._tell(key, meta)
+
+    def _tell(self, key: str, meta: Meta, *, gone: str = "") -> None:
+        reservation = self._bindings.get(key)
+        if reservation is not None:
+            for listener in self._listeners:
+                listener.notice(reservation.owner, reservation.workload, meta, gone=gone)
+
+    # From this process's own decisions.
+
+    def attach(self, listener: Listener) -> None:
+        """A partition begins."""
+        self._listeners.append(listener)
+
+    def detach(self, listener: Listener) -> None:
+        """A partition is taken away: what it has assumed is taken back.
+
+        Other partitions may have found no room because of it, and no record will ever tell them that there is some.
+        """
+        self._listeners = [one for one in self._listeners if one is not listener]
+        freed = False
+        for key in self._bindings.assumed_by(listener):
+            before = self._bindings.get(key)
+            self._bindings.put_back(key, None)
+            now = self._bindings.get(key)
+            self._account(key, before, now)
+            freed |= before is not None and (now is None or _asks_for_less(before, now))
+        if freed:
+            self._opened(None)
+
+    def assume(self, listener: Listener, key: str, bound: WorkloadBound) -> None:
+        """A binding that is about to be written holds from now on."""
+        self._assume(listener, key, reservation_of(bound))
+
+    def release(self, listener: Listener, key: str) -> None:
+        """A binding whose tombstone is about to be written is over from now on."""
+        self._assume(listener, key, None)
+
+    def set_aside(self, listener: Listener, key: str) -> Callable[[], None]:
+        """Take a binding out for a question; what comes back puts it in again."""
+        known, before = self._bindings.assumption(key), self._bindings.get(key)
+        self._assume(listener, key, None)
+
+        def restore() -> None:
+            self._bindings.put_back(key, known)
+            self._account(key, None, before)
+
+        return restore
+
+    def _assume(self, listener: Listener, key: str, reservation: Reservation | None) -> None:
+        before = self._bindings.get(key)
+        self._bindings.assume(key, reservation, by=listener)
+        self._account(key, before, reservation)
+
+    def _account(self, key: str, before: Reservation | None, now: Reservation | None) -> None:
+        if before is now:
+            return
+        if before is not None:
+            self.fleet.take(before.node, before.requests, -1)
+            _drop(self._at_node, before.node, key)
+            owned = self._of_owner[before.owner]
+            del owned[key]
+            if not owned:
+                del self._of_owner[before.owner]
+        if now is not None:
+            self.fleet.take(now.node, now.requests)
+            self._at_node.setdefault(now.node, set()).add(key)
+            self._of_owner.setdefault(now.owner, {})[key] = now.node
+
+    # Questions.
+
+    def reservation(self, key: str) -> Reservation | None:
+        """What the binding that holds now, written or about to be, takes; None when there is none."""
+        return self._bindings.get(key)
+
+    def bindings_of(self, owner: str) -> dict[str, str]:
+        """The keys of the bindings that an owner's pods hold now, each with its node."""
+        return dict(self._of_owner.get(owner, {}))
+
+    def replica_rows(self, owner: str) -> Rows:
+        """The rows of the nodes on which an owner has pods, one entry for each pod."""
+        fleet = self.fleet
+        names = self._of_owner.get(owner, {}).values()
+        return np.array([fleet.row_of(name) for name in names if name in fleet], dtype=np.intp)
+
+    def requested(self, workload: str, uid: str, node: str, generation: int) -> Requested | None:
+        """The eviction that requests the end of exactly this binding; None when none does."""
+        return self.evictions.requested(workload, uid, node, generation)
+
+    def highest_eviction(self, workload: str) -> int:
+        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        return self.evictions.highest(workload)
+
+    def is_overcommitted(self, key: str) -> bool:
+        """Whether a binding has to be withdrawn, for its node has no room for it after those written earlier.
+
+        Every worker finds the same: bindings of a node are in one partition, so their offsets order them. Bindings that
+        were made before the node said what it has now stay, as in Kubernetes, where shrinking a node moves nobody.
+        """
+        mine = self._bindings.logged.get(key)
+        if mine is None or mine.bypassed or not self._is_full(mine.node):
+            return False
+        since = self.nodes.declared_at(mine.node)
+        if since is not None and mine.bound_time < since:
+            return False
+        left = self.nodes.room(mine.node)
+        held = [
+            one for other in self._at_node.get(mine.node, ()) if (one := self._bindings.logged.get(other)) is not None
+        ]
+        for reservation in sorted(held, key=lambda one: one.place):
+            asked = {PODS: 1, **dict(reservation.requests)}
+            lasting = reservation.bypassed or (since is not None and reservation.bound_time < since)
+            fits = lasting or all(amount <= left.get(resource, 0) for resource, amount in asked.items())
+            if reservation is mine:
+                return not fits
+            if fits:
+                for resource, amount in asked.items():
+                    left[resource] = left.get(resource, 0) - amount
+        return False
+
+    def _is_full(self, node: str) -> bool:
+        """Whether more is taken of a node than it has."""
+        fleet = self.fleet
+        if node not in fleet:
+            return False
+        row = fleet.row_of(node)
+        return any(fleet.taken(resource)[row] > fleet.offered(resource)[row] for resource in fleet.resources)
+
+
+def _asks_for_less(before: Reservation, now: Reservation) -> bool:
+    """Whether a reservation leaves some room that it took before."""
+    if now.node != before.node:
+        return True
+    asked = dict(now.requests)
+    return any(amount > asked.get(resource, 0) for resource, amount in before.requests)
+
+
+def _drop(index: dict[str, set[str]], name: str, key: str) -> None:
+    index[name].discard(key)
+    if not index[name]:
+        del index[name]
