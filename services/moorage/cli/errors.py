@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 FAILED = 1
 """Exit code: the command was understood and could not be done."""
 
@@ -42,9 +45,10 @@ class ServerError(CliError):
         status: the HTTP status code.
         reason: the `reason` of the Status object, such as `NotFound`.
         message: its `message`.
+        details: its `details`: of what object it is, and the causes.
     """
 
-    def __init__(self, *, status: int, reason: str, message: str) -> None:
+    def __init__(self, *, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         if reason == "Invalid":
             prefix = "" if message.startswith("The ") else "The "
         else:
@@ -52,6 +56,7 @@ class ServerError(CliError):
         super().__init__(message, prefix=prefix)
         self.status = status
         self.reason = reason
+        self.details = details or {}
 
 
 class UnreachableError(CliError):
@@ -67,3 +72,4 @@ class UnreachableError(CliError):
             f"the gateway at {server} does not answer ({why}).\n"
             "Start one with `moorage up`, or name another with --server or MOORAGE_SERVER."
         )
+        self.server, self.why = server, why

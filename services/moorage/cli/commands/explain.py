@@ -9,10 +9,15 @@ import typer
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import JsonObject
-from moorage.cli.errors import UsageError
+from moorage.cli.api.endpoints import connect
+from moorage.cli.errors import ServerError, UnreachableError, UsageError
 from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
 from moorage.simulation.explain.question import EXPLAINED, Question, QuestionError
+
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_LATER = frozenset({502, 503, 504})
+"""Status codes of answers that say that nobody can explain now."""
 
 
 class ExplainFormat(StrEnum):
@@ -24,6 +29,7 @@ class ExplainFormat(StrEnum):
 
 
 def explain(
+    ctx: typer.Context,
     what: Annotated[
         list[str],
         typer.Argument(
@@ -40,6 +46,9 @@ def explain(
     form: Annotated[
         ExplainFormat, typer.Option("-o", "--output", help="table for people, json or yaml.")
     ] = ExplainFormat.TABLE,
+    from_topics: Annotated[
+        bool, typer.Option("--from-topics", help="Read the topics here, and do not ask the gateway.")
+    ] = False,
 ) -> None:
     """Tell why a workload is where it is, or is not, and until when."""
     if node and cluster:
@@ -47,7 +56,7 @@ def explain(
     if every and (node or cluster):
         raise UsageError("--all cannot be used together with --node or --cluster")
     asked = parse(what, namespace, node=node, cluster=cluster, every=every)
-    told = _from_topics(asked)
+    told = _from_topics(asked) if from_topics else _told(ctx, asked)
     if form is ExplainFormat.TABLE:
         lines = explain_text.lines(told, every=every, closely=bool(node or cluster))
         output.write("".join(f"{line}\n" for line in lines))
@@ -79,6 +88,34 @@ def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = ""
         return Question(kind, place if slash else namespace, name, node, cluster, every)
     except QuestionError as error:
         raise UsageError(str(error)) from None
+
+
+def _told(ctx: typer.Context, asked: Question) -> JsonObject:
+    """The explanation of the query worker behind the gateway; where there is none to be had, from the topics.
+
+    Raises:
+        UsageError: nodes are asked for of what has clusters, or the other way round.
+        CliError: there is no such thing, the gateway refuses, or neither it nor Kafka answers.
+    """
+    fields = {"kind": asked.kind, "namespace": asked.namespace, "name": asked.name}
+    fields |= {name: value for name, value in (("node", asked.node), ("cluster", asked.cluster)) if value}
+    fields |= {"all": "true"} if asked.every else {}
+    try:
+        with connect(ctx) as client:
+            return client.explain(fields)
+    except UnreachableError as error:
+        why = f"the gateway at {error.server} does not answer ({error.why})"
+    except ServerError as error:
+        if error.status == _BAD_REQUEST and (causes := error.details.get("causes")):
+            raise UsageError(f"--{causes[0]['field']}: {causes[0]['message']}") from None
+        if error.status == _NOT_FOUND and not error.details:
+            why = "the gateway is of a version that cannot be asked for explanations"
+        elif error.status in _LATER:
+            why = error.message
+        else:
+            raise
+    output.warn(f"{why}; the topics are read instead, which takes longer")
+    return _from_topics(asked)
 
 
 def _from_topics(asked: Question) -> JsonObject:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from moorage.cli.local import services
 from moorage.gateway.tables import READ
+from moorage.query import chain_index
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
+from moorage.simulation.explain import grounds
 from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, RESOURCES, TOPICS, Topic
 
 
@@ -33,8 +35,8 @@ class Participant:
 
 
 def participants() -> tuple[Participant, ...]:
-    """Every service, by name, the gateway last."""
-    return (*(_participant(service) for service in service_classes()), _gateway())
+    """Every service, by name, then the query worker and the gateway."""
+    return (*(_participant(service) for service in service_classes()), _query(), _gateway())
 
 
 def service_classes() -> Iterator[type[Service[object]]]:
@@ -69,6 +71,16 @@ def _said_to_emit(service: type[Service[object]]) -> set[Topic]:
     section = emits.partition("\n\n")[0]
     names = set(re.findall(r"^ +`([a-z-]+)`", section, re.MULTILINE))
     return {topic for topic in TOPICS if topic.short in names}
+
+
+def _query() -> Participant:
+    return Participant(
+        name=services.QUERY,
+        summary="Keeps the tables that explanations are made from, and answers over HTTP; writes nothing.",
+        consumes=(),
+        reads=_in_order({*grounds.TOPICS, *chain_index.TOPICS, CONDITION_REPORTS}),
+        sends=(),
+    )
 
 
 def _gateway() -> Participant:

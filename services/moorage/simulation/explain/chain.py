@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from moorage.simulation.copy.snapshot import Kept
-from moorage_schemas.envelope import event_id
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
@@ -58,11 +58,43 @@ _STAGE: Final[Mapping[str, int]] = {topic.short: stage for stage, topics in enum
 _LONGEST: Final = 50
 
 
+class EventRecord(Protocol):
+    """A record of a topic, with its place and its attributes; the event may be decoded only when somebody asks."""
+
+    @property
+    def topic(self) -> Topic:
+        """The topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+
+    @property
+    def offset(self) -> int:
+        """The offset."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+
+    @property
+    def event(self) -> Model | None:
+        """None for a tombstone."""
+
+    @property
+    def meta(self) -> Meta:
+        """The attributes."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """Kafka's, of the record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One event of a chain."""
 
-    record: Kept | None
+    record: EventRecord | None
     """None when its record is not there, or when there never was one: a service's own clock."""
 
     lost: str = ""
@@ -97,10 +129,10 @@ class Chain:
 class Chained(Protocol):
     """Records that can be found by their ids and by their chains."""
 
-    def find(self, event_id: str) -> Kept | None:
+    def find(self, event_id: str) -> EventRecord | None:
         """The record of an event; None when it is not among these."""
 
-    def chain(self, correlation: str) -> Iterable[Kept]:
+    def chain(self, correlation: str) -> Iterable[EventRecord]:
         """The records of a chain, each id once."""
 
 
@@ -111,19 +143,19 @@ class Listed:
         records: of several with one id the first counts.
     """
 
-    def __init__(self, records: Iterable[Kept]) -> None:
-        self._by_id: dict[str, Kept] = {}
-        self._of_chain: dict[str, list[Kept]] = {}
+    def __init__(self, records: Iterable[EventRecord]) -> None:
+        self._by_id: dict[str, EventRecord] = {}
+        self._of_chain: dict[str, list[EventRecord]] = {}
         for record in records:
             if record.meta.id not in self._by_id:
                 self._by_id[record.meta.id] = record
                 self._of_chain.setdefault(record.meta.correlation, []).append(record)
 
-    def find(self, event_id: str) -> Kept | None:
+    def find(self, event_id: str) -> EventRecord | None:
         """See `Chained`."""
         return self._by_id.get(event_id)
 
-    def chain(self, correlation: str) -> Iterable[Kept]:
+    def chain(self, correlation: str) -> Iterable[EventRecord]:
         """See `Chained`."""
         return self._of_chain.get(correlation, ())
 
@@ -139,17 +171,17 @@ class Trail:
     def __init__(self, present: Chained, older: Chained | None = None) -> None:
         self._present = present
         self._older = older or Listed(())
-        self._chains: dict[str, list[Kept]] = {}
+        self._chains: dict[str, list[EventRecord]] = {}
 
     @classmethod
-    def of(cls, records: Iterable[Kept]) -> Trail:
+    def of(cls, records: Iterable[EventRecord]) -> Trail:
         """A trail of these records; one that comes twice counts once."""
         return cls(Listed(records))
 
-    def _find(self, event_id: str) -> Kept | None:
+    def _find(self, event_id: str) -> EventRecord | None:
         return self._present.find(event_id) or self._older.find(event_id)
 
-    def _chain(self, correlation: str) -> list[Kept]:
+    def _chain(self, correlation: str) -> list[EventRecord]:
         """The records of a chain by their places, so that it does not matter in which order they were read."""
         known = self._chains.get(correlation)
         if known is None:
@@ -159,11 +191,11 @@ class Trail:
             known = self._chains[correlation] = found
         return known
 
-    def chain(self, about: str, last: Kept) -> Chain:
+    def chain(self, about: str, last: EventRecord) -> Chain:
         """The events behind a record."""
         return Chain(about, tuple(reversed(list(self._back(last)))))
 
-    def chains(self, lasts: Iterable[tuple[str, Kept]]) -> Iterator[Chain]:
+    def chains(self, lasts: Iterable[tuple[str, EventRecord]]) -> Iterator[Chain]:
         """The events behind several records; of one that is behind an earlier one of them already there is no chain."""
         told: set[str] = set()
         for about, last in lasts:
@@ -172,7 +204,7 @@ class Trail:
                 told.update(step.record.meta.id for step in chain.steps if step.record is not None)
                 yield chain
 
-    def _back(self, last: Kept) -> Iterator[Step]:
+    def _back(self, last: EventRecord) -> Iterator[Step]:
         record, seen = last, {last.meta.id}
         note = ""
         for _ in range(_LONGEST):
@@ -195,7 +227,7 @@ class Trail:
             seen.add(cause.meta.id)
             record = cause
 
-    def _cause(self, record: Kept, cause_id: str, seen: set[str]) -> Kept | None:
+    def _cause(self, record: EventRecord, cause_id: str, seen: set[str]) -> EventRecord | None:
         found = self._find(cause_id)
         if found is not None:
             return found
@@ -214,7 +246,7 @@ class Trail:
             case _:
                 return None
 
-    def _nearest(self, record: Kept, seen: set[str]) -> Kept | None:
+    def _nearest(self, record: EventRecord, seen: set[str]) -> EventRecord | None:
         """The event that is the furthest on the chain's way before a record; rather one about the same target."""
         mine, stage = target_of(record), _stage(record)
         found = [
@@ -231,7 +263,7 @@ class Trail:
         return max(found, key=lambda one: (target_of(one) == mine, _stage(one), one.timestamp), default=None)
 
 
-def _sets(record: Kept, fired: TimerFired) -> bool:
+def _sets(record: EventRecord, fired: TimerFired) -> bool:
     event = record.event
     return isinstance(event, SetTimer) and (record.key, event.generation) == (fired.id, fired.generation)
 
@@ -241,7 +273,7 @@ def _remembered(grant: NoExecuteGranted) -> str:
     return event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation)
 
 
-def _own_clock(record: Kept, cause_id: str) -> bool:
+def _own_clock(record: EventRecord, cause_id: str) -> bool:
     """Whether placement decided because a time was over that it had written down: such a cause has no record."""
     event = record.event
     if not isinstance(event, WorkloadPlaced):
@@ -254,12 +286,12 @@ _LOST: Final = (
 )
 
 
-def _first_is_lost(record: Kept) -> str:
+def _first_is_lost(record: EventRecord) -> str:
     kept = "" if record.topic is not CONDITIONS else ", for reports are kept for a while only"
     return f"the first event; its record is not in the topics{kept}, or a service's own clock was the first cause"
 
 
-def target_of(record: Kept) -> str:
+def target_of(record: EventRecord) -> str:
     """The key of the target that a record is about; empty when it is about none."""
     event: Any = record.event
     target = getattr(event, "target", None)
@@ -273,5 +305,5 @@ def target_of(record: Kept) -> str:
     return ""
 
 
-def _stage(record: Kept) -> int:
+def _stage(record: EventRecord) -> int:
     return _STAGE.get(record.topic.short, len(_WAY))

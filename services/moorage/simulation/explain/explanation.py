@@ -30,6 +30,7 @@ class NotFoundError(LookupError):
 
     def __init__(self, resource: str, name: str) -> None:
         super().__init__(f'{resource} "{name}" not found')
+        self.resource, self.name = resource, name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.chain import Chained, Listed
+from moorage.simulation.copy.snapshot import Snapshot
+from moorage.simulation.explain.chain import Chained, EventRecord, Listed
 from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import State
 from moorage.workers.placement.view import FleetView
@@ -36,7 +36,7 @@ class Grounds(Protocol):
     def records(self) -> Chained:
         """The last record of each key, to follow chains."""
 
-    def last(self, topic: Topic, key: str) -> Kept | None:
+    def last(self, topic: Topic, key: str) -> EventRecord | None:
         """The last record of a key; it may be a tombstone."""
 
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
@@ -71,7 +71,7 @@ class SnapshotGrounds:
             self._records = Listed(self._snapshot.all())
         return self._records
 
-    def last(self, topic: Topic, key: str) -> Kept | None:
+    def last(self, topic: Topic, key: str) -> EventRecord | None:
         """See `Grounds`."""
         return self._snapshot.last(topic, key)
 
@@ -125,13 +125,15 @@ def declared_as(grounds: Grounds, key: str) -> ResourceDeclared | None:
     return kept.event if kept is not None and isinstance(kept.event, ResourceDeclared) else None
 
 
-def decision_on(grounds: Grounds, workload: str) -> tuple[WorkloadPlaced, Kept] | None:
+def decision_on(grounds: Grounds, workload: str) -> tuple[WorkloadPlaced, EventRecord] | None:
     """The decision that is written down on a workload, with its record; None when there is none."""
     kept = grounds.last(PLACEMENTS, workload)
     return (kept.event, kept) if kept is not None and isinstance(kept.event, WorkloadPlaced) else None
 
 
-def evictions_of(grounds: Grounds, workload: str, generations: dict[str, int]) -> list[tuple[EvictionDecided, Kept]]:
+def evictions_of(
+    grounds: Grounds, workload: str, generations: dict[str, int]
+) -> list[tuple[EvictionDecided, EventRecord]]:
     """The evictions of a workload's present bindings that are under way.
 
     Args:

@@ -10,10 +10,9 @@ record whose cause is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -24,7 +23,7 @@ from moorage.runtime.kafka.read_to_end import CONNECT_SECONDS, read_to
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept
-from moorage.simulation.explain.chain import Chain, Chained, Listed, Trail, target_of
+from moorage.simulation.explain.chain import Chain, Chained, EventRecord, Listed, Trail, target_of
 from moorage.simulation.explain.explanation import Explanation
 from moorage_schemas.topics import (
     BUDGETS,
@@ -89,7 +88,7 @@ class Window:
 class OlderRecords(Protocol):
     """Where older records are found."""
 
-    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> list[Kept]:
+    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
         """The records of chains in some partitions.
 
         Args:
@@ -97,7 +96,7 @@ class OlderRecords(Protocol):
             wanted: the correlation ids.
         """
 
-    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[Kept]:
+    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
         """The reports of chains that were written at some time.
 
         Args:
@@ -127,7 +126,7 @@ async def complete(told: Explanation, present: Chained, older: OlderRecords, par
     wanted = frozenset(record.meta.correlation.encode() for record in known)
     fleet = partition_of(FLEET, partitions)
     every: dict[Topic, Iterable[int]] = dict.fromkeys(WHOLE, range(partitions)) | dict.fromkeys(OF_FLEET, (fleet,))
-    found = await older.of_chains(every, wanted)
+    found = list(await older.of_chains(every, wanted))
     targets = {target for record in (*known, *found) if (target := target_of(record))}
     parts = sorted({partition_of(target, partitions) for target in targets})
     found += await older.of_chains(dict.fromkeys(OF_TARGETS, parts), wanted)
@@ -145,7 +144,7 @@ async def complete(told: Explanation, present: Chained, older: OlderRecords, par
         found += reports
 
 
-def _missing_causes(chains: Iterable[Chain], oldest: Kept) -> Iterator[Kept]:
+def _missing_causes(chains: Iterable[Chain], oldest: EventRecord) -> Iterator[EventRecord]:
     """The records whose causes may be reports that are missing."""
     missing = False
     for chain in chains:
@@ -157,7 +156,7 @@ def _missing_causes(chains: Iterable[Chain], oldest: Kept) -> Iterator[Kept]:
         yield oldest
 
 
-def _window(effect: Kept, partitions: int) -> Window:
+def _window(effect: EventRecord, partitions: int) -> Window:
     return Window(partition_of(target_of(effect), partitions), effect.timestamp - BEFORE, effect.timestamp + AFTER)
 
 
@@ -175,14 +174,16 @@ class TopicScan:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Disconnect."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.stop()
 
-    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> list[Kept]:
+    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> list[EventRecord]:
         """See `OlderRecords`."""
         consumer = await self._connected()
         tps = {self._tp(topic, partition): topic for topic, partitions in places.items() for partition in partitions}
@@ -190,7 +191,7 @@ class TopicScan:
         ends: dict[TopicPartition, int] = await consumer.end_offsets(list(tps)) if tps else {}
         return [kept async for kept in self._scan(tps, starts, ends, wanted)]
 
-    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[Kept]:
+    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[EventRecord]:
         """See `OlderRecords`."""
         consumer = await self._connected()
         found = []
@@ -204,17 +205,17 @@ class TopicScan:
         return found
 
     async def between(
-        self, tps: Mapping[TopicPartition, Topic], spans: Mapping[TopicPartition, range], wanted: frozenset[bytes]
-    ) -> list[Kept]:
+        self, spans: Mapping[tuple[Topic, int], range], wanted: frozenset[bytes]
+    ) -> Sequence[EventRecord]:
         """The records of chains at some offsets.
 
         Args:
-            tps: the topic of each partition.
-            spans: the offsets.
+            spans: the offsets, by topic and partition.
             wanted: the correlation ids.
         """
-        await self._connected()
-        starts, ends = ({tp: span.start for tp, span in spans.items()}, {tp: span.stop for tp, span in spans.items()})
+        tps = {self._tp(topic, partition): topic for topic, partition in spans}
+        starts = {self._tp(*place): span.start for place, span in spans.items()}
+        ends = {self._tp(*place): span.stop for place, span in spans.items()}
         return [kept async for kept in self._scan(tps, starts, ends, wanted)]
 
     async def _connected(self) -> AIOKafkaConsumer:
@@ -235,7 +236,7 @@ class TopicScan:
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
         wanted: frozenset[bytes],
-    ) -> AsyncIterator[Kept]:
+    ) -> AsyncIterator[EventRecord]:
         """The records of some chains, from where each partition is to begin to its end."""
         async for tp, records in read_to(await self._connected(), starts, ends):
             for record in records:

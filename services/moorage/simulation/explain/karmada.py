@@ -12,8 +12,7 @@ from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage.simulation.copy.snapshot import Kept
-from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
     NotFoundError,
@@ -74,7 +73,7 @@ class _Binding:
     def __init__(
         self,
         grounds: Grounds,
-        found: tuple[WorkloadPlaced, Kept],
+        found: tuple[WorkloadPlaced, EventRecord],
         wanted: Wanted,
         state: State,
     ) -> None:
@@ -227,7 +226,7 @@ class _Binding:
         if not self.here:
             yield Until("is decided again when a cluster comes or changes, a taint goes, or there is more room")
 
-    def _behind(self) -> Iterator[tuple[str, Kept]]:
+    def _behind(self) -> Iterator[tuple[str, EventRecord]]:
         """The records whose chains are told."""
         placed, grounds = self.placed, self.grounds
         yield "the decision", self.kept

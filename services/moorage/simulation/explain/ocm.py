@@ -8,8 +8,7 @@ from typing import Final
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
 from moorage.core.taints.dialects.ocm import BALANCE
-from moorage.simulation.copy.snapshot import Kept
-from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
     NotFoundError,
@@ -57,9 +56,9 @@ def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wante
         return _Placement(grounds, ref, parts, wanted or Wanted(), state).tell()
 
 
-def decisions_of(grounds: Grounds, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, Kept]]:
+def decisions_of(grounds: Grounds, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, EventRecord]]:
     """The PlacementDecisions of a placement with their records, by number."""
-    found: list[tuple[WorkloadPlaced, Kept]] = []
+    found: list[tuple[WorkloadPlaced, EventRecord]] = []
     number = 1
     while True:
         key = f"{DECISION_PREFIX}{placement.namespace}/{placement.name}-decision-{number}"
@@ -77,14 +76,14 @@ class _Placement:
         self,
         grounds: Grounds,
         ref: WorkloadRef,
-        parts: list[tuple[WorkloadPlaced, Kept]],
+        parts: list[tuple[WorkloadPlaced, EventRecord]],
         wanted: Wanted,
         state: State,
     ) -> None:
         self.grounds, self.ref, self.wanted, self.now = grounds, ref, wanted, grounds.taken
         found = decision_on(grounds, ref.key)
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
-        self.kept: Kept | None = found[1] if found is not None else None
+        self.kept: EventRecord | None = found[1] if found is not None else None
         self.parts = parts
         self.here = {name for event, _ in parts for name in event.clusters}
         self.state, self.view = state, state.view.ocm
@@ -189,7 +188,7 @@ class _Placement:
         elif not paused:
             yield Until("is decided again when a cluster, a set, a score or its spec changes in a way that touches it")
 
-    def _behind(self) -> Iterator[tuple[str, Kept]]:
+    def _behind(self) -> Iterator[tuple[str, EventRecord]]:
         """The records whose chains are told."""
         if self.kept is not None:
             yield "the decision", self.kept

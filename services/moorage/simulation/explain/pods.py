@@ -12,8 +12,7 @@ from moorage.core.scheduling.nodes.workloads import daemon_index
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage.simulation.copy.snapshot import Kept
-from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
     NotFoundError,
@@ -70,13 +69,13 @@ class _Pod:
         self,
         grounds: Grounds,
         ref: WorkloadRef,
-        found: tuple[WorkloadPlaced, Kept] | None,
+        found: tuple[WorkloadPlaced, EventRecord] | None,
         wanted: Wanted,
         state: State,
     ) -> None:
         self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, grounds.taken
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
-        self.kept: Kept | None = found[1] if found is not None else None
+        self.kept: EventRecord | None = found[1] if found is not None else None
         self.state, self.view = state, state.view.pods
         self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
@@ -265,7 +264,7 @@ class _Pod:
         else:
             yield Until(f"stays on node {self.node} until something changes: {said.reason}")
 
-    def _behind(self) -> Iterator[tuple[str, Kept]]:
+    def _behind(self) -> Iterator[tuple[str, EventRecord]]:
         """The records whose chains are told."""
         if self.kept is not None:
             yield "the decision", self.kept
@@ -279,7 +278,7 @@ class _Pod:
                 yield f"the taints of node {name}", tainted
 
 
-def with_taints(grounds: Grounds, target: str) -> Kept | None:
+def with_taints(grounds: Grounds, target: str) -> EventRecord | None:
     """The record of a target's taints, if it has some."""
     kept = grounds.last(TAINTS, target)
     event: Any = kept.event if kept is not None else None
