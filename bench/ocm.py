@@ -40,7 +40,7 @@ from bench.matching import find_oracle
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.scheduler import Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
 
@@ -126,7 +126,7 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
         fleet.put(ClusterFacts.of(cluster))
     for score in scores:
         fleet.put_score(ScoreFacts.of(score))
-    terms = [PlacementTerms.of(PlacementSpec.model_validate(one["spec"])) for one in specs]
+    terms = [terms_of(PlacementSpec.model_validate(one["spec"])) for one in specs]
     scheduler, usage = Scheduler(fleet), Usage(fleet)
     compared = frozenset(sample)
     run = Run(0.0, 0.0, 0.0, 0.0)

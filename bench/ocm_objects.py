@@ -15,7 +15,7 @@ from moorage.runtime.settings import Settings
 from moorage.workers import placement
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
@@ -100,7 +100,7 @@ class Process:
     """The placement service in memory, as one process with all partitions."""
 
     partitions: int = 24
-    states: list[State] = field(default_factory=list)
+    states: list[PlacementPartition] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.service = placement.service(Settings(partitions=self.partitions))

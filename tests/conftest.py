@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import pytest_asyncio
-from tests.support import documents
-from tests.support.brokers import (
-    Broker,
-    BrokerMissingError,
-    Choice,
-    DockerBroker,
-    EmbeddedBroker,
-    ExternalBroker,
-    choose,
-)
+from tests.support import documents, scheduling
+from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
+from tests.support.shared_broker import SharedBroker
+from xdist.scheduler import LoadScopeScheduling
 
 # The same examples in every CI run; elsewhere each run looks at new ones.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -30,6 +26,7 @@ if os.environ.get("CI"):
 # Unique among the runs that may share one cluster: a process id alone is the same in every container.
 RUN = f"t{os.getpid()}-{int(time.time()):x}"
 _CHOICE = pytest.StashKey[Choice]()
+_SHARED = pytest.StashKey[SharedBroker]()
 _NOTES: list[str] = []
 
 
@@ -52,41 +49,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return scheduling.Scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: scheduling.rank(item.nodeid))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # Not in the fixture: a worker may wait here for others that still use the broker, longer than a test may take.
+    shared = session.config.stash.get(_SHARED, None)
+    if shared is not None:
+        asyncio.run(shared.close())
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+async def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Broker:
     """The broker of the run, which all tests share: use `topic_prefix`, and do not stop it."""
-    choice = request.config.stash[_CHOICE]
-    if choice.kind is None:
-        raise BrokerMissingError(choice.why)
-    started: Broker
-    if choice.kind == "external":
-        started = ExternalBroker(os.environ["MOORAGE_BOOTSTRAP_SERVERS"], RUN)
-        await started.start()
-    elif choice.kind == "docker":
-        started = await _docker_or_embedded(choice, tmp_path_factory)
-    else:
-        started = EmbeddedBroker(tmp_path_factory.mktemp("kafka"))
-        await started.start()
-    try:
-        yield started
-    finally:
-        await started.close()
-
-
-async def _docker_or_embedded(choice: Choice, folders: pytest.TempPathFactory) -> Broker:
-    """Start the container; where nobody insisted on it and it does not start, say so and take the embedded one."""
-    container = DockerBroker()
-    try:
-        await container.start()
-    except Exception as error:
-        await container.close()
-        if choice.named:
-            raise
-        _NOTES.append(f"the embedded broker was used, for the container did not start: {error}")
-        embedded = EmbeddedBroker(folders.mktemp("kafka"))
-        await embedded.start()
-        return embedded
-    return container
+    config = request.config
+    worker = hasattr(config, "workerinput")
+    folder = tmp_path_factory.getbasetemp()
+    shared = config.stash[_SHARED] = SharedBroker(config.stash[_CHOICE], folder.parent if worker else folder, RUN)
+    used = await shared.use()
+    _NOTES.extend(shared.notes)
+    return used
 
 
 _counter = itertools.count(1)

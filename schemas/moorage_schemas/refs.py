@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -18,16 +18,22 @@ class TargetKind(StrEnum):
     MANAGED_CLUSTER = "ManagedCluster"
 
 
+Cluster = Annotated[str, Field(max_length=253, exclude_if=lambda cluster: not cluster)]
+"""The cluster that something is in; empty, and left out on the wire, for the home fleet."""
+
+
 class TargetRef(Model):
     """A target by kind and name; its `key` is the record key and decides the partition."""
 
     kind: TargetKind
     name: str = Field(min_length=1, max_length=253)
+    cluster: Cluster = ""
 
     @property
     def key(self) -> str:
-        """`Kind/name`."""
-        return f"{self.kind.value}/{self.name}"
+        """`Kind/name`; with `cluster:` in front of what is not in the home fleet."""
+        key = f"{self.kind.value}/{self.name}"
+        return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod
     def parse(cls, key: str) -> Self:
@@ -36,10 +42,11 @@ class TargetRef(Model):
         Raises:
             ValueError: the text is not `Kind/name` with a known kind.
         """
-        kind, slash, name = key.partition("/")
+        head, slash, name = key.partition("/")
         if not slash:
             raise ValueError(f"{key!r} is not Kind/name, such as Node/n1")
-        return cls(kind=TargetKind(kind), name=name)
+        cluster, _, kind = head.rpartition(":")
+        return cls(kind=TargetKind(kind), name=name, cluster=cluster)
 
     def __str__(self) -> str:
         return self.key
@@ -51,11 +58,13 @@ class WorkloadRef(Model):
     kind: str = Field(min_length=1, max_length=63)
     namespace: str = Field(default="", max_length=63)
     name: str = Field(min_length=1, max_length=253)
+    cluster: Cluster = ""
 
     @property
     def key(self) -> str:
-        """`Kind/namespace/name`."""
-        return f"{self.kind}/{self.namespace}/{self.name}"
+        """`Kind/namespace/name`; with `cluster:` in front of what is not in the home fleet."""
+        key = f"{self.kind}/{self.namespace}/{self.name}"
+        return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod
     def parse(cls, key: str) -> Self:
@@ -67,7 +76,8 @@ class WorkloadRef(Model):
         parts = key.split("/")
         if len(parts) != 3:  # noqa: PLR2004 - kind, namespace, name
             raise ValueError(f"{key!r} is not Kind/namespace/name, such as Pod/default/web-0")
-        return cls(kind=parts[0], namespace=parts[1], name=parts[2])
+        cluster, _, kind = parts[0].rpartition(":")
+        return cls(kind=kind, namespace=parts[1], name=parts[2], cluster=cluster)
 
     def __str__(self) -> str:
         return self.key

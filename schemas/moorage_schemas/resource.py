@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from moorage_schemas.base import Model, Timestamp
+from moorage_schemas.keys import ResourceKey, TargetKey
 from moorage_schemas.refs import TargetKind, TargetRef
 
 
@@ -89,13 +90,13 @@ def resource_partition_key(key: str) -> str:
 
     Else its own key.
     """
-    kind, _, rest = key.partition("/")
+    kind, namespace, name, cluster = ResourceKey.parse(key)
     if kind in OF_MANAGED_CLUSTERS:
-        return f"{TargetKind.MANAGED_CLUSTER.value}/{rest.partition('/')[0]}"
-    return f"{kind}/{rest.partition('/')[2]}" if kind in _TARGET_KINDS else key
+        return str(TargetKey(TargetKind.MANAGED_CLUSTER.value, namespace, cluster))
+    return str(TargetKey(kind, name, cluster)) if kind in _TARGET_KINDS else key
 
 
 def target_of_resource(key: str) -> TargetRef | None:
     """The target that a resource's record key names; None when it is not of a target."""
-    kind, _, rest = key.partition("/")
-    return TargetRef(kind=TargetKind(kind), name=rest.partition("/")[2]) if kind in _TARGET_KINDS else None
+    kind, _, name, cluster = ResourceKey.parse(key)
+    return TargetRef(kind=TargetKind(kind), name=name, cluster=cluster) if kind in _TARGET_KINDS else None

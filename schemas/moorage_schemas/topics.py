@@ -16,7 +16,6 @@ from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
-from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
@@ -187,26 +186,6 @@ TOPICS: tuple[Topic, ...] = (
 
 FLEET = "fleet"
 """The partition key of what the governor reads and writes: one partition, for it decides on the whole fleet."""
-
-
-def workload_condition_key(workload: WorkloadRef | str, target: TargetRef | str, condition_type: str) -> str:
-    """The record key of a workload's condition on a target."""
-    return f"{workload}|{target}|{condition_type}"
-
-
-def condition_key(target: TargetRef | str, condition_type: str) -> str:
-    """The record key of a condition."""
-    return f"{target}|{condition_type}"
-
-
-def binding_key(workload: WorkloadRef | str, target: TargetRef | str) -> str:
-    """The record key of a binding."""
-    return f"{workload}|{target}"
-
-
-def eviction_key(workload: WorkloadRef | str, target: TargetRef | str, generation: int) -> str:
-    """The record key of an eviction."""
-    return f"{workload}|{target}|{generation}"
 
 
 @lru_cache(maxsize=1 << 18)

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.cli_stack import program, until
+from tests.e2e.cli_stack import ROOT, program, until
+from tests.support import console
 from tests.support.brokers import Broker
 
 pytestmark = pytest.mark.kafka
 
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
 
 
@@ -76,7 +78,7 @@ async def started(broker: Broker, prefix: str, state: Path, *words: str) -> Asyn
     )
     up = Up(process, env, state)
     try:
-        await up.wait_for("Moorage is up")
+        await up.wait_for("Ctrl-C stops it")
         yield up
     finally:
         if process.returncode is None:
@@ -100,7 +102,9 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
     async with started(broker, topic_prefix, tmp_path, *flags) as up:
         running: dict[str, Any] = json.loads(up.run_file.read_text())
         assert running["bootstrap"] == broker.bootstrap
-        assert running["server"] in up.said[-1]
+        assert running["server"] in "".join(up.said)
+        (shown,) = (one for one in console.steps(TUTORIAL) if one.command == "moorage up")
+        assert console.missing(shown.output, up.said) == []
         # Another command finds it by the run file alone, and a second `up` is refused.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.kafka.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
 
 from moorage.runtime import codec
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.kafka.consumer_lag import Behind
@@ -66,7 +66,9 @@ def test_the_encoders_headers_are_those_of_child_meta(cases: list[tuple[Meta, st
         else Emit(COUNTED, key, key, Counted(key=key, seq=1, n=1, total=1), cause, step=step)
         for cause, key, state, step in cases
     ]
-    decision = Decision(NOW, emits=[(emit, codec.serialize(emit)) for emit in emits], before={NUMBERS: 5, TABLE: 0})
+    decision = BatchDecision(
+        NOW, emits=[(emit, codec.serialize(emit)) for emit in emits], before={NUMBERS: 5, TABLE: 0}
+    )
     records = Encoder(service, prefix="p", partitions=4).records(decision, {"toy-numbers": 7, "toy-table": 0})
     seen: dict[tuple[str, str, str, str], int] = {}
     for emit, record in zip(emits, records, strict=True):

@@ -7,15 +7,16 @@ from typing import Final
 from pydantic import Field
 
 from moorage_schemas.base import OpenModel, Timestamp
+from moorage_schemas.resources import names
 from moorage_schemas.resources.meta import LabelSelector, Resource, SelectorRequirement
 from moorage_schemas.resources.node import OpenTaint
 from moorage_schemas.resources.pod import OpenToleration
 
-SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
+SET_LABEL: Final = names.SET_LABEL
 """The label by which a cluster names its exclusive set."""
 
 DEFAULT_SET: Final = "default"
-GLOBAL_SET: Final = "global"
+GLOBAL_SET: Final = names.GLOBAL_SET
 BUILT_IN_SETS: Final = frozenset({DEFAULT_SET, GLOBAL_SET})
 """The sets that are always there; they can be neither changed nor deleted."""
 

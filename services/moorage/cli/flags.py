@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 
 _FIRST, _LAST = "feature_gates", "cloud_provider"
@@ -34,11 +35,6 @@ SWITCHES: frozenset[str] = frozenset(name for name in FIELDS if Settings.model_f
 def flag(field: str) -> str:
     """The flag of a setting: `--node-monitor-period` of `node_monitor_period`."""
     return "--" + field.replace("_", "-")
-
-
-def variable(field: str) -> str:
-    """The environment variable of a setting."""
-    return f"MOORAGE_{field.upper()}"
 
 
 def environment(settings: Settings) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DeviationEntry:
     """One row of the list of deviations.
 
     Attributes:

@@ -31,7 +31,7 @@ _REQUIREMENT: Final = ("key", "operator", "values")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Outcome(Protocol):
+class ControllerOutcome(Protocol):
     """What the answer needs of a schedule; `scheduling.Scheduled` is one."""
 
     @property
@@ -47,11 +47,11 @@ class Outcome(Protocol):
         """How many clusters are missing to the number that is asked for."""
 
 
-_OutcomeT = TypeVar("_OutcomeT", bound=Outcome)
+_OutcomeT = TypeVar("_OutcomeT", bound=ControllerOutcome)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[_OutcomeT]):
+class RequestedPlacement(Generic[_OutcomeT]):
     """The placement of a request, and the scheduler for it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Asked(Generic[_OutcomeT]):
     show: Callable[[_OutcomeT], Answer]
 
 
-def controlled(fields: Fields, asked: Asked[_OutcomeT]) -> Answer:
+def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
     """The parts of the answer that are told at level controller, those of the schedule among them."""
     placement = fields.inner("placement", _OBJECT, closed=False)
     metadata = placement.inner("metadata", _METADATA, closed=False)

@@ -10,15 +10,16 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from moorage.conformance.answers import Answer
-from moorage.conformance.ocm_controller import Asked, controlled
+from moorage.conformance.ocm_controller import RequestedPlacement, controlled
 from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduled, Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import Placement
 
@@ -51,7 +52,7 @@ def ocm_schedule(fields: Fields) -> Answer:
         return {"error": "placement is missing"}
     level = _level(fields)
     placement = _placement(fields)
-    terms = PlacementTerms.of(placement.spec, as_upstream=fields.upstream)
+    terms = terms_of(placement.spec, as_upstream=fields.upstream)
     given = _fleet(fields, placement)
     now = fields.time("now", cut=False)
     if now is None:
@@ -82,7 +83,7 @@ def ocm_schedule(fields: Fields) -> Answer:
             answer["requeueTime"] = _seconds(again)
     if level == SCHEDULER:
         return answer | _shown(schedule(given.fleet.present), given.fleet, upstream=fields.upstream)
-    asked = Asked(
+    asked = RequestedPlacement(
         namespace=placement.metadata.namespace,
         name=placement.metadata.name,
         spec=placement.spec,

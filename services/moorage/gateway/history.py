@@ -15,7 +15,7 @@ KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """One object before and after."""
 
     number: int
@@ -44,7 +44,7 @@ class History:
     """
 
     def __init__(self, version: int = 0, kept: int = KEPT) -> None:
-        self._changes: deque[Change] = deque()
+        self._changes: deque[ObjectChange] = deque()
         self._kept = kept
         self._count = 0
         self.floor = version
@@ -69,7 +69,7 @@ class History:
         last: Mapping[str, Any],
     ) -> None:
         """Record one change."""
-        self._changes.append(Change(self._count, version, object_id, before, after, last))
+        self._changes.append(ObjectChange(self._count, version, object_id, before, after, last))
         self._count += 1
         if len(self._changes) > self._kept:
             self.floor = self._changes.popleft().version
@@ -97,7 +97,7 @@ class History:
                 return change.number + 1
         return self._changes[0].number if self._changes else self._count
 
-    def since(self, number: int) -> list[Change]:
+    def since(self, number: int) -> list[ObjectChange]:
         """The changes from a number on.
 
         Raises:

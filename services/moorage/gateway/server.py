@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 import uvicorn
 
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.explain import Explanations
 from moorage.gateway.http.hosts import hosts_of
@@ -81,7 +81,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             log=log,
             clock=clock,
             metrics=metrics,
-            switches=Switches.of(settings),
+            switches=FeatureGates.of(settings),
             limits=Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes),
             hosts=hosts_of(settings),
             progress=reader.progress,

@@ -32,7 +32,7 @@ STEP = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownObject:
     """One object as the API shows it, never changed; `document` carries its resource version."""
 
     version: int
@@ -56,7 +56,7 @@ class Store:
         self.unsettled: Callable[[], None] | None = None
         """Told that something about a machine set has changed (see `Tables.unsettled`)."""
 
-        self._objects: dict[str, dict[ObjectId, Shown]] = {}
+        self._objects: dict[str, dict[ObjectId, ShownObject]] = {}
         self._sum = 0
         self._positions: dict[tuple[Topic, int], int] = {}
 
@@ -104,11 +104,11 @@ class Store:
         self._tell_unsettled()
         self.history.wake()
 
-    def get(self, object_id: ObjectId) -> Shown | None:
+    def get(self, object_id: ObjectId) -> ShownObject | None:
         """One object as it is now."""
         return self._objects.get(object_id.kind, {}).get(object_id)
 
-    def all(self, kind: str, namespace: str = "") -> list[Shown]:
+    def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
         """The objects of a kind, of one namespace or of all, by namespace and name."""
         found = self._objects.get(kind, {})
         return [found[object_id] for object_id in sorted(found) if not namespace or object_id.namespace == namespace]
@@ -167,8 +167,8 @@ class Store:
             version, object_id, before.document if before is not None else None, shown.document, shown.document
         )
 
-    def _put(self, object_id: ObjectId, version: int, document: Document) -> Shown:
-        shown = Shown(version, _with_version(document, version))
+    def _put(self, object_id: ObjectId, version: int, document: Document) -> ShownObject:
+        shown = ShownObject(version, _with_version(document, version))
         self._objects.setdefault(object_id.kind, {})[object_id] = shown
         return shown
 

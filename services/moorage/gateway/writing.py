@@ -15,10 +15,10 @@ from moorage.core.admission.defaults import SYSTEM_ACTOR, declare_external_cloud
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, taint_edits, validation, versions
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
-from moorage.gateway.store import Shown, Store, within
+from moorage.gateway.store import ShownObject, Store, within
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.views.objects import BUILT_IN_SET_IDS, DEFAULT_NAMESPACE_ID
 from moorage.runtime.clock import Clock
@@ -100,14 +100,14 @@ class Writer:
         switches: what is switched on.
     """
 
-    def __init__(self, store: Store, log: Log, clock: Clock, switches: Switches | None = None) -> None:
-        self._switches = switches or Switches()
+    def __init__(self, store: Store, log: Log, clock: Clock, switches: FeatureGates | None = None) -> None:
+        self._switches = switches or FeatureGates()
         self._store = store
         self._log = log
         self._clock = clock
         self._locks = _Locks()
 
-    async def create(self, kind: ServedKind, document: Document, caller: Caller) -> Shown:
+    async def create(self, kind: ServedKind, document: Document, caller: Caller) -> ShownObject:
         """Create an object.
 
         Raises:
@@ -145,7 +145,9 @@ class Writer:
             declared = ResourceDeclared(object=new, version=version, wishes=tuple(wished))
             return await self._write(kind, object_id, declared, "create", caller)
 
-    async def change(self, kind: ServedKind, object_id: ObjectId, change: Change, verb: str, caller: Caller) -> Shown:
+    async def change(
+        self, kind: ServedKind, object_id: ObjectId, change: Change, verb: str, caller: Caller
+    ) -> ShownObject:
         """Change an object: `change` gets it as it is shown and returns it as it is wanted.
 
         Raises:
@@ -233,7 +235,7 @@ class Writer:
         if self._log.obstacle:
             raise errors.unavailable(self._log.obstacle)
 
-    def _shown(self, kind: ServedKind, object_id: ObjectId) -> Shown:
+    def _shown(self, kind: ServedKind, object_id: ObjectId) -> ShownObject:
         shown = self._store.get(object_id)
         if shown is None:
             raise errors.not_found(kind.group, kind.plural, object_id.name)
@@ -282,7 +284,7 @@ class Writer:
         return taint_edits.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
 
     @staticmethod
-    def _check_preconditions(kind: ServedKind, object_id: ObjectId, shown: Shown, wanted: Preconditions) -> None:
+    def _check_preconditions(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
         uid = str(shown.document["metadata"].get("uid", ""))
         if wanted.uid and wanted.uid != uid:
             why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {uid}"
@@ -296,7 +298,7 @@ class Writer:
 
     async def _write(
         self, kind: ServedKind, object_id: ObjectId, declared: ResourceDeclared, verb: str, caller: Caller
-    ) -> Shown:
+    ) -> ShownObject:
         meta = self._meta(object_id, event_id(object_id.key, declared.uid, declared.version), caller)
         await self._commit(object_id, declared, meta, self._audit(object_id, declared, verb, caller))
         shown = self._store.get(object_id)

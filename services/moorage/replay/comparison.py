@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from moorage.replay.player import PREFIX, Made, Player
-from moorage.replay.recording import Kept, Recording, RecordingError
-from moorage.replay.runs import Run, Written, runs_of
+from moorage.replay.recording import RecordedRecord, Recording, RecordingError
+from moorage.replay.runs import Run, RunOutput, runs_of
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.engine.journal import STEPS_HEADER
 from moorage.runtime.settings import Settings
@@ -151,7 +151,7 @@ class _Records:
     """The records of a recording by their ids, and which of them were compared."""
 
     def __init__(self, recording: Recording) -> None:
-        self._by_id: dict[tuple[str, int, bytes], list[Kept]] = defaultdict(list)
+        self._by_id: dict[tuple[str, int, bytes], list[RecordedRecord]] = defaultdict(list)
         self._claimed: set[tuple[str, int, int]] = set()
         self._by_service: dict[str, int] = {}
         for record in recording.records():
@@ -164,10 +164,10 @@ class _Records:
                 name = source.removeprefix("moorage/")
                 self._by_service[name] = self._by_service.get(name, 0) + 1
         self._own: dict[str, int] = {}
-        self._at: dict[tuple[str, int, bytes, bytes], list[Kept]] | None = None
+        self._at: dict[tuple[str, int, bytes, bytes], list[RecordedRecord]] | None = None
         self._recording = recording
 
-    def claim(self, record: Kept) -> None:
+    def claim(self, record: RecordedRecord) -> None:
         """A record was compared."""
         self._claimed.add((record.topic, record.partition, record.offset))
         source = record.header(_SOURCE).decode("utf-8", "replace")
@@ -183,13 +183,13 @@ class _Records:
             if count > self._own.get(name, 0)
         }
 
-    def find(self, topic: str, made: Outgoing, time: bytes) -> Kept | None:
+    def find(self, topic: str, made: Outgoing, time: bytes) -> RecordedRecord | None:
         """The record of an id: one that is equal, else one of the same time, that is not another's."""
         found = [one for one in self._by_id.get((topic, made.partition, _of(made.headers, _ID)), ()) if self._free(one)]
         same = next((one for one in found if equal(one, made)), None)
         return same or next((one for one in found if one.header(_TIME) == time), None)
 
-    def alike(self, topic: str, made: Outgoing, source: bytes) -> Kept | None:
+    def alike(self, topic: str, made: Outgoing, source: bytes) -> RecordedRecord | None:
         """A record of the same key, writer and time under another id."""
         if self._at is None:
             self._at = defaultdict(list)
@@ -200,7 +200,7 @@ class _Records:
         found = [one for one in self._at.get(place, ()) if self._free(one)]
         return next((one for one in found if one.key == made.key), None)
 
-    def _free(self, record: Kept) -> bool:
+    def _free(self, record: RecordedRecord) -> bool:
         return (record.topic, record.partition, record.offset) not in self._claimed
 
 
@@ -252,7 +252,7 @@ class _Comparing:
         for written in self._written.values():
             self._unplayed(written)
 
-    def _unplayed(self, written: Written) -> None:
+    def _unplayed(self, written: RunOutput) -> None:
         """A transaction whose steps are not there, or come after some that are not."""
         partition = written.partition
         if not self._partitions or partition in self._partitions:
@@ -263,7 +263,7 @@ class _Comparing:
             else:
                 self._miss(tally, self._player.why_missing())
 
-    def _stray(self, tally: Tally, made: Made, written: Written) -> None:
+    def _stray(self, tally: Tally, made: Made, written: RunOutput) -> None:
         """The first that was written after the engine went another way: it would not have come to be like this."""
         self._differ(tally, made, f"the engine goes another way: {made.misfit}", written.first)
 
@@ -292,14 +292,14 @@ class _Comparing:
         else:
             self._compare(tally, made, written)
 
-    def _compare(self, tally: Tally, made: Made, written: Written) -> None:
-        pairs: list[tuple[Outgoing, Kept | None]] = []
+    def _compare(self, tally: Tally, made: Made, written: RunOutput) -> None:
+        pairs: list[tuple[Outgoing, RecordedRecord | None]] = []
         time = written.first.header(_TIME)
         for place, one in enumerate(made.records):
             short = _SHORTS[one.topic]
             first = written.first
             if place == 0 and (first.topic, first.partition) == (short, one.partition):
-                found: Kept | None = first if equal(first, one) or first.key == one.key else None
+                found: RecordedRecord | None = first if equal(first, one) or first.key == one.key else None
             else:
                 found = self._records.find(short, one, time)
             if found is not None:
@@ -319,7 +319,7 @@ class _Comparing:
         else:
             tally.equal += 1
 
-    def _lost(self, tally: Tally, made: Made, lost: Sequence[Outgoing], written: Written) -> None:
+    def _lost(self, tally: Tally, made: Made, lost: Sequence[Outgoing], written: RunOutput) -> None:
         """As many records as were written, but some are not found: they are gone, or were others."""
         source = written.first.header(_SOURCE)
         for one in lost:
@@ -337,7 +337,9 @@ class _Comparing:
             tally, f"{_SHORTS[one.topic]}/{one.partition} {_text(one.key)}: what was written is not there any more"
         )
 
-    def _differ(self, tally: Tally, made: Made, why: str, recorded: Kept | None, out: Outgoing | None = None) -> None:
+    def _differ(
+        self, tally: Tally, made: Made, why: str, recorded: RecordedRecord | None, out: Outgoing | None = None
+    ) -> None:
         tally.differing += 1
         if tally.difference is not None:
             return
@@ -367,7 +369,7 @@ class _Comparing:
         return self._tallies[place]
 
 
-def equal(recorded: Kept, made: Outgoing) -> bool:
+def equal(recorded: RecordedRecord, made: Outgoing) -> bool:
     """Whether a record came out byte for byte, but for the steps that ride with it."""
     return recorded.key == made.key and recorded.value == made.value and _plain(recorded.headers) == tuple(made.headers)
 
@@ -380,7 +382,7 @@ def _of(headers: Iterable[tuple[str, Any]], name: str) -> bytes:
     return next((value for found, value in headers if found == name), b"")
 
 
-def _how(made: Outgoing, recorded: Kept | None) -> str:
+def _how(made: Outgoing, recorded: RecordedRecord | None) -> str:
     """What is different about a record, in words."""
     if recorded is None:
         return "nothing like it was written"

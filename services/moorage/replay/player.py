@@ -11,7 +11,7 @@ from moorage.replay.recording import Recording
 from moorage.replay.runs import Run, settings_of
 from moorage.replay.script import MisfitError, MissingError, Script, records_of
 from moorage.runtime.codec import Outgoing
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.format import KafkaFormat
@@ -264,7 +264,7 @@ class Player:
             owner.steps, owner.raised = None, f"{error}: {error.__cause__!r}" if error.__cause__ else repr(error)
 
     @staticmethod
-    def _until_halt(owner: _Owner, answer: Any) -> Decision | None:
+    def _until_halt(owner: _Owner, answer: Any) -> BatchDecision | None:
         """Run an engine's steps until others had their turn, or to their end; a decision when they end with one.
 
         Raises:
@@ -272,7 +272,7 @@ class Player:
             MissingError: it reads what is not there any more.
         """
         steps, script, owner.request = owner.steps, owner.script, None
-        decision: Decision | None = None
+        decision: BatchDecision | None = None
         while steps is not None:
             try:
                 request = steps.send(answer)
@@ -292,7 +292,7 @@ class Player:
         owner.raised = ""
         self._break(owner, f"what went before came out otherwise: {why}")
 
-    def _made(self, owner: _Owner, decision: Decision) -> Made:
+    def _made(self, owner: _Owner, decision: BatchDecision) -> Made:
         positions = {topic.short: offset for topic, offset in owner.engine.positions.items()}
         records = self._encoder.records(decision, positions)
         return Made(owner.deciding, owner.partition, owner.session, records)

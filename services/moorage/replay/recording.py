@@ -26,7 +26,7 @@ class RecordingError(Exception):
     """Recorded topics cannot be read: the message says where, and what is wrong."""
 
 
-class Kept(NamedTuple):
+class RecordedRecord(NamedTuple):
     """One record, with the fields of a consumed record that are used."""
 
     topic: str
@@ -50,17 +50,17 @@ class Kept(NamedTuple):
 class Recording:
     """What was committed to the topics, by place."""
 
-    places: dict[tuple[str, int], dict[int, Kept]] = field(default_factory=dict)
+    places: dict[tuple[str, int], dict[int, RecordedRecord]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, records: Iterable[Kept]) -> Recording:
+    def of(cls, records: Iterable[RecordedRecord]) -> Recording:
         """A recording of records, in whatever order they come; one that comes twice counts once."""
         whole = cls()
         for record in records:
             whole.places.setdefault((record.topic, record.partition), {})[record.offset] = record
         return whole
 
-    def records(self) -> Iterator[Kept]:
+    def records(self) -> Iterator[RecordedRecord]:
         """All records: topic by topic, each partition in the order of its offsets."""
         for place in sorted(self.places):
             found = self.places[place]
@@ -135,7 +135,7 @@ class Recording:
                 await consumer.start()
             starts = await consumer.beginning_offsets(tps)
             ends = await consumer.end_offsets(tps)  # below them no transaction is open
-            records: list[Kept] = []
+            records: list[RecordedRecord] = []
             async for tp, found in read_to(consumer, starts, ends, progress):
                 records += [_kept(names[tp.topic], record) for record in found]
             return cls.of(records)
@@ -154,15 +154,15 @@ async def _partitions(settings: Settings, names: list[str]) -> dict[str, int]:
     return {one["topic"]: len(one["partitions"]) for one in described if not one["error_code"]}
 
 
-def _kept(short: str, record: Any) -> Kept:
+def _kept(short: str, record: Any) -> RecordedRecord:
     headers = tuple((name, value or b"") for name, value in record.headers)
-    return Kept(short, record.partition, record.offset, record.timestamp, record.key, record.value, headers)
+    return RecordedRecord(short, record.partition, record.offset, record.timestamp, record.key, record.value, headers)
 
 
 _SHORTS: Final = frozenset(topic.short for topic in TOPICS)
 
 
-def _line(record: Kept) -> bytes:
+def _line(record: RecordedRecord) -> bytes:
     return orjson.dumps(
         {
             "topic": record.topic,
@@ -177,7 +177,7 @@ def _line(record: Kept) -> bytes:
     )
 
 
-def _lines(path: Path) -> Iterator[Kept]:
+def _lines(path: Path) -> Iterator[RecordedRecord]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             lines = io.BytesIO(file.read())
@@ -191,7 +191,7 @@ def _lines(path: Path) -> Iterator[Kept]:
                 raise RecordingError(f"{path}:{number}: {error}") from None
 
 
-def _record(found: Any) -> Kept:
+def _record(found: Any) -> RecordedRecord:
     """A record of one line.
 
     Raises:
@@ -211,7 +211,7 @@ def _record(found: Any) -> Kept:
     )
     if not pairs:
         raise ValueError("headers: must be a list of [name, value]")
-    return Kept(
+    return RecordedRecord(
         found["topic"],
         found["partition"],
         found["offset"],

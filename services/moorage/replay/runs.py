@@ -10,7 +10,7 @@ import orjson
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from moorage.replay.recording import Kept, Recording, RecordingError
+from moorage.replay.recording import RecordedRecord, Recording, RecordingError
 from moorage.runtime.engine.journal import STEPS_HEADER, steps_of
 from moorage.runtime.settings import Settings
 from moorage_schemas.journal import StepsTaken
@@ -18,10 +18,10 @@ from moorage_schemas.topics import JOURNAL
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class RunOutput:
     """A transaction, by its first record."""
 
-    first: Kept
+    first: RecordedRecord
     partition: int
     """The owner's."""
 
@@ -37,7 +37,7 @@ class Run:
     entries: dict[int, Any] = field(default_factory=dict)
     """By number."""
 
-    transactions: dict[int, Written] = field(default_factory=dict)
+    transactions: dict[int, RunOutput] = field(default_factory=dict)
     """By the number of the decision that was written."""
 
     service: str = ""
@@ -98,7 +98,7 @@ def runs_of(recording: Recording) -> list[Run]:
                 run = runs.setdefault(found["run"], Run(found["run"]))
                 run.service = run.service or record.header("ce_source").decode().removeprefix("moorage/")
                 decision, partition, count = found["tx"]
-                run.transactions[decision] = Written(record, partition, count)
+                run.transactions[decision] = RunOutput(record, partition, count)
                 run.put(found["steps"])
             if record.topic == JOURNAL.short and record.value is not None:
                 taken = StepsTaken.model_validate_json(record.value)

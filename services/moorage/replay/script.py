@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from moorage.replay.recording import Kept, Recording
+from moorage.replay.recording import RecordedRecord, Recording
 from moorage.runtime.engine.journal import Flag, Taken, time_of
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
 from moorage.runtime.service import Freshness
@@ -21,7 +21,7 @@ class MissingError(Exception):
     """A record that was read then is not in the recording."""
 
 
-def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequence[int]) -> list[Kept]:
+def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequence[int]) -> list[RecordedRecord]:
     """The records of a stretch of offsets, as the journal writes it.
 
     Raises:

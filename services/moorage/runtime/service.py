@@ -202,6 +202,9 @@ class Service(ABC, Generic[S]):
     name: ClassVar[str]
     """Kebab-case, such as `taint-manager`; the consumer group and the transactional ids begin with it."""
 
+    summary: ClassVar[str] = ""
+    """What it does, in one line; it stands in the AsyncAPI document."""
+
     sources: ClassVar[tuple[Topic, ...]]
     """Consumed, with committed offsets; their partitions line up: one owner has partition p of all of them."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
@@ -11,14 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from moorage.core.apimachinery.durations import seconds_of
 from moorage.core.conditions.heartbeats import parse_source_grace_periods
-
-
-def state_folder() -> Path:
-    """Where Moorage keeps its own files: `MOORAGE_STATE_DIR`, else the user's state folder."""
-    if folder := os.environ.get("MOORAGE_STATE_DIR"):
-        return Path(folder)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "moorage"
+from moorage.runtime import environment
 
 
 def _seconds(value: object) -> object:
@@ -37,7 +28,7 @@ FEATURE_GATES = ("Failover",)
 class Settings(BaseSettings):
     """Every field is the environment variable `MOORAGE_` + its name in upper case."""
 
-    model_config = SettingsConfigDict(env_prefix="MOORAGE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=environment.PREFIX, extra="ignore", frozen=True)
 
     bootstrap_servers: str = ""
     """Kafka's addresses, comma-separated; empty means the embedded broker."""
@@ -148,7 +139,7 @@ class Settings(BaseSettings):
     http_port: int = Field(default=0, ge=0, le=65535)
     """Port of a service's health and metrics; 0 takes a free one."""
 
-    gateway_port: int = Field(default=8080, ge=0, le=65535)
+    gateway_port: int = Field(default=environment.GATEWAY_PORT, ge=0, le=65535)
     """Port of the gateway; 0 takes a free one."""
 
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")

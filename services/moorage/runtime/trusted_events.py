@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from moorage_schemas.base import Model
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetRef, WorkloadRef
 
 M = TypeVar("M", bound=Model)
@@ -49,8 +50,7 @@ def trusted(model: type[M], /, **values: Any) -> M:
 
 def workload_ref(key: str) -> WorkloadRef:
     """The workload of a key that came from a checked event."""
-    kind, namespace, name = key.split("/")
-    return _made(WorkloadRef, {"kind": kind, "namespace": namespace, "name": name}, _fields(WorkloadRef).names)
+    return _made(WorkloadRef, ResourceKey.parse(key)._asdict(), _fields(WorkloadRef).names)
 
 
 @lru_cache(maxsize=4096)

@@ -172,7 +172,7 @@ def service_command(services: Sequence[str], *, offset: float = 0.0) -> list[str
         offset: seconds by which the process's clock is ahead.
     """
     if offset:
-        return [sys.executable, str(ROOT / "tests" / "faults" / "skewed.py"), str(offset), *services]
+        return [sys.executable, str(ROOT / "tests" / "chaos" / "faults" / "skewed.py"), str(offset), *services]
     return [sys.executable, "-m", "moorage.cli", "run", "--with-parent", *services]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.chaos.seeded.kafka.cluster import Cluster, short_name
 
 from moorage.replay.comparison import Replayed, replay
-from moorage.replay.recording import Kept, Recording
+from moorage.replay.recording import RecordedRecord, Recording
 from moorage.runtime.logs import silenced
 
 
 def recorded(cluster: Cluster) -> Recording:
     """All that was ever readable, what compaction and retention have taken away since included."""
     return Recording.of(
-        Kept(
+        RecordedRecord(
             short_name(record.topic),
             record.partition,
             record.offset,

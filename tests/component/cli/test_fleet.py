@@ -70,7 +70,10 @@ def test_cordon_of_a_cluster_is_a_taint(gateway: FakeGateway, run: Run) -> None:
     assert said(run("cordon", "cluster/m1")) == (0, "cluster/m1 cordoned\n", "")
     assert cluster_taints(gateway, "m1")[1] == {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
     assert said(run("cordon", "clusters/m1", "n1")) == (0, "cluster/m1 already cordoned\nnode/n1 cordoned\n", "")
+    assert said(run("uncordon", "cluster", "m1")) == (0, "cluster/m1 uncordoned\n", "")
+    assert said(run("cordon", "clusters", "-l", "region=eu")) == (0, "cluster/m1 cordoned\n", "")
     assert said(run("uncordon", "cluster/m1")) == (0, "cluster/m1 uncordoned\n", "")
+    assert said(run("cordon", "cluster", "rome"))[2].endswith('clusters "rome" not found\n')
     assert said(run("uncordon", "cluster/m1")) == (0, "cluster/m1 already uncordoned\n", "")
     assert [one["key"] for one in cluster_taints(gateway, "m1")] == ["k"]
 
@@ -267,7 +270,7 @@ def test_pause_and_resume_of_the_fleet(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_pauses_of_parts_are_kept_apart(gateway: FakeGateway, run: Run) -> None:
-    run("pause", "evictions", "--scope", "zone=eu/eu-1")
+    run("pause", "evictions", "--scope", "zone=eu.eu-1")  # as the API calls it
     run("pause", "evictions", "--scope", "workload=deploy/shop/web", "--scope", "namespace=shop")
     specs = [one["spec"]["scope"] for one in gateway.objects.values()]
     assert specs == [{"zones": ["eu/eu-1"]}, {"namespaces": ["shop"], "workloads": ["Deployment/shop/web"]}]
@@ -366,7 +369,6 @@ def test_get_of_clusters_zones_and_bindings(gateway: FakeGateway, run: Run) -> N
     waiting = {"waiting": 2, "queue": [{"target": "Node/n1", "incident": 1, "since": "2026-01-01T00:00:00Z"}]}
     gateway.put(f"{OWN}/zones/eu.1", {"metadata": {"name": "eu.1"}, "status": {**zone, **waiting}})
     assert shown(run, "zones")[1] == [
-        "eu.1",
         "eu/1",
         "FullDisruption,Stopped",
         "3",
@@ -377,6 +379,12 @@ def test_get_of_clusters_zones_and_bindings(gateway: FakeGateway, run: Run) -> N
         "2",
         "Node/n1",
     ]
+    assert said(run("get", "zones", "-o", "name"))[1] == "zone.moorage.io/eu/1\n"
+    # Each way in which a zone is written leads to it.
+    for words in (("zone", "eu/1"), ("zone", "eu.1"), ("zone/eu/1",), ("zones/eu.1",), ("zone.moorage.io/eu/1",)):
+        assert shown(run, *words)[1][0] == "eu/1"
+        assert said(run("describe", *words))[1].splitlines()[0].split() == ["Name:", "eu/1"]
+    assert json.loads(said(run("get", "zone", "eu/1", "-o", "json"))[1])["metadata"]["name"] == "eu.1"
     binding = {
         "metadata": {"name": "web-deployment", "namespace": "default"},
         "spec": {

@@ -99,6 +99,7 @@ def test_managed_clusters_are_tainted_with_their_effects(
 
 def test_managed_clusters_are_not_cordoned(gateway: FakeGateway, run: Run) -> None:
     put(gateway, CLUSTERS, "c1", spec={})
+    assert said(run("cordon", "managedcluster", "c1")) == said(run("cordon", "managedcluster/c1"))
     code, _, err = said(run("cordon", "managedcluster/c1"))
     assert (code, "moorage taint managedcluster NAME key:NoSelect" in err) == (2, True)
     assert gateway.requests == []

@@ -180,7 +180,7 @@ def test_the_tables() -> None:
 def test_only_what_can_be_written_is_a_format() -> None:
     code, out, err = said(invoke("simulate", "--outage", "zone=a", "-o", "name"))
     assert (code, out) == (2, "")
-    assert "'table', 'wide', 'json', 'yaml'" in err
+    assert "'name' is not one of 'table', 'wide'" in err
 
 
 def test_what_a_deleted_owner_takes_with_it_is_counted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_cordon_and_uncordon(gateway: FakeGateway, run: Run) -> None:
     assert said(run("uncordon", "n1")) == (0, "node/n1 already uncordoned\n", "")
     assert said(run("cordon", "n2"))[0] == 1
     assert said(run("cordon"))[0] == 2
+
+
+def test_cordon_takes_the_kind_as_a_word_of_its_own(gateway: FakeGateway, run: Run) -> None:
+    for name in ("n1", "n2", "cluster"):
+        gateway.node(name)
+    assert said(run("cordon", "node", "n1", "n2")) == (0, "node/n1 cordoned\nnode/n2 cordoned\n", "")
+    assert said(run("uncordon", "nodes", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("cordon", "n1", "n2")) == (0, "node/n1 cordoned\nnode/n2 already cordoned\n", "")
+    assert said(run("cordon", "cluster")) == (0, "node/cluster cordoned\n", "")  # a name, as nothing follows
+    assert said(run("cordon", "node", "cluster")) == (0, "node/cluster already cordoned\n", "")
+    assert said(run("uncordon", "nodes", "-l", "a=b"))[1].count("uncordoned") == 3
+    code, out, err = said(run("cordon", "node", "n1", "-l", "a=b"))
+    assert (code, out, err) == (2, "", "error: name cannot be provided when --all or a selector is specified\n")
 
 
 # apply and delete
@@ -283,6 +297,46 @@ def test_get_as_table_json_yaml_name(gateway: FakeGateway, run: Run) -> None:
     assert yaml.safe_load(said(run("get", "node/n1", "-o", "yaml"))[1])["metadata"]["name"] == "n1"
     assert said(run("get", "Node", "-o", "name"))[1] == "node/n1\n"
     assert "ALL-TAINTS" in said(run("get", "node", "-o", "wide"))[1]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "word"),
+    [
+        ([], "Unreported"),
+        ([{"type": "DiskPressure", "status": "True"}], "Unreported"),
+        ([{"type": "Ready", "status": "True"}], "Ready"),
+        ([{"type": "Ready", "status": "False"}], "NotReady"),
+        ([{"type": "Ready", "status": "Unknown"}], "Unknown"),
+    ],
+)
+def test_a_node_is_unknown_only_when_its_source_fell_silent(
+    gateway: FakeGateway, run: Run, conditions: list[dict[str, str]], word: str
+) -> None:
+    gateway.node("n1")
+    gateway.objects["/api/v1/nodes/n1"]["status"] = {"conditions": conditions}
+    assert said(run("get", "nodes", "--no-headers"))[1].split()[1] == word
+    explained = f"{word}: no probe has reported Ready, so it counts as ready" if word == "Unreported" else word
+    assert re.search(rf"^Status: +{explained}$", said(run("describe", "node", "n1"))[1], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({"phase": "Pending"}, ["0/1", "Pending"]),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}, ["0/1", "Pending"]),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, ["0/1", "Scheduled"]),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, ["1/1", "Running"]),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, ["0/1", "Running"]),
+        ({"phase": "Unknown", "conditions": [{"type": "Ready", "status": "Unknown"}]}, ["0/1", "Unknown"]),
+    ],
+)
+def test_a_pod_is_shown_as_far_as_it_is_known(
+    gateway: FakeGateway, run: Run, status: dict[str, object], shown: list[str]
+) -> None:
+    gateway.put("/api/v1/namespaces/default/pods/p", {**POD, "status": status})
+    assert said(run("get", "pods", "--no-headers"))[1].split()[1:3] == shown
+    told = said(run("describe", "pod", "p"))[1]
+    assert ("no deployer has reported it since" in told) is (shown[1] == "Scheduled")
 
 
 def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run) -> None:
@@ -461,6 +515,7 @@ def test_one_object_is_watched_from_the_present_on(
     def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
         asked.append((str(given[-1]), name))
         yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "watch", watched)
     assert said(run("get", "node", "n1", "-w", "-o", "name")) == (0, "node/n1\nnode/n1\n", "")

@@ -6,33 +6,22 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
+from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod_ref
 
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.http import watch
 from moorage.gateway.kinds import SERVED
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
-from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import condition_key, eviction_key
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.taint import HeldTaint, TargetTainted
-from moorage_schemas.topics import (
-    BUDGETS,
-    CONDITIONS,
-    EVICTIONS,
-    FLEET,
-    PLACEMENTS,
-    TAINTS,
-    WORKLOAD_CONDITIONS,
-    ZONES,
-    condition_key,
-    eviction_key,
-    workload_condition_key,
-)
+from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, ZONES
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
 NODES = "/api/v1/nodes"
@@ -182,13 +171,13 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
 
 async def test_switches_allow_what_they_are_named_for() -> None:
     settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
-    switches = Switches.of(settings)
-    assert switches == Switches(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
+    switches = FeatureGates.of(settings)
+    assert switches == FeatureGates(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
     gateway = Fixture(switches=switches)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
     assert answer.status_code == 201
     assert "--enable-no-execute-taint-eviction=true" in answer.headers["warning"]
-    quiet = Fixture(switches=Switches(failover=True))
+    quiet = Fixture(switches=FeatureGates(failover=True))
     assert "warning" not in (await quiet.call("POST", TAINT_POLICIES, taint_policy(COLD))).headers
 
 
@@ -199,7 +188,7 @@ async def test_taints_of_clusters_that_evict_nothing_yet_are_told_of() -> None:
     assert "--enable-no-execute-taint-eviction=true" in warning
     assert "warning" not in (await gateway.call("POST", CLUSTERS, cluster("member2", taints=[COLD]))).headers
     assert "warning" not in (await gateway.call("POST", NODES, node(taints=[HOT]))).headers
-    everything = Fixture(switches=Switches(failover=True, enable_no_execute_taint_eviction=True))
+    everything = Fixture(switches=FeatureGates(failover=True, enable_no_execute_taint_eviction=True))
     assert "warning" not in (await everything.call("POST", CLUSTERS, cluster(taints=[HOT]))).headers
 
 
@@ -309,7 +298,7 @@ async def test_other_nodes_get_no_taints_of_a_role() -> None:
 
 
 async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provider_id() -> None:
-    gateway = Fixture(switches=Switches(external_cloud=True))
+    gateway = Fixture(switches=FeatureGates(external_cloud=True))
     made = await gateway.ok("POST", NODES, node())
     assert made["metadata"]["annotations"] == {"moorage.io/cloud-provider": "external"}
     born = next_taints(None, declared(gateway), {}, NOW)
@@ -329,7 +318,7 @@ async def test_a_node_of_an_external_cloud_is_uninitialized_until_it_has_a_provi
 
 
 async def test_a_node_with_a_provider_id_or_a_word_of_its_own_is_left_alone() -> None:
-    gateway = Fixture(switches=Switches(external_cloud=True))
+    gateway = Fixture(switches=FeatureGates(external_cloud=True))
     assert "annotations" not in (await gateway.ok("POST", NODES, node("n1", providerID="cloud://n1")))["metadata"]
     own = node("n2")
     own["metadata"]["annotations"] = {"moorage.io/cloud-provider": "none"}
@@ -473,20 +462,6 @@ def spread(uid: str, state: PlacementState = PlacementState.PLACED, **more: Any)
     )
 
 
-def reported(gateway: Fixture, workload: WorkloadRef, target: TargetRef, status: ConditionStatus) -> None:
-    event = WorkloadConditionChanged(
-        workload=workload,
-        target=target,
-        type="Healthy",
-        status=status,
-        reason="Probed",
-        last_transition_time=NOW,
-        last_heartbeat_time=NOW,
-        generation=1,
-    )
-    gateway.log.append(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, "Healthy"), target.key, event)
-
-
 async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fares() -> None:
     gateway = Fixture()
     made = await gateway.ok("POST", DEPLOYMENTS, deployment(replicas=3))
@@ -511,8 +486,10 @@ async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fare
         ],
     )
     gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", placed)
-    reported(gateway, WORKLOAD, cluster_ref("b"), ConditionStatus.TRUE)
-    reported(gateway, WORKLOAD, cluster_ref("c"), ConditionStatus.FALSE)
+    for name in "abc":
+        gateway.bound(WORKLOAD, cluster_ref(name))
+    gateway.reported(WORKLOAD, cluster_ref("b"), ConditionStatus.TRUE)
+    gateway.reported(WORKLOAD, cluster_ref("c"), ConditionStatus.FALSE)
     path = f"{BINDINGS}/namespaces/shop/resourcebindings/web-deployment"
     found = await gateway.ok("GET", path)
     assert (found["apiVersion"], found["kind"]) == ("work.karmada.io/v1alpha2", "ResourceBinding")
@@ -550,11 +527,11 @@ async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fare
     ]
     assert (await gateway.ok("GET", f"{BINDINGS}/resourcebindings"))["items"] == [found]
     shown = (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]
-    assert (shown["replicas"], shown["readyReplicas"]) == (3, 3)
+    assert (shown["replicas"], shown["scheduledReplicas"], shown["readyReplicas"]) == (3, 3, 2)
     await gateway.ok("PATCH", f"{PROPAGATION}/web", {"spec": {"placement": {"clusterAffinity": {"exclude": ["c"]}}}})
     assert (await gateway.ok("GET", path))["spec"]["placement"] == {"clusterAffinity": {"exclude": ["c"]}}
-    reported(gateway, WORKLOAD, cluster_ref("b"), ConditionStatus.FALSE)
-    assert (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]["readyReplicas"] == 1
+    gateway.reported(WORKLOAD, cluster_ref("b"), ConditionStatus.FALSE)
+    assert (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]["readyReplicas"] == 0
     assert (await gateway.call("POST", f"{BINDINGS}/namespaces/shop/resourcebindings", {})).status_code == 405
     await gateway.ok("DELETE", f"{DEPLOYMENTS}/web")
     gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", None)
@@ -600,30 +577,6 @@ async def test_a_resource_that_has_to_leave_and_cannot_is_not_scheduled_though_i
     assert (condition["status"], condition["reason"]) == ("False", "NoReplacement")
     assert found["status"]["schedulerObservingAffinityName"] == "second"
     assert "lastScheduledTime" not in found["status"]
-
-
-async def test_a_pod_shows_what_its_deployer_reports_where_it_runs() -> None:
-    gateway = Fixture()
-    path = "/api/v1/namespaces/default/pods"
-    uid = (await gateway.ok("POST", path, pod()))["metadata"]["uid"]
-    reported(gateway, pod_ref("p1"), node_ref("n1"), ConditionStatus.FALSE)
-    assert "conditions" not in (await gateway.ok("GET", f"{path}/p1"))["status"]
-    placed = WorkloadPlaced(
-        workload=pod_ref("p1"),
-        uid=uid,
-        owner=pod_ref("p1"),
-        owner_uid=uid,
-        generation=1,
-        state=PlacementState.PLACED,
-        target=node_ref("n1"),
-        decided_time=NOW,
-    )
-    gateway.log.append(PLACEMENTS, "Pod/default/p1", "Pod/default/p1", placed)
-    conditions = (await gateway.ok("GET", f"{path}/p1"))["status"]["conditions"]
-    assert [(found["type"], found["status"]) for found in conditions] == [
-        ("PodScheduled", "True"),
-        ("Healthy", "False"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from moorage.runtime.engine import batch
-from moorage.runtime.engine.batch import BatchProcessor, Decision
+from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import KafkaFormat
 from moorage.runtime.engine.journal import NoBook
 from moorage.runtime.engine.requests import CatchUp, Turn
@@ -94,9 +94,9 @@ def processor(service: Fan) -> BatchProcessor[list[int]]:
 
 async def decide(
     made: BatchProcessor[list[int]], given: Sequence[tuple[Topic, Any]], turns: asyncio.Lock | None = None
-) -> Decision:
+) -> BatchDecision:
     """Run the steps as the owner does: whoever asks for a turn waits for it, whosever the others are."""
-    decision = Decision(NOW)
+    decision = BatchDecision(NOW)
     for request in made.process([0], given, decision):
         assert isinstance(request, Turn), "nothing is followed"
         async with turns or asyncio.Lock():
@@ -104,7 +104,7 @@ async def decide(
     return decision
 
 
-async def everything(service: Fan, given: Sequence[tuple[Topic, Any]]) -> list[Decision]:
+async def everything(service: Fan, given: Sequence[tuple[Topic, Any]]) -> list[BatchDecision]:
     """Decide on all of it, as the owner does: what is left is given again, with what has come since."""
     made = processor(service)
     decisions = []
@@ -162,7 +162,7 @@ def test_what_is_read_for_one_record_is_new_enough_for_all_that_were_taken_with_
     service = Careful()
     made = processor(service)
     for _ in range(2):
-        asked = [request for request in made.process([0], records(60, 0), Decision(NOW)) if request != Turn()]
+        asked = [request for request in made.process([0], records(60, 0), BatchDecision(NOW)) if request != Turn()]
         assert asked == [CatchUp(frozenset())]
     assert service.slices == [0, 25, 25, 10] * 2
 

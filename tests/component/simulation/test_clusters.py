@@ -199,6 +199,7 @@ def test_a_new_placement_says_what_it_would_select() -> None:
     ("text", "names"),
     [
         ("zone=a", ["ManagedCluster/a1", "ManagedCluster/a2"]),
+        ("zone=none.a", ["ManagedCluster/a1", "ManagedCluster/a2"]),  # as the API names a zone without region
         ("cluster=b1", ["ManagedCluster/b1"]),
         ("topology.kubernetes.io/zone=b", ["ManagedCluster/b1"]),
         ("topology.kubernetes.io/zone in (a,b)", ["ManagedCluster/a1", "ManagedCluster/a2", "ManagedCluster/b1"]),

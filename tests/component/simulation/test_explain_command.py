@@ -22,6 +22,7 @@ from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
 from typer.testing import CliRunner, Result
 
 from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
@@ -31,6 +32,12 @@ Explain = Callable[..., Result]
 
 
 ENVIRONMENT = {"MOORAGE_BOOTSTRAP_SERVERS": "nowhere:1", "MOORAGE_FEATURE_GATES": "Failover=true"}
+
+
+def behind(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    """Let something answer what the command asks the gateway."""
+    transport = HttpxTransport(httpx.MockTransport(answer), "http://127.0.0.1:8080")
+    monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
 
 
 def invoke(*words: str) -> Result:
@@ -70,8 +77,7 @@ def by_query(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
             answer = asyncio.run(edge.gateway.call(request.method, str(request.url.copy_with(host="localhost"))))
             return httpx.Response(answer.status_code, content=answer.content)
 
-        asked = functools.partial(Client, transport=httpx.MockTransport(ask))
-        monkeypatch.setattr("moorage.cli.api.endpoints.Client", asked)
+        behind(monkeypatch, ask)
         return invoke
 
     return on
@@ -269,8 +275,7 @@ def test_where_nobody_can_be_asked_the_topics_are_read_and_that_is_said(
     world.run()
     wanted = from_topics(world.flow)("pod", "p")
     assert (wanted.exit_code, wanted.stderr) == (0, "")
-    asked = functools.partial(Client, transport=httpx.MockTransport(gateway))
-    monkeypatch.setattr("moorage.cli.api.endpoints.Client", asked)
+    behind(monkeypatch, gateway)
     done = invoke("pod", "p")
     assert (done.exit_code, done.stdout) == (0, wanted.stdout)
     assert done.stderr.startswith(why)
@@ -278,12 +283,10 @@ def test_where_nobody_can_be_asked_the_topics_are_read_and_that_is_said(
 
 
 def test_what_the_gateway_refuses_for_other_reasons_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = functools.partial(Client, transport=httpx.MockTransport(lambda _: status(421, "host: invalid value 'x'")))
-    monkeypatch.setattr("moorage.cli.api.endpoints.Client", asked)
+    behind(monkeypatch, lambda _: status(421, "host: invalid value 'x'"))
     done = invoke("pod", "p")
     assert (done.exit_code, done.stderr) == (1, "Error from server (MisdirectedRequest): host: invalid value 'x'\n")
-    asked = functools.partial(Client, transport=httpx.MockTransport(lambda _: httpx.Response(200, json={"items": []})))
-    monkeypatch.setattr("moorage.cli.api.endpoints.Client", asked)
+    behind(monkeypatch, lambda _: httpx.Response(200, json={"items": []}))
     assert "is no gateway of Moorage" in invoke("pod", "p").stderr
 
 

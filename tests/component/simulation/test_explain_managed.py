@@ -17,9 +17,9 @@ from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.scheduler import Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
-from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, Asking, ManagedVerdicts
+from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, ManagedVerdicts
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
 from moorage.simulation.explain.grounds import SnapshotGrounds
@@ -108,7 +108,7 @@ SPEC = st.fixed_dictionaries(
 def verdicts_of(
     fleet: ManagedFleet, spec: dict[str, Any], decided: Sequence[str], others: Sequence[str]
 ) -> ManagedVerdicts:
-    terms = PlacementTerms.of(PlacementSpec.model_validate(spec))
+    terms = terms_of(PlacementSpec.model_validate(spec))
     existing = ManagedSets()
     existing.put("blue", BLUE)
     sets = usable_sets(["blue", "default"], existing, terms.sets)
@@ -117,7 +117,7 @@ def verdicts_of(
     usage.add(decided)
     usage.add(others)
     scheduled = Scheduler(fleet).schedule(terms, candidates=found, decided=decided, usage=usage, now=NOW)
-    return ManagedVerdicts(scheduled, fleet, Asking(terms, sets, existing, frozenset(decided), NOW))
+    return ManagedVerdicts(scheduled, fleet, sets, existing)
 
 
 @given(clusters(), SPEC, st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)))

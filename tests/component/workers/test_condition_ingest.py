@@ -16,7 +16,7 @@ from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest
 from moorage.workers.condition_ingest.service import ConditionIngest
-from moorage.workers.condition_ingest.state import State
+from moorage.workers.condition_ingest.state import ConditionIngestPartition
 from moorage_schemas.condition import (
     ConditionChanged,
     ConditionReported,
@@ -63,7 +63,7 @@ def came(event: ConditionReported | None, *, key: str = "Node/n1", id: str = "e1
     return record(CONDITION_REPORTS, key, event, id=id, partition=HERE, size=size)
 
 
-def take(service: ConditionIngest, state: State, batch: list[Input], now: datetime) -> list[Emit]:
+def take(service: ConditionIngest, state: ConditionIngestPartition, batch: list[Input], now: datetime) -> list[Emit]:
     """Give a service a batch, as the engine does; the present targets are those that the state has."""
     try:
         return service.process(state, batch, now)
@@ -71,7 +71,7 @@ def take(service: ConditionIngest, state: State, batch: list[Input], now: dateti
         return service.process(state, batch, now, fresh=True)
 
 
-def state(*nodes: str) -> State:
+def state(*nodes: str) -> ConditionIngestPartition:
     found = SERVICE.new_state(HERE)
     for name in nodes or ("n1",):
         found.targets[f"Node/{name}"] = f"uid-{name}-1"
@@ -281,7 +281,7 @@ def test_a_malformed_record_has_an_id_that_follows_from_its_place() -> None:
 # Heartbeats and workloads, as the service itself sees them; what becomes of them is told in the flow tests.
 
 
-def heard(mine: State, *, now: datetime = T0, **fields: Any) -> list[Emit]:
+def heard(mine: ConditionIngestPartition, *, now: datetime = T0, **fields: Any) -> list[Emit]:
     return take(LISTENING, mine, [came(report(**fields), id=f"at-{now}")], now)
 
 
@@ -506,7 +506,7 @@ def written(event: ConditionReported, seconds: float, *, id: str = "e1") -> Inpu
     return replace(came(event, id=id), written=at(seconds))
 
 
-def life(number: int, seconds: float) -> State:
+def life(number: int, seconds: float) -> ConditionIngestPartition:
     found = SERVICE.new_state(HERE)
     SERVICE.apply(found, RESOURCES, "Node//n1", declared(number, seconds))
     return found

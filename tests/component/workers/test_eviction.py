@@ -15,14 +15,15 @@ from moorage.core.taints.eviction_verdict import Verdict, verdict
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
 from moorage.workers import eviction
-from moorage.workers.eviction.state import State
+from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.taint import Taint, TaintOrigin, TaintRecord, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer, TimerFired
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, Topic, binding_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, Topic
 
 SERVICE = eviction.service(Settings())
 WEB = binding_key(pod("web"), node("n1"))
@@ -33,7 +34,7 @@ class Bench:
     """The service, fed one record at a time."""
 
     def __init__(self) -> None:
-        self.state: State = SERVICE.new_state(0)
+        self.state: EvictionPartition = SERVICE.new_state(0)
         self.generation = 0
         self.count = 0
         self.time = 0.0

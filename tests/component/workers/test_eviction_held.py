@@ -14,10 +14,11 @@ from moorage.runtime.service import Emit, child_id
 from moorage.runtime.settings import Settings
 from moorage.workers import eviction
 from moorage.workers.eviction.guards import GuardView
-from moorage.workers.eviction.state import State
+from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, resource_key
@@ -33,8 +34,6 @@ from moorage_schemas.topics import (
     TAINTS,
     TIMER_FIRED,
     Topic,
-    binding_key,
-    eviction_key,
 )
 
 K1 = ("k1", 0.0)
@@ -54,7 +53,7 @@ class Bench:
         **options: Any,
     ) -> None:
         self.service = eviction.service(Settings(**options))
-        self.state: State = self.service.new_state(0)
+        self.state: EvictionPartition = self.service.new_state(0)
         self.view = GuardView()
         self.service.use_globals(self.state, self.view)
         self.target = target or node("n1")

@@ -13,15 +13,16 @@ from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.engine.target_table import present_taints
 from moorage.workers.placement.pods.nodes import allocatable
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, Topic, binding_key, eviction_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 
 
 class Bench:
@@ -35,7 +36,7 @@ class Bench:
         self.states = [self.begin(p) for p in range(partitions)]
         self.offset = 0
 
-    def begin(self, partition: int) -> State:
+    def begin(self, partition: int) -> PlacementPartition:
         state = self.service.new_state(partition)
         self.service.use_globals(state, self.view)
         return state

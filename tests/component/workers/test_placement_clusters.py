@@ -14,11 +14,12 @@ from moorage.workers.placement import PlacementService, service
 from moorage.workers.placement.karmada.resource import resource_of
 from moorage.workers.placement.karmada.terms import binding_ref, binding_uid
 from moorage.workers.placement.service import AT_ONCE
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import binding_key, eviction_key, workload_condition_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -32,9 +33,6 @@ from moorage_schemas.topics import (
     TAINTS,
     WORKLOAD_CONDITIONS,
     Topic,
-    binding_key,
-    eviction_key,
-    workload_condition_key,
 )
 
 DEPLOYMENT = "apps/v1"
@@ -60,7 +58,7 @@ class Bench:
         for partition in range(partitions):
             self.wake(partition)
 
-    def begin(self, partition: int) -> State:
+    def begin(self, partition: int) -> PlacementPartition:
         state = self.service.new_state(partition)
         self.service.use_globals(state, self.view)
         return state

@@ -16,7 +16,7 @@ from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable
 from moorage.workers.placement.engine.work_queue import Work, WorkQueue
 from moorage.workers.placement.karmada.terms import rules_of
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
@@ -276,7 +276,7 @@ class TestController:
 
 def test_no_two_controllers_decide_on_the_same_kind() -> None:
 
-    state = State(0, rules_of(Settings()))
+    state = PlacementPartition(0, rules_of(Settings()))
     kinds = [prefix for controller in state.controllers for prefix in controller.decisions]
     assert len(kinds) == len(set(kinds))
     assert state.due()

@@ -18,7 +18,7 @@ from moorage.workers.placement.engine.controller import PORTION
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.spec import DISABLED_ANNOTATION
 from moorage.workers.placement.service import AT_ONCE
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -55,7 +55,7 @@ class Process:
         for name in clusters:
             self.cluster(name)
 
-    def begin(self, partition: int) -> State:
+    def begin(self, partition: int) -> PlacementPartition:
         state = self.service.new_state(partition)
         self.service.use_globals(state, self.view)
         self.service.wake(state, START)

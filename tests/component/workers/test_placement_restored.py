@@ -12,7 +12,7 @@ from tests.scenario.flow.driver import START
 from moorage.runtime.service import Emit, GlobalView, Input
 from moorage.runtime.settings import Settings
 from moorage.workers.placement import service
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
@@ -83,7 +83,7 @@ class Restarted:
             elif view.wants(emit.topic, emit.key):
                 view.apply(self.record(emit.topic, emit.key, emit.event))
 
-    def state(self, view: GlobalView) -> State:
+    def state(self, view: GlobalView) -> PlacementPartition:
         state = self.service.new_state(0)
         self.service.use_globals(state, view)
         return state

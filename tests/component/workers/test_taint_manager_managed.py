@@ -12,7 +12,7 @@ from moorage.core.taints.desired import reconcile
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
 from moorage.workers import taint_manager
-from moorage.workers.taint_manager.state import State
+from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_key
@@ -98,13 +98,13 @@ def test_a_renewal_works_nothing_out_and_leaves_nothing_behind(monkeypatch: pyte
     SERVICE.wake(state, at(1))
     assert SERVICE.next_wake(state) == at(300)
     worked: list[str] = []
-    decide = reconcile.decide_taints
+    decide = reconcile.reconcile_taints
 
-    def counted(*args: Any, **options: Any) -> reconcile.Decided:
+    def counted(*args: Any, **options: Any) -> reconcile.ReconciledTaints:
         worked.append("once")
         return decide(*args, **options)
 
-    monkeypatch.setattr(sys.modules[taint_manager.TaintManager.__module__], "decide_taints", counted)
+    monkeypatch.setattr(sys.modules[taint_manager.TaintManager.__module__], "reconcile_taints", counted)
     quiet = [
         *(renewed("a", n, version=n + 1) for n in range(1, 240)),
         declared("Lease", "managed-cluster-lease", 240),
@@ -135,7 +135,7 @@ def test_a_lease_that_has_become_shorter_is_looked_at_earlier() -> None:
 def test_what_waits_in_the_log_does_not_make_up_for_a_lease_that_had_ended() -> None:
     """A service that comes back late writes what it would have written, had it been there."""
 
-    def come_back(moment: float) -> tuple[State, list[TargetTainted]]:
+    def come_back(moment: float) -> tuple[TaintManagerPartition, list[TargetTainted]]:
         state = SERVICE.new_state(0)
         for one in BEGIN:
             SERVICE.apply(state, one.topic, one.key, one.event)

@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.service import Emit, Service
 from moorage.simulation.copy.memory import Record
-from moorage.simulation.copy.stack import Owner, Stack
+from moorage.simulation.copy.stack import CopyTask, Stack
 from moorage_schemas.topics import TOPICS, Cleanup, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -108,7 +108,7 @@ class Flow(Stack):
         repairs: list[Emit] = []
         for name, p in self._places():
             if service in {None, name} and self._owner(name, p).engine.caught_up:
-                owner, decision = self._owner(name, p), Decision(self.now)
+                owner, decision = self._owner(name, p), BatchDecision(self.now)
                 owner.engine.reconcile(decision)
                 self._write(owner.service, p, (found := [emit for emit, _ in decision.emits]))
                 repairs += found
@@ -153,13 +153,13 @@ class Flow(Stack):
             self._rng.shuffle(places)
         return places
 
-    def _catch_up(self, owner: Owner) -> None:
+    def _catch_up(self, owner: CopyTask) -> None:
         if owner.service.name not in self.lagging:
             self._follow(owner)
         if owner.service.name not in self.behind:
             self._read_globals(owner.service.name)
 
-    def _order(self, owner: Owner, waiting: Mapping[str, list[Record]]) -> list[Record]:
+    def _order(self, owner: CopyTask, waiting: Mapping[str, list[Record]]) -> list[Record]:
         if self._rng is None:
             return super()._order(owner, waiting)
         # The log's order holds within a topic; between topics none does.
@@ -167,7 +167,7 @@ class Flow(Stack):
         count = self._rng.randint(1, sum(map(len, queues.values())))
         return [self._rng.choice([q for q in queues.values() if q]).pop(0) for _ in range(count)]
 
-    def _commit(self, owner: Owner, decision: Decision) -> None:
+    def _commit(self, owner: CopyTask, decision: BatchDecision) -> None:
         name, partition = owner.service.name, owner.partition
         crash = self._crash or self.crash_when(name, partition)
         if crash is Crash.BEFORE_COMMIT:

@@ -14,13 +14,12 @@ from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import Code, Status
+from moorage.core.scheduling.ocm.plugin import Code, ManagedPrioritizer, Status
 from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.statuses import SATISFIED, conditions_of
-from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Service
-from moorage.workers.placement.ocm.equivalence_classes import RELATIVE
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage_schemas.resources.managed import ManagedClusterSet, Placement
 from moorage_schemas.times import format_time
@@ -182,7 +181,7 @@ def anew(world: OcmWorld) -> None:
         if event.kind != "Placement" or event.object["metadata"]["annotations"].get(DISABLE) == "true":
             continue
         spec = Placement.model_validate(event.object).spec
-        terms = PlacementTerms.of(spec)
+        terms = terms_of(spec)
         usable = usable_sets(bound.get(event.namespace, ()), sets, terms.sets)
         candidates = frozenset(one for name in usable.eligible if (one := sets.get(name)) is not None)
         has = world.selected(event.name, event.namespace)
@@ -214,7 +213,9 @@ def anew(world: OcmWorld) -> None:
         drifts = {one.name: one.weight for one in found.prioritizers}
         if "Balance" not in drifts and drifts.get("Steady", 0) >= 0:
             assert has == sorted(found.decisions), key
-            relative = not RELATIVE.isdisjoint(drifts) and terms.number
+            relative = terms.number and any(
+                one.relative for one in ManagedPrioritizer.discovered() if one.name in drifts
+            )
             if relative and record.decide_again is not None:
                 assert found.decide_again is None or record.decide_again <= found.decide_again, key
             else:

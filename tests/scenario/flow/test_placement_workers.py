@@ -14,7 +14,7 @@ from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService
 from moorage.workers.placement.service import AT_ONCE
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resource import ResourceDeclared
@@ -52,7 +52,7 @@ class Apart(PlacementService):
     def new_globals(self) -> GlobalView:  # type: ignore[override]  # views of views, for this test only
         return self.fan
 
-    def use_globals(self, state: State, view: GlobalView) -> None:
+    def use_globals(self, state: PlacementPartition, view: GlobalView) -> None:
         assert view is self.fan
         own = FleetView()
         for record in self.fan.history:
@@ -60,7 +60,7 @@ class Apart(PlacementService):
         self.fan.waiting[state.partition] = deque()
         super().use_globals(state, own)
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: PlacementPartition) -> datetime | None:
         queue = self.fan.waiting[state.partition]
         for _ in range(self.rng.randint(0, 3) if self.lag else len(queue)):
             if queue:

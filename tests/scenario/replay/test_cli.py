@@ -11,7 +11,7 @@ import pytest
 from tests.component.cli.fake_gateway import invoke, said
 from tests.scenario.replay.golden import FOLDER
 
-from moorage.replay.recording import Kept, Recording
+from moorage.replay.recording import RecordedRecord, Recording
 from moorage.runtime.engine.journal import STEPS_HEADER
 
 GOLDEN = FOLDER / "seed-39.jsonl.gz"
@@ -23,13 +23,13 @@ def asked(path: Path, *words: str, code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
-def kept(tmp_path: Path, records: list[Kept]) -> Path:
+def kept(tmp_path: Path, records: list[RecordedRecord]) -> Path:
     path = tmp_path / "changed.jsonl"
     Recording.of(records).save(path)
     return path
 
 
-def evicted() -> Kept:
+def evicted() -> RecordedRecord:
     """An event of eviction that is not the first of its transaction, or the first if there is no other."""
     found = [record for record in Recording.load(GOLDEN).records() if record.topic == "evictions" and record.value]
     return next((record for record in found if not record.header(STEPS_HEADER)), found[0])
@@ -212,6 +212,6 @@ def test_what_was_read_is_written_again(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
-    record = Kept("condition-reports", 0, 0, 5, b"\xff", b"\x00\xfe", (("a", b"\xff"), ("b", b"")))
+    record = RecordedRecord("condition-reports", 0, 0, 5, b"\xff", b"\x00\xfe", (("a", b"\xff"), ("b", b"")))
     path = kept(tmp_path, [record])
     assert list(Recording.load(path).records()) == [record]

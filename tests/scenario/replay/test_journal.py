@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.replay.recording import Kept, Recording
+from moorage.replay.recording import RecordedRecord, Recording
 from moorage.replay.runs import settings_of
 from moorage.replay.script import MissingError, records_of
 from moorage.runtime.engine import journal
@@ -59,7 +59,7 @@ def entries(found: Journal) -> list[object]:
 def test_offsets_are_what_they_were(offsets: set[int]) -> None:
     found, book = made()
     book.folded(TIMERS, at(*sorted(offsets)))
-    recording = Recording.of(Kept("timers", 2, offset, 0, None, None, ()) for offset in range(201))
+    recording = Recording.of(RecordedRecord("timers", 2, offset, 0, None, None, ()) for offset in range(201))
     *_, entry = entries(found)
     assert isinstance(entry, list)
     assert {one.offset for one in records_of(recording, TIMERS, 2, entry[3:])} == offsets

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from moorage.core.conditions.heartbeats import (
     GracePeriods,
+    HeartbeatWatch,
     SourceRule,
-    Voice,
-    Watch,
+    SourceStatus,
     Watched,
     grace_period,
     look_again,
@@ -166,7 +166,7 @@ def test_a_source_says_what_it_reported_last_of_this_target() -> None:
         "D": held("probe/a", 7, target_uid="u0"),
     }
     said = voice(conditions, "u1", "probe/a")
-    assert said == Voice(at(5), {"A": conditions["A"]}), "what is Unknown was a heartbeat, too"
+    assert said == SourceStatus(at(5), {"A": conditions["A"]}), "what is Unknown was a heartbeat, too"
     assert voice(conditions, "u1", "probe/c") is None
 
 
@@ -184,12 +184,12 @@ def test_a_source_says_what_it_reported_last_of_this_target() -> None:
 def test_silence_begins_a_grace_period_after_the_last_report(
     deadline: datetime | None, now: datetime, since: datetime | None
 ) -> None:
-    watch = Watch("id", "u1", 1, deadline)
-    assert silent_since(watch, Voice(at(10), {}), GRACE, now) == since
+    watch = HeartbeatWatch("id", "u1", 1, deadline)
+    assert silent_since(watch, SourceStatus(at(10), {}), GRACE, now) == since
 
 
 def test_a_timer_whose_clock_is_ahead_is_told_its_own_time() -> None:
-    said = Voice(at(10), {})
+    said = SourceStatus(at(10), {})
     assert look_again(said, GRACE, at(48), at(48)) == at(50)
     assert look_again(said, GRACE, at(48), at(51)) == at(53)
     assert look_again(said, GRACE, at(48), at(20)) == at(50), "one that is behind fires late enough"
@@ -213,5 +213,5 @@ def test_a_timers_id_says_who_is_watched(source: str) -> None:
 
 
 def test_each_generation_of_each_timer_asks_for_itself() -> None:
-    asked = {look_id(Watch(name, "u1", generation, T0)) for name in "ab" for generation in (1, 2)}
+    asked = {look_id(HeartbeatWatch(name, "u1", generation, T0)) for name in "ab" for generation in (1, 2)}
     assert len(asked) == 4

@@ -16,11 +16,13 @@ from tests.unit.contract.strategies import INSTANTS, instances
 
 from moorage.cli.contract.jsonschemas import event_schema
 from moorage_schemas.condition import ConditionReported
+from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key, target_of_resource
+from moorage_schemas.resources.meta import Resource
 from moorage_schemas.resources.table import KINDS, kind_by_kind, kind_named, kind_of
 from moorage_schemas.times import format_time, parse_time
-from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic, binding_key, condition_key, eviction_key
+from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic
 
 EVENTS = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
 REPORT = {
@@ -170,6 +172,14 @@ def test_a_target_resource_is_partitioned_as_its_target() -> None:
     assert resource_partition_key("Pod/shop/web-0") == "Pod/shop/web-0"
     assert target_of_resource("Node//n1") == TargetRef.parse("Node/n1")
     assert target_of_resource("Pod/shop/web-0") is None
+
+
+def test_every_typed_view_is_that_of_its_kind() -> None:
+    typed = {kind.kind: kind.model for kind in KINDS if kind.model is not Resource}
+    assert all(model.__name__ == kind for kind, model in typed.items())
+    # A view whose kind is not in the table of names would never be used.
+    views = {view.__name__ for view in Resource.__subclasses__() if view.__module__.startswith("moorage_schemas.")}
+    assert set(typed) == views
 
 
 def test_kinds_are_found_by_every_name() -> None:

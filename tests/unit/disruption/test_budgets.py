@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.disruption.budgets import Disruptions, Share, Subject, budget_of, disruption_of, disruptions
+from moorage.core.disruption.budgets import BudgetShare, Disruptions, Subject, budget_of, disruption_of, disruptions
 from moorage.core.disruption.guard_index import Guards
 from moorage_schemas.resource import resource_key
 
@@ -85,7 +85,7 @@ def test_an_absent_selector_selects_nothing(selector: dict[str, Any] | None, *, 
     [(0, 5, 0), (3, 5, 3), ("0%", 5, 0), ("10%", 5, 1), ("50%", 5, 3), ("100%", 5, 5), ("10%", 0, 0), ("1%", 100, 1)],
 )
 def test_a_percentage_is_rounded_up(amount: int | str, base: int, limit: int) -> None:
-    assert Share.of(amount, "spec.maxConcurrent").limit(base) == limit
+    assert BudgetShare.of(amount, "spec.maxConcurrent").limit(base) == limit
 
 
 @pytest.mark.parametrize("amount", [-1, "5", "x%", "%", "-5%"])

@@ -13,13 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
 from moorage.core.scheduling.karmada.groups import Group, best_groups
-from moorage.core.scheduling.karmada.plugin import (
-    ClusterRequest,
-    discovered_cluster_filters,
-    discovered_cluster_prioritizers,
-)
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import (
     Candidate,
     NotEnoughError,
@@ -87,15 +83,15 @@ def decide(place: Placement, *clusters: ClusterInfo, **changes: Any) -> ClusterD
 
 
 def test_the_rules_are_found() -> None:
-    assert [one.name for one in discovered_cluster_filters()] == [
+    assert [one.name for one in ClusterDecider(ClusterFleet()).filters] == [
         "ClusterAffinity",
         "TaintToleration",
-        "TolerationOver",
         "SpreadConstraint",
         "APIEnablement",
+        "TolerationOver",
         "ClusterEviction",
     ]
-    assert [one.name for one in discovered_cluster_prioritizers()] == ["ClusterLocality"]
+    assert [one.name for one in ClusterDecider(ClusterFleet()).prioritizers] == ["ClusterLocality"]
 
 
 @pytest.mark.parametrize(
@@ -444,16 +440,16 @@ def test_what_a_change_of_a_cluster_may_open() -> None:
     fleet = ClusterFleet()
     taint = Taint(key="k", effect="NoSchedule")
     steps = [
-        (cluster("a"), Change.OPENED),
-        (cluster("a"), Change.NOTHING),
-        (cluster("a", taints=[taint]), Change.WORSE),
-        (cluster("a"), Change.OPENED),
-        (cluster("a", free={"cpu": 5}), Change.WORSE),
-        (cluster("a", free={"cpu": 6}), Change.ROOM),
-        (cluster("a", free={"cpu": 4}), Change.WORSE),
-        (cluster("a", free={}), Change.ROOM),
-        (cluster("a"), Change.ROOM),
-        (cluster("a", labels={"x": "y"}), Change.OPENED),
+        (cluster("a"), FleetChange.OPENED),
+        (cluster("a"), FleetChange.NOTHING),
+        (cluster("a", taints=[taint]), FleetChange.WORSE),
+        (cluster("a"), FleetChange.OPENED),
+        (cluster("a", free={"cpu": 5}), FleetChange.WORSE),
+        (cluster("a", free={"cpu": 6}), FleetChange.ROOM),
+        (cluster("a", free={"cpu": 4}), FleetChange.WORSE),
+        (cluster("a", free={}), FleetChange.ROOM),
+        (cluster("a"), FleetChange.ROOM),
+        (cluster("a", labels={"x": "y"}), FleetChange.OPENED),
     ]
     assert [fleet.put(one) for one, _ in steps] == [change for _, change in steps]
 

@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 from tests.unit.scheduling import nodes_reference as reference
 from tests.unit.scheduling.nodes_reference import Bound
 
-from moorage.core.scheduling.framework.plugins import plugins_in
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.plugin import (
-    Filter,
-    Prioritizer,
-    Request,
-    discovered_filters,
-    discovered_prioritizers,
-)
+from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 from moorage.core.scheduling.nodes.scheduler import Decider, Decision
 from moorage.core.scheduling.nodes.shape import PodShape, pod_requests, shape_of
 from moorage_schemas.resources.pod import PodSpec
@@ -144,9 +137,9 @@ def filled(nodes: Iterable[NodeFacts], bound: Sequence[Bound]) -> Fleet:
     return fleet
 
 
-def ask(fleet: Fleet, shape: PodShape, bound: Sequence[Bound] = (), *, replica: bool = False) -> Request:
+def ask(fleet: Fleet, shape: PodShape, bound: Sequence[Bound] = (), *, replica: bool = False) -> PodRequest:
     rows = [fleet.row_of(one.node) for one in bound if one.mine and one.node in fleet]
-    return Request(shape=shape, owner="o", replica_rows=np.array(rows, dtype=np.intp), spread=replica)
+    return PodRequest(shape=shape, owner="o", replica_rows=np.array(rows, dtype=np.intp), spread=replica)
 
 
 def check(
@@ -345,14 +338,14 @@ def test_equal_pods_have_one_shape() -> None:
 
 
 def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
-    assert [one.name for one in discovered_filters()] == [
+    assert [one.name for one in Decider(Fleet()).filters] == [
         "NodeUnschedulable",
         "TaintToleration",
         "NodeAffinity",
         "TolerationOver",
         "NodeResourcesFit",
     ]
-    assert {one.name: one.weight for one in discovered_prioritizers()} == {
+    assert {one.name: one.weight for one in Decider(Fleet()).prioritizers} == {
         "TaintToleration": 3,
         "NodeAffinity": 2,
         "PodTopologySpread": 2,
@@ -360,10 +353,22 @@ def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
     }
 
 
-def test_a_module_without_a_plugin_is_named() -> None:
-    with pytest.raises(TypeError, match=r"prioritizers\.least_allocated must have a PLUGIN that is a Filter"):
-        plugins_in("moorage.core.scheduling.nodes.prioritizers", Filter)  # type: ignore[type-abstract]  # the kind, not made
-    assert len(plugins_in("moorage.core.scheduling.nodes.prioritizers", Prioritizer)) == 4  # type: ignore[type-abstract]  # as above
+@given(NODES, shapes(), BOUND, st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_scores_that_are_not_relative_rest_on_no_other_candidate(
+    nodes: tuple[NodeFacts, ...],
+    pod: PodShape,
+    bound: list[Bound],
+    replica: bool,  # noqa: FBT001 - drawn by hypothesis
+) -> None:
+    fleet = filled(nodes, bound)
+    request = ask(fleet, pod, bound, replica=replica)
+    rows = np.flatnonzero(fleet.alive)
+    for one in NodePrioritizer.discovered():
+        together = one.scores(request, fleet, rows).tolist() if rows.size else []
+        assert all(one.lowest <= score <= one.highest for score in together), one.name
+        if not one.relative:
+            assert together == [one.scores(request, fleet, rows[at : at + 1])[0] for at in range(rows.size)], one.name
 
 
 def test_huge_amounts_do_not_overflow() -> None:

@@ -10,15 +10,15 @@ import pytest
 from moorage.core.taints.desired.addons import (
     ADD_ON,
     LEASE,
+    AddOnLease,
     AddOns,
-    Lease,
     Named,
     add_on_labels,
     is_available,
     of_managed_cluster,
 )
 from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
-from moorage.core.taints.desired.reconcile import decide_taints
+from moorage.core.taints.desired.reconcile import reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key
@@ -122,7 +122,7 @@ def test_a_lease_that_does_not_say_how_long_it_is_has_a_minute(seconds: Any) -> 
     ],
 )
 def test_when_a_lease_ends_whatever_it_says(renewed: Any, seconds: Any, expected: datetime | None) -> None:
-    found = Lease.of(lease(renewed, seconds))
+    found = AddOnLease.of(lease(renewed, seconds))
     assert found.expires == expected
     assert found.state(T0) == ("unhealthy" if expected is None else "available")
 
@@ -217,24 +217,24 @@ def test_a_cluster_is_available_while_it_says_so() -> None:
 def test_labels_are_written_with_the_taints_only_when_they_change_and_of_managed_clusters_only() -> None:
     target = declared("ManagedCluster", "c1")
     addons = known(declared(ADD_ON), lease())
-    first = decide_taints(None, target, conditions("True"), at(0), addons=addons)
+    first = reconcile_taints(None, target, conditions("True"), at(0), addons=addons)
     assert first.event is not None
     assert (first.event.labels, first.event.taints, first.event.generation) == ({MANAGER: "available"}, (), 1)
     assert first.due == at(300)
     addons.put(LEASE, "manager", lease("2026-01-01T00:01:00Z", version=2))
-    again = decide_taints(first.event, target, conditions("True"), at(60), addons=addons)
+    again = reconcile_taints(first.event, target, conditions("True"), at(60), addons=addons)
     assert (again.event, again.due) == (None, at(360))
-    assert decide_taints(first.event, target, conditions("True"), at(9999)).event is None, "who knows no add-ons"
-    down = decide_taints(first.event, target, conditions("Unknown"), at(100), addons=addons)
+    assert reconcile_taints(first.event, target, conditions("True"), at(9999)).event is None, "who knows no add-ons"
+    down = reconcile_taints(first.event, target, conditions("Unknown"), at(100), addons=addons)
     assert down.event is not None
     assert (down.event.labels, down.event.generation, down.due) == ({MANAGER: "unreachable"}, 2, None)
     assert len(down.event.taints) == 1
-    shown = decide_taints(first.event, target, conditions("Unknown"), at(100))
+    shown = reconcile_taints(first.event, target, conditions("Unknown"), at(100))
     assert shown.event is not None
     assert shown.event.labels == {MANAGER: "available"}
-    other = decide_taints(first.event, declared("ManagedCluster", "c1", uid="v"), {}, at(200), addons=addons)
+    other = reconcile_taints(first.event, declared("ManagedCluster", "c1", uid="v"), {}, at(200), addons=addons)
     assert other.event is not None
     assert other.event.labels == {MANAGER: "unreachable"}, "another cluster of that name"
-    node = decide_taints(None, declared("Node", "c1"), conditions("True"), at(0), addons=addons)
+    node = reconcile_taints(None, declared("Node", "c1"), conditions("True"), at(0), addons=addons)
     assert node.event is not None
     assert node.event.labels == {}

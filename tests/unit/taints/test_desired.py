@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from moorage.core.taints.desired.cluster_taint_policy import TaintPolicy, in_order
 from moorage.core.taints.desired.from_conditions import belongs_to_state
 from moorage.core.taints.desired.hold import Holds
-from moorage.core.taints.desired.reconcile import Decided, TaintRules, decide_taints, newer_taints, next_taints
+from moorage.core.taints.desired.reconcile import (
+    ReconciledTaints,
+    TaintRules,
+    newer_taints,
+    next_taints,
+    reconcile_taints,
+)
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
@@ -91,7 +97,7 @@ def follow(
     """What follows where the governor grants at once, whatever incident there is."""
     incident = 1 if current is None else current.incident or current.generation + 1
     grant = word(incident, uid=resource.uid)
-    return decide_taints(current, resource, conditions, now, report_time, grant=grant).event
+    return reconcile_taints(current, resource, conditions, now, report_time, grant=grant).event
 
 
 def listed(event: TargetTainted | None) -> Listed:
@@ -328,9 +334,9 @@ def test_an_old_file_brings_nothing_back_to_a_node_that_is_ready_again() -> None
 
 def test_the_taint_that_evicts_does_not_come_by_hand_before_the_governor_lets_it() -> None:
     asked = node(wish(1, NOT_READY, time=0), wish(2, UNREACHABLE, time=0))
-    first = decide_taints(None, asked, conditions(Ready="False"), at(1)).event
+    first = reconcile_taints(None, asked, conditions(Ready="False"), at(1)).event
     assert listed(first) == [(NOT_READY, "NoSchedule", "", 1, "condition")]
-    granted = decide_taints(first, asked, conditions(Ready="False"), at(9), grant=word(1, time=8)).event
+    granted = reconcile_taints(first, asked, conditions(Ready="False"), at(9), grant=word(1, time=8)).event
     assert listed(granted)[1:] == [(NOT_READY, "NoExecute", "", 8, "condition")]
 
 
@@ -392,7 +398,7 @@ def test_after_every_decision_the_built_in_taints_are_what_the_state_says(
         incident = 0 if current is None else current.incident
         grant = None if word_now is None or not incident else word(incident, granted=word_now, time=second)
         resource = node(*wishes.values(), unschedulable=unschedulable)
-        decided = decide_taints(current, resource, conditions(**known), at(second), grant=grant)
+        decided = reconcile_taints(current, resource, conditions(**known), at(second), grant=grant)
         before, current = current, decided.event or current
         assert current is not None
         ready = known.get("Ready")
@@ -457,37 +463,37 @@ def test_newer_is_a_higher_generation_or_another_target() -> None:
 
 
 def test_the_taint_that_evicts_waits_for_the_governor() -> None:
-    first = decide_taints(None, node(), conditions(Ready="False"), at(1)).event
+    first = reconcile_taints(None, node(), conditions(Ready="False"), at(1)).event
     assert listed(first) == [(NOT_READY, "NoSchedule", "", 1, "condition")]
     assert first is not None
     assert (first.incident, first.incident_time) == (1, at(1))
     assert [(h.key, h.effect, h.since, h.reason) for h in first.held] == [
         (NOT_READY, "NoExecute", at(1), "condition Ready is False; waits for zone / to let it")
     ]
-    other = decide_taints(first, node(), conditions(Ready="False"), at(5), grant=word(7)).event
+    other = reconcile_taints(first, node(), conditions(Ready="False"), at(5), grant=word(7)).event
     assert other is None, "a grant of another incident"
-    second = decide_taints(first, node(), conditions(Ready="False"), at(9), grant=word(1, time=8)).event
+    second = reconcile_taints(first, node(), conditions(Ready="False"), at(9), grant=word(1, time=8)).event
     assert listed(second)[1] == (NOT_READY, "NoExecute", "", 8, "condition")
     assert second is not None
     assert (second.held, second.incident) == ((), 1)
 
 
 def test_not_ready_and_unreachable_are_one_incident_and_swap_without_a_new_grant() -> None:
-    first = decide_taints(None, node(), conditions(Ready="False"), at(1)).event
-    waiting = decide_taints(first, node(), conditions(Ready="Unknown"), at(2)).event
+    first = reconcile_taints(None, node(), conditions(Ready="False"), at(1)).event
+    waiting = reconcile_taints(first, node(), conditions(Ready="Unknown"), at(2)).event
     assert waiting is not None
     assert (waiting.incident, waiting.incident_time) == (1, at(1))
     assert [(h.key, h.since) for h in waiting.held] == [(UNREACHABLE, at(1))]
-    carried = decide_taints(waiting, node(), conditions(Ready="Unknown"), at(9), grant=word(1, time=8)).event
-    swapped = decide_taints(carried, node(), conditions(Ready="False"), at(12), grant=word(1, time=8)).event
+    carried = reconcile_taints(waiting, node(), conditions(Ready="Unknown"), at(9), grant=word(1, time=8)).event
+    swapped = reconcile_taints(carried, node(), conditions(Ready="False"), at(12), grant=word(1, time=8)).event
     assert listed(swapped) == [
         (NOT_READY, "NoSchedule", "", 12, "condition"),
         (NOT_READY, "NoExecute", "", 12, "condition"),
     ]
-    ready = decide_taints(swapped, node(), conditions(Ready="True"), at(13), grant=word(1, time=8)).event
+    ready = reconcile_taints(swapped, node(), conditions(Ready="True"), at(13), grant=word(1, time=8)).event
     assert ready is not None
     assert (ready.taints, ready.held, ready.incident, ready.incident_time) == ((), (), 0, None)
-    again = decide_taints(ready, node(), conditions(Ready="False"), at(14), grant=word(1, time=8)).event
+    again = reconcile_taints(ready, node(), conditions(Ready="False"), at(14), grant=word(1, time=8)).event
     assert again is not None
     assert again.incident == again.generation == 6
     assert [h.effect for h in again.held] == ["NoExecute"]
@@ -495,18 +501,20 @@ def test_not_ready_and_unreachable_are_one_incident_and_swap_without_a_new_grant
 
 def test_what_was_granted_is_withdrawn() -> None:
     first = follow(None, node(), conditions(Ready="False"), at(1))
-    event = decide_taints(first, node(), conditions(Ready="False"), at(5), grant=word(1, granted=False)).event
+    event = reconcile_taints(first, node(), conditions(Ready="False"), at(5), grant=word(1, granted=False)).event
     assert listed(event) == [(NOT_READY, "NoSchedule", "", 1, "condition")]
     assert event is not None
     assert [h.reason for h in event.held] == ["condition Ready is False; every zone is disrupted"]
-    same = decide_taints(event, node(), conditions(Ready="Unknown"), at(6), grant=word(1, granted=False)).event
+    same = reconcile_taints(event, node(), conditions(Ready="Unknown"), at(6), grant=word(1, granted=False)).event
     assert [t[:2] for t in listed(same)] == [(UNREACHABLE, "NoSchedule")]
-    back = decide_taints(same, node(), conditions(Ready="Unknown"), at(9), grant=word(1, time=9)).event
+    back = reconcile_taints(same, node(), conditions(Ready="Unknown"), at(9), grant=word(1, time=9)).event
     assert listed(back)[1] == (UNREACHABLE, "NoExecute", "", 9, "condition")
 
 
 def test_a_grant_of_an_earlier_node_of_that_name_does_not_count() -> None:
-    event = decide_taints(None, node(uid="u2"), conditions("u2", Ready="False"), at(1), grant=word(1, uid="u1")).event
+    event = reconcile_taints(
+        None, node(uid="u2"), conditions("u2", Ready="False"), at(1), grant=word(1, uid="u1")
+    ).event
     assert [t[1] for t in listed(event)] == ["NoSchedule"]
 
 
@@ -590,8 +598,8 @@ def evaluated(
     resource: ResourceDeclared | None = None,
     rules: TaintRules = ON,
     evaluate: bool = True,
-) -> Decided:
-    return decide_taints(
+) -> ReconciledTaints:
+    return reconcile_taints(
         current,
         resource or cluster(),
         known,
@@ -705,8 +713,8 @@ def damped(
     now: float,
     grant: NoExecuteGranted | None = None,
     **since: tuple[str, float],
-) -> Decided:
-    return decide_taints(current, node(), held_since(**since), at(now), rules=SLOW, grant=grant)
+) -> ReconciledTaints:
+    return reconcile_taints(current, node(), held_since(**since), at(now), rules=SLOW, grant=grant)
 
 
 def test_a_condition_adds_only_when_it_has_held() -> None:
@@ -721,7 +729,7 @@ def test_a_condition_adds_only_when_it_has_held() -> None:
         )
     ]
     assert first.due == at(11)
-    assert damped(first.event, 10.9, DiskPressure=("True", 1)) == Decided(None, at(11))
+    assert damped(first.event, 10.9, DiskPressure=("True", 1)) == ReconciledTaints(None, at(11))
     second = damped(first.event, 11, DiskPressure=("True", 1))
     assert listed(second.event) == [(K8S + "disk-pressure", "NoSchedule", "", 11, "condition")]
     assert second.due is None
@@ -735,7 +743,7 @@ def test_what_a_condition_brings_did_not_begin_before_it() -> None:
     first = damped(None, 1, Ready=("False", 4)).event
     assert first is not None
     assert (first.incident_time, {held.since for held in first.held}) == (at(4), {at(4)})
-    at_once = decide_taints(None, node(), held_since(DiskPressure=("True", 4)), at(1)).event
+    at_once = reconcile_taints(None, node(), held_since(DiskPressure=("True", 4)), at(1)).event
     assert listed(at_once) == [(K8S + "disk-pressure", "NoSchedule", "", 4, "condition")]
 
 
@@ -746,7 +754,7 @@ def test_a_condition_removes_only_when_it_has_held() -> None:
     assert listed(waits.event) == listed(first)
     assert waits.event is not None
     assert waits.event.settles_at == waits.due == at(50), "who rests on it later knows that it is out of date"
-    assert damped(waits.event, 35, DiskPressure=("False", 30)) == Decided(None, at(50))
+    assert damped(waits.event, 35, DiskPressure=("False", 30)) == ReconciledTaints(None, at(50))
     back = damped(waits.event, 40, DiskPressure=("True", 40))
     assert listed(back.event) == listed(first), "it is there, so it need not hold again"
     assert back.event is not None
@@ -785,7 +793,7 @@ def test_not_ready_and_unreachable_hold_as_one_and_swap_at_once() -> None:
     assert [(h.key, h.effect) for h in second.event.held] == [(UNREACHABLE, "NoExecute"), (UNREACHABLE, "NoSchedule")]
     assert second.due == at(11), "not being ready holds since 1"
     grant = word(1, time=7)
-    assert damped(second.event, 7, grant, Ready=("Unknown", 6)) == Decided(None, at(11))
+    assert damped(second.event, 7, grant, Ready=("Unknown", 6)) == ReconciledTaints(None, at(11))
     third = damped(second.event, 11, grant, Ready=("Unknown", 6)).event
     assert [t[:4] for t in listed(third)] == [(UNREACHABLE, "NoSchedule", "", 11), (UNREACHABLE, "NoExecute", "", 11)]
     fourth = damped(third, 13, grant, Ready=("False", 13)).event
@@ -814,7 +822,7 @@ def test_every_condition_of_a_policy_must_have_held() -> None:
     assert (first.event.taints, first.due, first.evaluate) == ((), at(45), True)
     assert [(h.key, h.since) for h in first.event.held] == [("net", at(15))]
     assert first.event.held[0].reason == "ClusterTaintPolicy p; its conditions must hold until 2026-01-01T00:00:45Z"
-    assert evaluated(first.event, known, 20, rule, evaluate=False) == Decided(None, at(45), evaluate=True)
+    assert evaluated(first.event, known, 20, rule, evaluate=False) == ReconciledTaints(None, at(45), evaluate=True)
     second = evaluated(first.event, known, 45, rule)
     assert listed(second.event) == [("net", "NoExecute", "v", 45, "policy")]
     assert second.due is None
@@ -826,7 +834,7 @@ def test_a_policys_removal_waits_and_its_own_annotation_counts_before_the_settin
     known = held_since(A=("True", 10))
     waiting = evaluated(there, known, 10, rule, rules=SLOW)
     assert waiting.event is not None
-    assert waiting == Decided(waiting.event, at(40), evaluate=True)
+    assert waiting == ReconciledTaints(waiting.event, at(40), evaluate=True)
     assert (listed(waiting.event), waiting.event.settles_at) == (listed(there), at(40))
     assert listed(evaluated(there, known, 40, rule, rules=SLOW).event) == []
     at_once = policy(add=(), remove=(when("A", "True"),), remove_hold=timedelta())
@@ -882,5 +890,5 @@ def test_what_waits_is_looked_at_when_the_wait_of_its_removal_ends() -> None:
     assert second.event.settles_at == at(4)
     third = evaluated(second.event, known, 4, both)
     assert third.event is not None
-    assert third == Decided(third.event)
+    assert third == ReconciledTaints(third.event)
     assert (third.event.taints, third.event.settles_at) == ((), None)

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.conformance.operations import evaluate
+from moorage.core.taints.desired.from_conditions import desired_taints
 from moorage.core.taints.desired.hold import Holds
 from moorage.core.taints.desired.ocm import AVAILABLE, UNAVAILABLE_KEY, UNREACHABLE_KEY
-from moorage.core.taints.desired.reconcile import TaintRules, decide_taints, next_taints, wanted_taints
+from moorage.core.taints.desired.reconcile import TaintRules, next_taints, reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
@@ -66,7 +67,7 @@ def test_a_cluster_that_is_declared_has_the_taint_of_its_status_at_once(status: 
     event = next_taints(None, cluster(), is_(status), at(3))
     expected = [(key, "NoSelect", 3) for key in BUILT_IN[status]]
     assert listed(event) == expected, "a set is written even if it is empty: none would mean that nothing is known"
-    assert [want.key for want in wanted_taints(cluster(), is_(status))] == BUILT_IN[status]
+    assert [want.key for want in desired_taints(cluster(), is_(status))] == BUILT_IN[status]
     assert event is not None
     word = "was never reported" if status is None else f"is {status}"
     assert [t.reason for t in event.taints] == [f"condition {AVAILABLE} {word}" for _ in expected]
@@ -150,22 +151,22 @@ def test_each_effect_that_a_person_may_wish() -> None:
 
 def test_a_condition_may_have_to_hold_first_but_a_declaration_need_not() -> None:
     rules = TaintRules(holds=Holds(timedelta(seconds=10), timedelta(seconds=20)))
-    declared = decide_taints(None, cluster(), {}, at(0), rules=rules)
+    declared = reconcile_taints(None, cluster(), {}, at(0), rules=rules)
     assert listed(declared.event) == [(UNREACHABLE_KEY, "NoSelect", 0)]
-    up = decide_taints(declared.event, cluster(), is_("True", since=5), at(5), rules=rules)
+    up = reconcile_taints(declared.event, cluster(), is_("True", since=5), at(5), rules=rules)
     assert listed(up.event) == listed(declared.event), "it stays a while"
     assert up.event is not None
     assert up.event.settles_at == up.due == at(25)
-    well = decide_taints(up.event, cluster(), is_("True", since=5), at(25), rules=rules)
+    well = reconcile_taints(up.event, cluster(), is_("True", since=5), at(25), rules=rules)
     assert listed(well.event) == []
-    down = decide_taints(well.event, cluster(), is_("False", since=30), at(30), rules=rules)
+    down = reconcile_taints(well.event, cluster(), is_("False", since=30), at(30), rules=rules)
     assert listed(down.event) == []
     assert down.event is not None
     assert [(held.key, held.since) for held in down.event.held] == [(UNAVAILABLE_KEY, at(30))]
     assert down.due == at(40)
-    gone = decide_taints(down.event, cluster(), is_("False", since=30), at(40), rules=rules)
+    gone = reconcile_taints(down.event, cluster(), is_("False", since=30), at(40), rules=rules)
     assert listed(gone.event) == [(UNAVAILABLE_KEY, "NoSelect", 40)]
-    other = decide_taints(gone.event, cluster(), is_("Unknown", since=50), at(50), rules=rules)
+    other = reconcile_taints(gone.event, cluster(), is_("Unknown", since=50), at(50), rules=rules)
     assert listed(other.event) == [(UNREACHABLE_KEY, "NoSelect", 50)], "and one takes the other's place at once"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from moorage.cli.errors import CliError
-from moorage_schemas.resources.table import KINDS, ResourceKind
+from moorage_schemas.resources.names import KIND_NAMES, KindNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ _SHORT = {"ClusterTaintPolicy": ("ctp",), "EvictionPause": ("ep",), "MachineSet"
 """Words of this command line, beside those of the contract's table."""
 
 
-def _of(row: ResourceKind) -> Kind:
+def _of(row: KindNames) -> Kind:
     return Kind(
         api_version=row.api_versions[0],
         kind=row.kind,
@@ -94,7 +94,7 @@ OWN_KINDS: tuple[Kind, ...] = (
 )
 """What the services have decided, served by the gateway to read."""
 
-ALL_KINDS: tuple[Kind, ...] = (*(_of(row) for row in KINDS), *OWN_KINDS)
+ALL_KINDS: tuple[Kind, ...] = (*(_of(row) for row in KIND_NAMES), *OWN_KINDS)
 
 WORKLOADS: tuple[Kind, ...] = tuple(
     kind for kind in ALL_KINDS if not kind.read_only and (kind.kind == "Pod" or kind.group in {"apps", "batch"})

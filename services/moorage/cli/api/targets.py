@@ -14,6 +14,9 @@ NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")
 MANAGED = kinds.find("managedclusters")
 
+KINDS = (NODE, CLUSTER, MANAGED)
+"""The kinds that carry conditions and taints."""
+
 _TRIES = 12
 
 
@@ -22,17 +25,23 @@ def called(kind: Kind, name: str) -> str:
     return kind.called(name) if kind == MANAGED else f"{kind.singular}/{name}"
 
 
+def kind_or_none(word: str) -> Kind | None:
+    """The kind that a word names; None when it names none that carries taints."""
+    try:
+        kind = kinds.find(word)
+    except CliError:
+        return None
+    return kind if kind in KINDS else None
+
+
 def target_kind(word: str) -> Kind:
     """The kind that a word names, if it carries taints.
 
     Raises:
         CliError: it does not.
     """
-    try:
-        kind = kinds.find(word)
-    except CliError:
-        kind = None
-    if kind not in (NODE, CLUSTER, MANAGED):
+    kind = kind_or_none(word)
+    if kind is None:
         raise CliError(f"invalid resource type {word}, only node, cluster and managedcluster types are supported")
     return kind
 

@@ -10,14 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from moorage.cli.api import manifests
+from moorage.cli.api import manifests, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
 from moorage.cli.render import output
-from moorage_schemas.refs import TargetKind
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"
 """Annotation with what was applied, so that a field that a later file leaves out is removed."""
@@ -32,7 +31,7 @@ _ORDER = (
 """Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them, a
 policy before what it places (which would go to nodes without it)."""
 
-_TARGETS = frozenset(kind.value for kind in TargetKind)
+_TARGETS = frozenset(kind.kind for kind in targets.KINDS)
 
 _SERVERS = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"})
 """Of metadata: what the server sets, which a manifest that was read from a server may still hold."""

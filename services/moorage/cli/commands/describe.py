@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli.api import kinds, resource_arguments
+from moorage.cli.api import kinds, object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
@@ -100,8 +100,11 @@ def _lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
                 yield from (f"  {line}" for line in output.to_yaml(found[part]).splitlines())
 
 
+_NOT_REPORTED = ": it is bound, and no deployer has reported it since"
+
+
 def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
-    yield pair("Name", at(found, "metadata", "name"))
+    yield pair("Name", object_names.shown(kind, found))
     if kind.namespaced:
         yield pair("Namespace", at(found, "metadata", "namespace"))
     yield from many("Labels", pairs(at(found, "metadata", "labels")))
@@ -113,7 +116,9 @@ def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
 def _pod(client: Client, found: JsonObject) -> Iterator[str]:
     namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
     yield pair("Node", at(found, "spec", "nodeName"))
-    yield pair("Status", tables.pod_status(found))
+    status = tables.pod_status(found)
+    yield pair("Status", f"{status}{_NOT_REPORTED}" if status == tables.SCHEDULED else status)
+    yield pair("Ready", tables.pod_ready(found))
     owner = next(iter(at(found, "metadata", "ownerReferences") or []), None)
     yield pair(
         "Made by", f"{owner['kind'].lower()}/{owner['name']}" if owner else "nobody: a bare pod is not made again"
@@ -150,7 +155,7 @@ def _placement(client: Client, namespace: str, name: str) -> Iterator[str]:
 
 
 def _controller(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
-    yield pair("Replicas", tables.replicas(found))
+    yield pair("Replicas", f"{tables.replicas(found)} ready, {tables.scheduled(found)} scheduled")
     spec = at(found, "spec", "template", "spec") or {}
     yield from many("Tolerations", [toleration_text(one) for one in spec.get("tolerations") or []])
     uid = at(found, "metadata", "uid")

@@ -14,6 +14,7 @@ from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output, tables
+from moorage.core.disruption.zone_names import zone_of_object
 
 _PAUSES = kinds.find("evictionpauses")
 _FLEET = "fleet"
@@ -154,14 +155,14 @@ def words(scope: JsonObject) -> str:
 
 
 def _value(part: str, value: str, text: str) -> str:
-    pieces = value.split("/")
+    pieces = (zone_of_object(value) if part == "zone" else value).split("/")
     match part:
         case "zone":
             if len(pieces) != 2:  # noqa: PLR2004 - region and zone
                 raise UsageError(
                     f"--scope: invalid value {text!r}: a zone is REGION/ZONE, as `moorage get zones` shows it"
                 )
-            return value
+            return "/".join(pieces)
         case "target" if len(pieces) == 2 and all(pieces):  # noqa: PLR2004 - kind and name
             return f"{kinds.find(pieces[0]).kind}/{pieces[1]}"
         case "workload" if len(pieces) == 3 and all(pieces):  # noqa: PLR2004 - kind, namespace and name

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from moorage.cli.api import kinds, targets
 from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands.apply import apply_all
@@ -97,7 +98,7 @@ class Request:
             CliError: the copy's gateway refuses some of it.
         """
         said: list[str] = []
-        with Client(ADDRESS, transport=edge.transport) as client:
+        with Client(ADDRESS, transport=HttpxTransport(edge.transport, ADDRESS)) as client:
             for done in apply_all(client, self.items, self.namespace, workers=1):
                 if done.error:
                     raise CliError(done.error.removeprefix("error: "))

@@ -17,7 +17,8 @@ from moorage.cli.errors import CliError
 from moorage.cli.flags import given
 from moorage.cli.local import runfile
 from moorage.cli.local.stack import Stack
-from moorage.runtime.settings import Settings, state_folder
+from moorage.runtime.environment import state_folder
+from moorage.runtime.settings import Settings
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

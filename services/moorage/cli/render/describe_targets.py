@@ -25,6 +25,7 @@ def node(client: Client, found: JsonObject) -> Iterator[str]:
     """A node: its zone, taints and those that wait, conditions, pods, evictions."""
     name = at(found, "metadata", "name")
     yield pair("Roles", tables.node_roles(found))
+    yield pair("Status", tables.node_status(found) + _unreported(found))
     yield pair("Unschedulable", str(bool(at(found, "spec", "unschedulable"))).lower())
     yield from _zone_of(client, found)
     yield from taints(client, found)
@@ -41,6 +42,11 @@ def node(client: Client, found: JsonObject) -> Iterator[str]:
     yield from _leaving(client, found)
 
 
+def _unreported(found: JsonObject) -> str:
+    """What it means that nobody has reported `Ready`; nothing where somebody has."""
+    return "" if tables.condition_status(found, "Ready") else ": no probe has reported Ready, so it counts as ready"
+
+
 def cluster(client: Client, found: JsonObject) -> Iterator[str]:
     """A cluster: where it is, taints, conditions, what belongs on it, evictions."""
     name = at(found, "metadata", "name")
@@ -48,6 +54,7 @@ def cluster(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Provider", at(found, "spec", "provider"))
     yield pair("Region", at(found, "spec", "region"))
     yield pair("Zones", ",".join(at(found, "spec", "zones") or []) or at(found, "spec", "zone"))
+    yield pair("Ready", (tables.condition_status(found, "Ready") or tables.UNREPORTED) + _unreported(found))
     yield from taints(client, found)
     yield from conditions(found)
     rows = [
@@ -68,7 +75,6 @@ def cluster(client: Client, found: JsonObject) -> Iterator[str]:
 def zone(client: Client, found: JsonObject) -> Iterator[str]:
     """A zone: its state, its rate, and who waits."""
     status = found.get("status") or {}
-    yield pair("Zone", status.get("zone"))
     yield pair("State", zone_state(found))
     if status.get("stopped"):
         yield pair("Stopped", "every zone is fully disrupted: no node gets a taint that evicts")

@@ -176,9 +176,13 @@ def _closely(told: Document, one: Document) -> Iterator[str]:
 def _scores(one: Document) -> Iterator[str]:
     if one["rank"] is None:
         return
-    rows = [[by["prioritizer"], str(by["score"]), f"x {by['weight']}", str(by["points"])] for by in one["scores"]]
-    rows.append(["total", "", "", f"{one['total']} (rank {one['rank']})"])
-    yield from table("Scores", ["PRIORITIZER", "SCORE", "WEIGHT", "POINTS"], rows)
+    rows = []
+    for by in one["scores"]:
+        first, *rest = by["details"] or [""]
+        rows.append([by["prioritizer"], str(by["score"]), f"x {by['weight']}", str(by["points"]), first])
+        rows += [["", "", "", "", more] for more in rest]
+    rows.append(["total", "", "", f"{one['total']} (rank {one['rank']})", ""])
+    yield from table("Scores", ["PRIORITIZER", "SCORE", "WEIGHT", "POINTS", "WHY"], rows)
 
 
 def _untils(untils: Iterable[Document], at: datetime) -> Iterator[str]:

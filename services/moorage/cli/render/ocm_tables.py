@@ -6,8 +6,7 @@ from typing import Any
 
 from moorage.cli.render.durations import age
 from moorage.cli.render.tables import AGE, Cell, Column, Object, at, condition_status, labels_text, taints, text
-from moorage.core.taints.desired.ocm import AVAILABLE
-from moorage_schemas.resources.managed import SET_LABEL
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE, SET_LABEL
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
 GROUP_NAME_LABEL = "cluster.open-cluster-management.io/decision-group-name"
@@ -108,7 +107,7 @@ MANAGED: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("HUB ACCEPTED", lambda found: str(bool(at(found, "spec", "hubAcceptsClient"))).lower()),
             ("MANAGED CLUSTER URLS", _urls),
             ("JOINED", _condition(JOINED)),
-            ("AVAILABLE", lambda found: condition_status(found, AVAILABLE) or "Unknown"),
+            ("AVAILABLE", lambda found: condition_status(found, MANAGED_CLUSTER_AVAILABLE) or "Unknown"),
             AGE,
         ),
         (("CLUSTER SET", _label(SET_LABEL)), ("TAINTS", taints(None)), ("LABELS", labels_text)),

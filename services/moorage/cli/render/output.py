@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 
 class Format(StrEnum):
@@ -35,24 +34,11 @@ class EventFormat(StrEnum):
     WIDE = "wide"
 
 
-class _Dumper(yaml.SafeDumper):
-    """YAML as people write it: lists are indented, texts of many lines are blocks, nothing is an alias."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
 def to_yaml(document: Any) -> str:
     """A document as YAML."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    from moorage.cli.render.yaml_text import dump  # noqa: PLC0415 - a table does without PyYAML, which loads slowly
+
+    return dump(document)
 
 
 def to_json(document: Any) -> str:

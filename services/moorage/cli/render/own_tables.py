@@ -171,7 +171,6 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
     ),
     "Zone": (
         (
-            ("ZONE", text(_STATUS, "zone")),
             ("STATE", zone_state),
             ("NODES", text(_STATUS, "nodes", default="0")),
             ("NOT-READY", text(_STATUS, "notReady", default="0")),

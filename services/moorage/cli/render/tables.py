@@ -48,10 +48,21 @@ def condition_status(found: Object, kind: str) -> str:
     return ""
 
 
+SCHEDULED = "Scheduled"
+"""The status of a pod that is bound and that no deployer has reported since."""
+
+UNREPORTED = "Unreported"
+"""What stands for `Ready` of a target of which nobody has reported it; it counts as ready until somebody does."""
+
+
 def node_status(found: Object) -> str:
-    """`Ready`, `NotReady` or `Unknown`, and `SchedulingDisabled` when cordoned."""
-    words = {"True": "Ready", "False": "NotReady"}
-    ready = words.get(condition_status(found, "Ready"), "Unknown")
+    """`Ready`, `NotReady`, `Unknown` or `Unreported`, and `SchedulingDisabled` when cordoned.
+
+    kubectl also shows `Unknown` for a node without the condition `Ready`. Here that word means that a source has
+    fallen silent: such a node is tainted, and one that nobody has reported is not.
+    """
+    words = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
+    ready = words.get(condition_status(found, "Ready"), UNREPORTED)
     return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
 
 
@@ -76,19 +87,20 @@ def taints(limit: int | None) -> Cell:
 
 
 def pod_status(found: Object) -> str:
-    """The phase of a pod, or the reason when it has one (`Evicted`)."""
+    """The phase of a pod, or the reason when it has one (`Evicted`); `Scheduled` when it is bound and not reported."""
     if at(found, "metadata", "deletionTimestamp"):
         return "Terminating"
-    return str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
+    phase = str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
+    return SCHEDULED if phase == "Pending" and condition_status(found, "PodScheduled") == "True" else phase
 
 
 def pod_ready(found: Object) -> str:
-    """Ready containers of all; Moorage runs none itself, so all of a running pod count as ready."""
+    """Ready containers of all. Deployers report whole pods, so it is all of them or none."""
     statuses = at(found, "status", "containerStatuses")
     total = len(at(found, "spec", "containers") or [])
     if isinstance(statuses, Sequence) and statuses:
         return f"{sum(1 for one in statuses if one.get('ready'))}/{total or len(statuses)}"
-    return f"{total if at(found, 'status', 'phase') == 'Running' else 0}/{total}"
+    return f"{total if condition_status(found, 'Ready') == 'True' else 0}/{total}"
 
 
 def replicas(found: Object) -> str:
@@ -100,8 +112,14 @@ def replicas(found: Object) -> str:
         wanted = status.get("desiredNumberScheduled", 0)
     elif found.get("kind") == "Job":
         wanted = at(found, "spec", "parallelism")
-        ready = status.get("ready", status.get("active", 0))
+        ready = status.get("ready", 0)
     return f"{ready}/{1 if wanted is None else wanted}"
+
+
+def scheduled(found: Object) -> str:
+    """How many pods of a controller are bound."""
+    status = at(found, "status") or {}
+    return str(status.get("scheduledReplicas", status.get("currentNumberScheduled", 0)))
 
 
 def _age(found: Object) -> str:
@@ -124,8 +142,8 @@ def labels_text(found: Object) -> str:
 
 
 def _ready(found: Object) -> str:
-    """The status of `Ready`, as `kubectl get clusters` shows it of Karmada."""
-    return condition_status(found, "Ready") or "Unknown"
+    """The status of `Ready`, as `kubectl get clusters` shows it of Karmada, where it was reported."""
+    return condition_status(found, "Ready") or UNREPORTED
 
 
 def _zones(found: Object) -> str:
@@ -178,7 +196,6 @@ def _window(found: Object) -> str:
     return _NONE if count is None else f"{count} in {at(found, 'spec', 'windowSeconds') or 3600}s"
 
 
-NAME = ("NAME", text("metadata", "name"))
 AGE = ("AGE", _age)
 
 Column = tuple[str, Cell]
@@ -285,7 +302,7 @@ _COLUMNS: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
     "Service": ((("TYPE", text("spec", "type", default="ClusterIP")), AGE), ()),
     **dict.fromkeys(
         ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"),
-        ((("READY", replicas), AGE), (("IMAGES", _images), ("LABELS", labels_text))),
+        ((("READY", replicas), ("SCHEDULED", scheduled), AGE), (("IMAGES", _images), ("LABELS", labels_text))),
     ),
 }
 

@@ -125,7 +125,7 @@ def own_grace(declared: ResourceDeclared) -> timedelta | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class HeartbeatWatch:
     """The timer that watches one source about one target.
 
     Its id is never used again: it holds the target's uid, and the condition and generation by whose report the watch
@@ -171,13 +171,13 @@ def watched(key: str) -> Watched | None:
     return Watched(parts[1], parts[2], parts[5])
 
 
-def look_id(watch: Watch) -> str:
+def look_id(watch: HeartbeatWatch) -> str:
     """The id of the record that asks to look at a source again, for each generation of its timer."""
     return event_id("heartbeat-look", watch.id, watch.generation)
 
 
 @dataclass(slots=True)
-class Voice:
+class SourceStatus:
     """What a source says of a target."""
 
     heard: datetime
@@ -187,7 +187,7 @@ class Voice:
     """Its conditions that silence would make Unknown, by type; empty when there is nothing to watch."""
 
 
-def voice(conditions: Mapping[str, Held], uid: str, source: str) -> Voice | None:
+def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus | None:
     """What a source says, of all that is known of the target with this uid; None when it says nothing.
 
     A condition belongs to the source of its last report. One that is Unknown already cannot become so.
@@ -196,10 +196,10 @@ def voice(conditions: Mapping[str, Held], uid: str, source: str) -> Voice | None
     if not owned:
         return None
     speaking = {name: held for name, held in owned.items() if held.status is not ConditionStatus.UNKNOWN}
-    return Voice(max(held.accepted_time for held in owned.values()), speaking)
+    return SourceStatus(max(held.accepted_time for held in owned.values()), speaking)
 
 
-def silent_since(watch: Watch, said: Voice, grace: timedelta, now: datetime) -> datetime | None:
+def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:
     """Since when a source whose timer has fired is silent; None when it is not.
 
     The timer's deadline may be later than what the source still owns tells: its last report was of a condition that
@@ -211,7 +211,7 @@ def silent_since(watch: Watch, said: Voice, grace: timedelta, now: datetime) -> 
     return due if watch.deadline is None else max(due, min(watch.deadline, now))
 
 
-def look_again(said: Voice, grace: timedelta, now: datetime, fired: datetime) -> datetime:
+def look_again(said: SourceStatus, grace: timedelta, now: datetime, fired: datetime) -> datetime:
     """When to look again at a source that was heard.
 
     Args:

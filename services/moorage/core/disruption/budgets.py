@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from moorage.core.apimachinery.selectors import test_of
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.budgets import (
     Amount,
@@ -73,18 +74,18 @@ class Subject:
     @property
     def namespace(self) -> str:
         """The workload's namespace."""
-        return self.workload.split("/", 2)[1]
+        return ResourceKey.parse(self.workload).namespace
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetShare:
     """A number, or a percentage of something."""
 
     value: int
     percent: bool = False
 
     @classmethod
-    def of(cls, amount: Amount, field: str) -> Share:
+    def of(cls, amount: Amount, field: str) -> BudgetShare:
         """A share as a resource writes it.
 
         Raises:
@@ -145,8 +146,8 @@ class Budget:
     name: str
     test: ScopeTest
     per: BudgetPer
-    concurrent: Share | None
-    in_window: Share | None
+    concurrent: BudgetShare | None
+    in_window: BudgetShare | None
     window: int
     """Seconds."""
 
@@ -179,8 +180,8 @@ class Disruption:
     name: str
     namespace: str
     selects: LabelTest
-    min_available: Share | None
-    max_unavailable: Share | None
+    min_available: BudgetShare | None
+    max_unavailable: BudgetShare | None
     always_allow_unhealthy: bool = False
     demands: tuple[str, str] | None = None
     """A label, with its value, that every pod has which it selects; None when there is no such label."""
@@ -304,5 +305,5 @@ def _names(names: list[str] | None) -> frozenset[str] | None:
     return None if names is None else frozenset(names)
 
 
-def _share(amount: Amount | None, field: str) -> Share | None:
-    return None if amount is None else Share.of(amount, field)
+def _share(amount: Amount | None, field: str) -> BudgetShare | None:
+    return None if amount is None else BudgetShare.of(amount, field)

@@ -19,6 +19,7 @@ from moorage.core.disruption.budgets import (
     disruption_of,
     pause_of,
 )
+from moorage_schemas.keys import ResourceKey
 
 
 class _Scoped(Protocol):
@@ -101,7 +102,7 @@ class Guards:
                 del self._disruptions[place]
         if obj is None:
             return
-        kind = key.partition("/")[0]
+        kind = ResourceKey.parse(key).kind
         if kind == PAUSE:
             self.pauses[key] = pause = pause_of(obj)
             self._pauses.add(pause)
@@ -128,7 +129,7 @@ class Guards:
         """The disruption budgets that select a pod, by name; none for what is no pod."""
         if not self._disruptions or not workload.startswith(POD_PREFIX):
             return ()
-        namespace, known = workload.split("/", 2)[1], self._disruptions
+        namespace, known = ResourceKey.parse(workload).namespace, self._disruptions
         found = [
             guard
             for label in (None, *labels.items())

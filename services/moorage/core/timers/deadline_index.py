@@ -54,6 +54,22 @@ class DeadlineIndex(Generic[K]):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
+    def first(self) -> tuple[K, datetime] | None:
+        """What has the first deadline, and the deadline; None when nothing has one."""
+        at = self.next()
+        return None if at is None else (self._heap[0][1], at)
+
+    def due(self, now: datetime) -> list[tuple[K, datetime]]:
+        """The deadlines that have come, the first one first; they stay.
+
+        Args:
+            now: the present; a deadline has come at its instant.
+        """
+        found = list(self.take_due(now))
+        for key, at in found:
+            self.set(key, at)
+        return found
+
     def take_due(self, now: datetime) -> Iterator[tuple[K, datetime]]:
         """Take away the deadlines that have come, the first one first.
 

@@ -24,7 +24,7 @@ NOT_ENFORCED = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBind
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
+class FeatureGates:
     """What is switched on; all of it is off by default."""
 
     failover: bool = False
@@ -54,7 +54,7 @@ _FAILOVER = "--feature-gates=Failover=true (MOORAGE_FEATURE_GATES=Failover=true)
 _EVICTION = "--enable-no-execute-taint-eviction=true (MOORAGE_ENABLE_NO_EXECUTE_TAINT_EVICTION=true)"
 
 
-def warnings(document: Mapping[str, Any], switches: Switches) -> Iterator[str]:
+def warnings(document: Mapping[str, Any], switches: FeatureGates) -> Iterator[str]:
     """What to tell whoever has written an object: what of it has no effect as things stand."""
     kind, spec = document.get("kind"), document.get("spec") or {}
     if kind == "ClusterTaintPolicy" and not switches.failover:

@@ -29,9 +29,10 @@ from moorage.core.admission.validation.rbac import NAMED_BY_PATH, validate_path_
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, forbidden, invalid, required
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.apimachinery.selectors import matches_labels
+from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.gateway import errors
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
 from moorage.gateway.kinds import VIEW_GROUP, ServedKind
@@ -77,7 +78,7 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
         raise errors.invalid(kind.group, kind.kind, name, found) from None
 
 
-def check(resource: Resource, kind: ServedKind, switches: Switches) -> None:
+def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
     """Hold an object to the rules of its kind, and to what is switched on.
 
     Raises:
@@ -97,7 +98,8 @@ def check(resource: Resource, kind: ServedKind, switches: Switches) -> None:
         found += validate_name(metadata.name, dns_label=True)
     if kind.group == VIEW_GROUP:
         found += unknown_fields(resource)
-    found += _by_kind(resource) + _by_policy(resource, switches) + validate_ocm(resource) + validate_roles(resource)
+    found += _by_kind(resource) + _by_policy(resource, switches)
+    found += validate_ocm(resource, Plugins.discovered().built_in_names) + validate_roles(resource)
     if found:
         raise errors.invalid(kind.group, kind.kind, metadata.name, found)
 
@@ -146,7 +148,7 @@ def _by_kind(resource: Resource) -> list[FieldError]:
     return _controller(resource.kind, spec) if isinstance(spec, WorkloadSpec) else []
 
 
-def _by_policy(resource: Resource, switches: Switches) -> list[FieldError]:
+def _by_policy(resource: Resource, switches: FeatureGates) -> list[FieldError]:
     """Clusters, what places work on them, and what holds it there."""
     if isinstance(resource, Cluster):
         return validate_cluster(resource)

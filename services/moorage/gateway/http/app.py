@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.errors import StatusError, no_such_path
@@ -47,7 +47,7 @@ class Gateway:
     clock: Clock = field(default_factory=WallClock)
     metrics: Metrics = field(default_factory=Metrics)
     limits: Limits = field(default_factory=Limits)
-    switches: Switches = field(default_factory=Switches)
+    switches: FeatureGates = field(default_factory=FeatureGates)
     hosts: frozenset[str] | None = frozenset()
     """Names beside the local ones by which the gateway may be called; None allows every name."""
 

@@ -13,7 +13,7 @@ from moorage.core.apimachinery.field_errors import invalid, required
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
 from moorage.gateway.kinds import ServedKind
-from moorage.gateway.store import Shown
+from moorage.gateway.store import ShownObject
 from moorage.gateway.views.ocm import PLACEMENT_LABEL
 
 NOT_STORED: Final = (
@@ -24,7 +24,7 @@ _CLUSTERS: Final = "status.decisions"
 _SHOWN: Final = 10  # names in a message
 
 
-def already_decided(document: Mapping[str, Any], kind: ServedKind, present: Sequence[Shown]) -> Shown:
+def already_decided(document: Mapping[str, Any], kind: ServedKind, present: Sequence[ShownObject]) -> ShownObject:
     """The system's own decision that says what a person's does.
 
     It is the one of its name if there is one; else the person's is held against all decisions of the placement that

@@ -12,14 +12,14 @@ from starlette.responses import Response, StreamingResponse
 
 from moorage.gateway import errors
 from moorage.gateway.admission import versions
-from moorage.gateway.admission.feature_gates import Switches, unused, warning_header, warnings
+from moorage.gateway.admission.feature_gates import FeatureGates, unused, warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
 from moorage.gateway.http import bodies, paths, placement_decisions, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.kinds import DECISION_KIND
 from moorage.gateway.metrics import Metrics
-from moorage.gateway.store import Shown, Store
+from moorage.gateway.store import ShownObject, Store
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.views.ocm import missing_set
 from moorage.gateway.writing import Caller, Preconditions, Writer
@@ -37,7 +37,7 @@ _DIGITS = 18  # of a number in a query: more is no version or timeout that was e
 class ResourcesApi:
     """Answers requests about resources."""
 
-    def __init__(self, store: Store, writer: Writer, metrics: Metrics, switches: Switches) -> None:
+    def __init__(self, store: Store, writer: Writer, metrics: Metrics, switches: FeatureGates) -> None:
         self._switches = switches
         self._store = store
         self._writer = writer
@@ -190,7 +190,7 @@ class ResourcesApi:
         after = await self._writer.change(path.kind, _object_id(path), changed, verb, caller(request))
         return answer(200, show(versions.shown(after.document, path.kind)))
 
-    def _object(self, code: int, path: ResourcePath, shown: Shown, sent: Mapping[str, Any]) -> Response:
+    def _object(self, code: int, path: ResourcePath, shown: ShownObject, sent: Mapping[str, Any]) -> Response:
         response = answer(code, versions.shown(shown.document, path.kind))
         told = (*warnings(shown.document, self._switches), *unused(shown.document, sent))
         for text in (*told, *missing_set(shown.document, self._store.tables.managed)):

@@ -11,7 +11,7 @@ import orjson
 
 from moorage.gateway.admission import versions
 from moorage.gateway.errors import StatusError
-from moorage.gateway.history import Change, TooOldError
+from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http.selectors import Predicate
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.store import Store
@@ -110,7 +110,7 @@ def _present(store: Store, watch: Watch) -> bytes:
     return b"".join(lines)
 
 
-def _lines(watch: Watch, change: Change) -> Iterator[bytes]:
+def _lines(watch: Watch, change: ObjectChange) -> Iterator[bytes]:
     object_id = change.object_id
     if object_id.kind != watch.kind.kind or watch.namespace not in {"", object_id.namespace}:
         return

@@ -24,6 +24,7 @@ from moorage.runtime.embedded.datadir import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.places import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
 _POLL = 0.03  # seconds between two looks at something that no event tells of
 _ROOM_MB = 100  # below this a broker would fail within minutes, and with a worse message
@@ -135,7 +136,7 @@ class EmbeddedKafka:
         elif process.stdin is not None:
             process.stdin.close()  # what the supervisor waits for
         await self._ended()
-        self._dir.remember(BrokerState(port=self.port, version=jars.KAFKA_VERSION))
+        self._dir.remember(BrokerState(port=self.port, version=KAFKA_VERSION))
 
     async def kill(self) -> None:
         """Kill the broker at once (SIGKILL), as a crash would; returns when it is gone."""
@@ -247,7 +248,7 @@ class EmbeddedKafka:
         before = self._dir.state()
         if self._port is None and before is not None:
             self._port = before.port
-        self._dir.remember(BrokerState(port=self._port or 0, owner=os.getpid(), version=jars.KAFKA_VERSION))
+        self._dir.remember(BrokerState(port=self._port or 0, owner=os.getpid(), version=KAFKA_VERSION))
         stop = threading.Event()
         try:
             return await asyncio.to_thread(jars.prepare, stop=stop)
@@ -299,7 +300,7 @@ class EmbeddedKafka:
             pid=self._pid,
             supervisor=self._process.pid,
             owner=owner,
-            version=jars.KAFKA_VERSION,
+            version=KAFKA_VERSION,
         )
         self._dir.remember(state)
         await self._until_ready()
@@ -353,9 +354,7 @@ class EmbeddedKafka:
         elif "insufficient memory" in log or "Could not reserve enough space" in log:
             why += f" There is not enough memory for a heap of {self._heap_mb} MB."
             action = "End other programs, or choose a smaller heap. " + action
-        return EmbeddedKafkaError(
-            f"The embedded Kafka {jars.KAFKA_VERSION} did not start.", why=why, action=action, log=log
-        )
+        return EmbeddedKafkaError(f"The embedded Kafka {KAFKA_VERSION} did not start.", why=why, action=action, log=log)
 
 
 async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:

@@ -17,7 +17,7 @@ _POLL = 0.05  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class BrokerStatus:
     """What is known of the broker of a data folder.
 
     Attributes:
@@ -29,7 +29,7 @@ class Status:
     state: BrokerState | None
 
 
-def status(data_dir: Path) -> Status:
+def status(data_dir: Path) -> BrokerStatus:
     """Look at the broker of this folder.
 
     Raises:
@@ -46,7 +46,7 @@ def status(data_dir: Path) -> Status:
         ) from error
     state = folder.state()
     # The lock says that something runs; only then the remembered process ids are those of this run.
-    return Status(running=held and state is not None and state.pid != 0, state=state)
+    return BrokerStatus(running=held and state is not None and state.pid != 0, state=state)
 
 
 async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - part of the message, too

@@ -22,8 +22,8 @@ from moorage.runtime.embedded import config, warmup
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.places import cache_dir
 from moorage.runtime.embedded.progress import JarProgress
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
-KAFKA_VERSION = "4.3.1"
 # The binding is what makes the broker log: Kafka's own distribution adds it, its POM does not name it.
 COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 REPOSITORY_VARIABLE = "MOORAGE_MAVEN_REPOSITORY"

@@ -36,7 +36,7 @@ DECISION_EVENTS = 2000
 
 
 @dataclass(slots=True)
-class Decision:
+class BatchDecision:
     """What one transaction will hold."""
 
     now: datetime
@@ -108,7 +108,7 @@ class BatchProcessor(Generic[S]):
         self._fresh = False
 
     def process(  # noqa: C901 - one loop over the kinds of records, told apart here
-        self, state: S, records: Sequence[tuple[Topic, Any]], decision: Decision, *, catching_up: bool = False
+        self, state: S, records: Sequence[tuple[Topic, Any]], decision: BatchDecision, *, catching_up: bool = False
     ) -> Steps[None]:
         """Decide on records, in order, as many as lead to a transaction of a good size; the rest is `decision.left`.
 
@@ -151,7 +151,7 @@ class BatchProcessor(Generic[S]):
                     run = []
         yield from self._process(state, run, decision, catching_up=catching_up)
 
-    def add(self, decision: Decision, emits: Sequence[Emit]) -> None:
+    def add(self, decision: BatchDecision, emits: Sequence[Emit]) -> None:
         """Add what the service emits by itself: woken, or by its reconciler.
 
         Raises:
@@ -165,7 +165,7 @@ class BatchProcessor(Generic[S]):
             added.append((emit, serialize(emit)))
         decision.emits += added
 
-    def _process(self, state: S, run: Sequence[Input], decision: Decision, *, catching_up: bool) -> Steps[bool]:
+    def _process(self, state: S, run: Sequence[Input], decision: BatchDecision, *, catching_up: bool) -> Steps[bool]:
         """Process a run of records; False when it was a single one and has spoiled the state.
 
         What is read once, because one of the records asks for it, is as new as all that were taken together.
@@ -205,7 +205,7 @@ class BatchProcessor(Generic[S]):
             size = min(_SLICE, 2 * size)
         self._slice = self._book.slice(self._slice, size)
 
-    def _failed(self, run: Sequence[Input], decision: Decision, error: Exception) -> None:
+    def _failed(self, run: Sequence[Input], decision: BatchDecision, error: Exception) -> None:
         service, first = self._service.name, run[0]
         if len(run) > 1:
             self._singly.update((record.topic.short, record.offset) for record in run)
@@ -222,7 +222,7 @@ class BatchProcessor(Generic[S]):
             )
         decision.afresh = "the service failed on a record"
 
-    def _bury(self, decoded: Input | Malformed, record: Any, decision: Decision) -> None:
+    def _bury(self, decoded: Input | Malformed, record: Any, decision: BatchDecision) -> None:
         """Dead-letter a record on which the service failed."""
         place = (decoded.topic.short, decoded.offset)
         rule = "must not make the service fail"
@@ -241,7 +241,7 @@ class BatchProcessor(Generic[S]):
         self._passed(decoded, decision)
         self._singly.discard(place)
 
-    def _refuse(self, state: S, bad: Malformed, decision: Decision) -> None:
+    def _refuse(self, state: S, bad: Malformed, decision: BatchDecision) -> None:
         """Let the service refuse what third parties wrote; anything else is dead-lettered here."""
         emits: list[Emit]
         if bad.topic in self._service.refuses:
@@ -265,7 +265,7 @@ class BatchProcessor(Generic[S]):
         self._add_refusal(decision, emits, bad)
         self._passed(bad, decision)
 
-    def _add_refusal(self, decision: Decision, emits: Sequence[Emit], bad: Malformed) -> None:
+    def _add_refusal(self, decision: BatchDecision, emits: Sequence[Emit], bad: Malformed) -> None:
         """Add dead letters; should they not fit into a record, one without the original, so that the rest goes on."""
         try:
             self.add(decision, emits)
@@ -274,7 +274,7 @@ class BatchProcessor(Generic[S]):
             short = replace(bad, raw=RawRecord(None, None, ()), value="", message=f"{bad.reason}; {error}"[:1024])
             self.add(decision, [dead_letter(self._service.name, short, decision.now)])
 
-    def _passed(self, record: Input | Malformed, decision: Decision) -> None:
+    def _passed(self, record: Input | Malformed, decision: BatchDecision) -> None:
         decision.positions[record.topic] = record.offset + 1
         decision.records += 1
 

@@ -10,7 +10,7 @@ import structlog
 
 from moorage.runtime import codec, metrics
 from moorage.runtime.codec import Outgoing
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.logs import bound_to
 from moorage.runtime.service import Emit, Service, child_id, source_name
 from moorage_schemas.envelope import CONTENT_TYPE, to_headers
@@ -52,7 +52,7 @@ class Encoder:
         self._partitions = partitions
         self._places: dict[str, _Place] = {}
 
-    def records(self, decision: Decision, positions: Mapping[str, int]) -> list[Outgoing]:
+    def records(self, decision: BatchDecision, positions: Mapping[str, int]) -> list[Outgoing]:
         """The records of a decision.
 
         Args:
@@ -101,7 +101,7 @@ class Encoder:
             self._tell(decision, records)
         return records
 
-    def _tell(self, decision: Decision, records: Sequence[Outgoing]) -> None:
+    def _tell(self, decision: BatchDecision, records: Sequence[Outgoing]) -> None:
         """Log every event of a decision with its id, its chain and what it is about."""
         for (emit, _), record in zip(decision.emits, records, strict=True):
             with bound_to(emit.cause, emit.partition_key, service=self._name):
@@ -122,7 +122,7 @@ class Encoder:
         )
         return place
 
-    def count(self, decision: Decision) -> None:
+    def count(self, decision: BatchDecision) -> None:
         """Count what was written, once it is committed."""
         counts: dict[str, int] = {}
         for emit, _ in decision.emits:
@@ -135,21 +135,21 @@ class Encoder:
             metrics.EMITTED.labels(self._name, short).inc(count)
 
 
-def _decided(service: str, emit: Emit, decision: Decision) -> None:
+def _decided(service: str, emit: Emit, decision: BatchDecision) -> None:
     reported = getattr(emit.event, "report_time", None)
     if reported is not None:
         seconds = (decision.now - reported).total_seconds()
         metrics.DECISION_SECONDS.labels(service, emit.topic.short).observe(max(0.0, seconds))
 
 
-def _fired(service: str, emit: Emit, decision: Decision) -> None:
+def _fired(service: str, emit: Emit, decision: BatchDecision) -> None:
     deadline = getattr(emit.event, "deadline", None)
     if deadline is not None:
         seconds = (decision.now - deadline).total_seconds()
         metrics.TIMER_LATENESS.labels(service).observe(max(0.0, seconds))
 
 
-_OBSERVED: dict[str, Callable[[str, Emit, Decision], None]] = {
+_OBSERVED: dict[str, Callable[[str, Emit, BatchDecision], None]] = {
     "evictions": _decided,
     "placements": _decided,
     "taints": _decided,

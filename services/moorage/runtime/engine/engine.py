@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from moorage.runtime import metrics
-from moorage.runtime.engine.batch import BatchProcessor, Decision
+from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.format import RecordFormat
 from moorage.runtime.engine.journal import Book, Flag, NoBook
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, CatchUp, Read, Refresh, Span, Steps, Written
@@ -63,7 +63,7 @@ class EngineRules:
 class Transaction:
     """What is written in one transaction."""
 
-    decision: Decision
+    decision: BatchDecision
     offsets: dict[Topic, int]
     """The offsets that are committed with it; empty when they may follow later."""
 
@@ -368,13 +368,13 @@ class PartitionEngine(Generic[S]):
             share = (self.partition % self._rules.partitions + 1) / self._rules.partitions
             self._reconcile_at = now + interval * (0.5 + share / 2)
 
-    def decide(self, now: datetime) -> Steps[Decision]:
+    def decide(self, now: datetime) -> Steps[BatchDecision]:
         """Take what was offered and what has come due.
 
         Raises:
             StartAfresh: the service failed, and nothing of this may be written.
         """
-        return (yield from self._noted(self._decide(Decision(now, number=self._book.decides(now)))))
+        return (yield from self._noted(self._decide(BatchDecision(now, number=self._book.decides(now)))))
 
     def _noted(self, steps: Steps[R]) -> Steps[R]:
         """Run steps, and note where others may have had their turn, and what was answered."""
@@ -388,7 +388,7 @@ class PartitionEngine(Generic[S]):
             answer = yield request
             self._book.resumed(request, answer)
 
-    def _decide(self, decision: Decision) -> Steps[Decision]:
+    def _decide(self, decision: BatchDecision) -> Steps[BatchDecision]:
         now = decision.now
         decision.before = dict(self._positions)
         yield from self._begin_deciding()
@@ -414,7 +414,7 @@ class PartitionEngine(Generic[S]):
             yield CatchUp(frozenset(self.service.globals))
             self._has_begun = True
 
-    def reconcile(self, decision: Decision) -> None:
+    def reconcile(self, decision: BatchDecision) -> None:
         """Let the service recompute the desired state; what it repairs is part of the decision."""
         repairs = self.service.reconcile(self._state, decision.now)
         if repairs:
@@ -422,7 +422,7 @@ class PartitionEngine(Generic[S]):
             log.warning("reconciler.repairs", service=self.service.name, partition=self.partition, events=len(repairs))
         self._batches.add(decision, repairs)
 
-    def _process(self, records: Sequence[tuple[Topic, Any]], decision: Decision) -> Steps[None]:
+    def _process(self, records: Sequence[tuple[Topic, Any]], decision: BatchDecision) -> Steps[None]:
         if not records:
             return
         yield from self._batches.process(self._state, records, decision, catching_up=not self.caught_up)
@@ -454,7 +454,7 @@ class PartitionEngine(Generic[S]):
             self.caught_up = True
             self.poked = True
 
-    def _wake(self, decision: Decision) -> Steps[None]:
+    def _wake(self, decision: BatchDecision) -> Steps[None]:
         """Do what has come due, the reconciler's round too: neither before what it needs is read."""
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
@@ -482,7 +482,7 @@ class PartitionEngine(Generic[S]):
             raise StartAfresh(f"the service failed when it was woken: {error!r}") from error
         self._hold_until, self._hold = None, _WAKE_HOLD
 
-    def _refresh(self, needs: Needs, decision: Decision) -> Steps[bool]:
+    def _refresh(self, needs: Needs, decision: BatchDecision) -> Steps[bool]:
         """Read what is needed to its present end, as part of this decision; whether that was possible."""
         yield Written()
         found: Freshness | None = yield Refresh(needs)
@@ -514,7 +514,7 @@ class PartitionEngine(Generic[S]):
 
     # Writing.
 
-    def prepare(self, decision: Decision) -> Transaction | None:
+    def prepare(self, decision: BatchDecision) -> Transaction | None:
         """What a decision's transaction holds, fixed before the next is decided; None when nothing is to be written.
 
         A state record of the decision carries the positions, so that the offsets can follow later: a restore goes on
@@ -532,7 +532,7 @@ class PartitionEngine(Generic[S]):
     def rest(self, now: datetime) -> Transaction | None:
         """The offsets that have not been committed; None when all have."""
         offsets = self._uncommitted()
-        return Transaction(Decision(now), offsets, dict(self._positions)) if offsets else None
+        return Transaction(BatchDecision(now), offsets, dict(self._positions)) if offsets else None
 
     def written(self, transaction: Transaction) -> None:
         """A transaction is committed."""

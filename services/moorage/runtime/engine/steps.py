@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.runtime.codec import Outgoing
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.journal import STEPS_HEADER, OwnerBook, Part, fits, heading, texts
 from moorage.runtime.service import source_name
 from moorage.runtime.settings import Settings
@@ -15,7 +15,7 @@ from moorage_schemas.topics import JOURNAL
 
 
 def with_steps(
-    book: OwnerBook, decision: Decision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
+    book: OwnerBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
 ) -> list[Outgoing]:
     """The records of a transaction, with what is needed to make them again.
 
@@ -39,7 +39,7 @@ def with_steps(
     return [*records, *_own(book, decision, parts, settings)]
 
 
-def _own(book: OwnerBook, decision: Decision, parts: Sequence[Part], settings: Settings) -> list[Outgoing]:
+def _own(book: OwnerBook, decision: BatchDecision, parts: Sequence[Part], settings: Settings) -> list[Outgoing]:
     """Steps as records of their own."""
     run, service = book.journal.run, book.service
     found = []

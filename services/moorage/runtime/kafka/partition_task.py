@@ -21,7 +21,7 @@ from aiokafka.errors import IllegalStateError, InvalidProducerEpoch, KafkaError,
 
 from moorage.runtime import metrics
 from moorage.runtime.alarm import Alarm
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
 from moorage.runtime.engine.format import KafkaFormat
@@ -64,7 +64,7 @@ class Phase(StrEnum):
     STOPPED = "Stopped"
 
 
-class PartitionOwner(Generic[S]):
+class PartitionTask(Generic[S]):
     """Owns one partition of a service.
 
     Args:
@@ -381,7 +381,7 @@ class PartitionOwner(Generic[S]):
             await asyncio.shield(writing)
             self._writing = None
 
-    async def _decide(self) -> Decision:
+    async def _decide(self) -> BatchDecision:
         """Run the engine's steps, and do what it asks for."""
         steps = self._engine.decide(self._context.clock.now())
         answer: Freshness | None = None
@@ -389,7 +389,7 @@ class PartitionOwner(Generic[S]):
             try:
                 request = steps.send(answer)
             except StopIteration as end:
-                decision: Decision = end.value
+                decision: BatchDecision = end.value
                 return decision
             answer = await self._answer(request)
 
@@ -408,7 +408,7 @@ class PartitionOwner(Generic[S]):
                 raise RuntimeError(f"the engine asks for what it may not ask while it decides: {request!r}")
         return None
 
-    def _after(self, decision: Decision) -> None:
+    def _after(self, decision: BatchDecision) -> None:
         """See to what comes next."""
         service = self._service
         if decision.positions:

@@ -25,7 +25,7 @@ from moorage.runtime.kafka.consumer_lag import Behind, behind
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.partition_task import PartitionOwner
+from moorage.runtime.kafka.partition_task import PartitionTask
 from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.kafka.topics_admin import ensure_topics
@@ -64,7 +64,7 @@ class Worker(Generic[S]):
         partitions: int | None = None,
     ) -> None:
         self.service = service
-        self.owners: dict[int, PartitionOwner[S]] = {}
+        self.owners: dict[int, PartitionTask[S]] = {}
         """The owners by partition."""
 
         self._settings = settings
@@ -391,7 +391,7 @@ class Worker(Generic[S]):
                 if owner_or_none is not None:
                     owner_or_none.unpark()
                 else:
-                    owner = PartitionOwner(context, partition)
+                    owner = PartitionTask(context, partition)
                     self.owners[partition] = owner
                     owner.start()
             self._assigned = True

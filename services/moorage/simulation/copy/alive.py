@@ -18,10 +18,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from moorage.core.taints.desired.addons import AVAILABLE, LEASE, Lease
+from moorage.core.taints.desired.addons import AVAILABLE, LEASE, AddOnLease
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.workers.condition_ingest.state import OWNER as HEARTBEATS
-from moorage.workers.timer.service import State, TimerService
+from moorage.workers.timer.service import TimerPartition, TimerService
 from moorage_schemas.base import Model
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.timer import SetTimer
@@ -43,7 +43,7 @@ class StillTimer(TimerService):
     def __init__(self, since: datetime) -> None:
         self._since = since
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a timer, or that one has fired; a heartbeat's that is not overdue waits for ever."""
         if (
             topic is TIMERS
@@ -81,7 +81,7 @@ def lives_on(snapshot: Snapshot) -> Snapshot:
 def _renewed(kept: Kept, declared: ResourceDeclared, now: datetime) -> Kept | None:
     """The record with a time that does not come; None where there is none to move."""
     later = format_time(now + FOR_EVER)
-    if declared.kind == LEASE and Lease.of(declared).state(now) == AVAILABLE:
+    if declared.kind == LEASE and AddOnLease.of(declared).state(now) == AVAILABLE:
         changed = _with(declared, "spec", "renewTime", later)
     elif declared.kind == _SCORES and _valid(declared, now):
         changed = _with(declared, "status", "validUntil", later)

@@ -15,11 +15,11 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from moorage.gateway.admission.feature_gates import Switches
+from moorage.gateway.admission.feature_gates import FeatureGates
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.log import Place, Write
-from moorage.gateway.store import Shown, Store
+from moorage.gateway.store import ShownObject, Store
 from moorage.gateway.tables import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -57,14 +57,14 @@ class _Store(Store):
         self.history.floor = self.version
         self.ready = True
 
-    def get(self, object_id: ObjectId) -> Shown | None:
+    def get(self, object_id: ObjectId) -> ShownObject | None:
         document = self.views.build(object_id)
         if document is None:
             return None
         metadata = {**document["metadata"], "resourceVersion": str(self.version)}
-        return Shown(self.version, {**document, "metadata": metadata})
+        return ShownObject(self.version, {**document, "metadata": metadata})
 
-    def all(self, kind: str, namespace: str = "") -> list[Shown]:
+    def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
         known = {ObjectId.of(key) for key in (*self.tables.resources, *self.tables.placements)}
         chosen = sorted(one for one in known if one.kind == kind and namespace in {"", one.namespace})
         return [shown for object_id in chosen if (shown := self.get(object_id)) is not None]
@@ -127,7 +127,7 @@ class Edge:
             log=_Log(stack, store),
             clock=_Clock(stack),
             limits=limits,
-            switches=Switches.of(settings),
+            switches=FeatureGates.of(settings),
             hosts=None,
         )
         self._app = create_app(gateway)

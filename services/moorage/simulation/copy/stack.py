@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from moorage.runtime.engine.batch import Decision
+from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.requests import (
     Announce,
@@ -98,7 +98,7 @@ class MemoryFormat:
 
 
 @dataclass(slots=True, eq=False)
-class Owner:
+class CopyTask:
     """One partition of a service."""
 
     engine: PartitionEngine[Any]
@@ -158,7 +158,7 @@ class Stack:
         self._through_codec = through_codec
         self._format = MemoryFormat()
         self._committed: dict[tuple[str, str, int], int] = {}
-        self._owners: dict[tuple[str, int], Owner] = {}
+        self._owners: dict[tuple[str, int], CopyTask] = {}
         self._views: dict[str, _View] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -301,11 +301,11 @@ class Stack:
     def _places(self) -> list[tuple[str, int]]:
         return [(name, p) for name in self.services for p in range(self.partitions)]
 
-    def _catch_up(self, owner: Owner) -> None:
+    def _catch_up(self, owner: CopyTask) -> None:
         self._follow(owner)
         self._read_globals(owner.service.name)
 
-    def _owner(self, name: str, partition: int) -> Owner:
+    def _owner(self, name: str, partition: int) -> CopyTask:
         owner = self._owners.get((name, partition))
         if owner is not None:
             return owner
@@ -323,7 +323,7 @@ class Stack:
             form=self._format,
             seconds=_no_time,
         )
-        owner = self._owners[name, partition] = Owner(
+        owner = self._owners[name, partition] = CopyTask(
             engine, dict.fromkeys((topic.short for topic in service.follows), 0)
         )
         committed: dict[Topic, int | None] = {
@@ -332,7 +332,7 @@ class Stack:
         self._drive(owner, engine.restore(committed, self._view(name).view if service.globals else None))
         return owner
 
-    def _drive(self, owner: Owner, steps: Steps[R]) -> R:
+    def _drive(self, owner: CopyTask, steps: Steps[R]) -> R:
         """Run steps of an engine, and answer what they ask for."""
         answer: Bounded | Freshness | None = None
         while True:
@@ -343,7 +343,7 @@ class Stack:
                 return result
             answer = self._answer(owner, request)
 
-    def _answer(self, owner: Owner, request: Request) -> Bounded | Freshness | None:
+    def _answer(self, owner: CopyTask, request: Request) -> Bounded | Freshness | None:
         engine, partition = owner.engine, owner.partition
         match request:
             case Bounds():
@@ -364,7 +364,7 @@ class Stack:
                 pass
         return None
 
-    def _refresh(self, owner: Owner, needs: Needs) -> Freshness:
+    def _refresh(self, owner: CopyTask, needs: Needs) -> Freshness:
         ends = {topic: self.topics.ends[topic.short, owner.partition] for topic in needs.tables}
         self._offer(owner, None, needs.tables)
         if needs.globals:
@@ -377,7 +377,7 @@ class Stack:
                 lagging.update(key for record in unread if (key := one.concerns(topic, record.name)) is not None)
         return Freshness(self.now, ends, frozenset(lagging))
 
-    def _follow(self, owner: Owner) -> None:
+    def _follow(self, owner: CopyTask) -> None:
         for topic in owner.service.follows:
             position, end = owner.followed[topic.short], self.topics.ends[topic.short, owner.partition]
             if position < end:
@@ -419,7 +419,7 @@ class Stack:
             if (owner := self._owners.get((name, p))) is not None:
                 owner.engine.poked = True
 
-    def _offer(self, owner: Owner, limit: int | None, topics: Sequence[Topic] | None = None) -> None:
+    def _offer(self, owner: CopyTask, limit: int | None, topics: Sequence[Topic] | None = None) -> None:
         """Give the engine what it wants and has not been offered, in the order that `_order` makes."""
         engine = owner.engine
         wanted = engine.wanted if topics is None else topics
@@ -431,14 +431,14 @@ class Stack:
             rest = self.topics.partition(topic, owner.partition, fetched)
             engine.passed(topic, rest[0].offset if rest else self.topics.ends[topic.short, owner.partition])
 
-    def _order(self, _owner: Owner, waiting: Mapping[str, list[Record]]) -> list[Record]:
+    def _order(self, _owner: CopyTask, waiting: Mapping[str, list[Record]]) -> list[Record]:
         """The order among topics in which records are offered: that in which they were written."""
         found = [record for some in waiting.values() for record in some]
         if len(waiting) > 1:
             found.sort(key=lambda record: record.seq)
         return found
 
-    def _waiting(self, owner: Owner, topics: Sequence[Topic]) -> Mapping[str, list[Record]]:
+    def _waiting(self, owner: CopyTask, topics: Sequence[Topic]) -> Mapping[str, list[Record]]:
         """What an owner was not offered, by topic, without topics of which it was offered everything."""
         waiting = {}
         for topic in topics:
@@ -449,7 +449,7 @@ class Stack:
                 waiting[topic.short] = found
         return waiting
 
-    def _commit(self, owner: Owner, decision: Decision) -> None:
+    def _commit(self, owner: CopyTask, decision: BatchDecision) -> None:
         """Write the output and the offsets."""
         name, engine = owner.service.name, owner.engine
         self._write(owner.service, owner.partition, [emit for emit, _ in decision.emits])

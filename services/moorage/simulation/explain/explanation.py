@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
-from moorage.core.scheduling.framework.verdicts import TargetVerdict
+from moorage.core.scheduling.framework.verdicts import Reason, TargetVerdict, Verdicts
 from moorage.core.taints.tolerations import JudgedTaint
 from moorage.simulation.explain.chain import Chain
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -31,15 +31,6 @@ class NotFoundError(LookupError):
     def __init__(self, resource: str, name: str) -> None:
         super().__init__(f'{resource} "{name}" not found')
         self.resource, self.name = resource, name
-
-
-@dataclass(frozen=True, slots=True)
-class Reckoned:
-    """How many targets are ruled out for one reason, each counted once, by the first filter against it."""
-
-    filter: str
-    reason: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +95,9 @@ class Explanation:
     notes: tuple[str, ...] = ()
     considered: int = 0
     fitting: int = 0
-    reckoned: tuple[Reckoned, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    """Why targets are ruled out."""
+
     targets: tuple[Target, ...] = ()
     left_out: int = 0
     """Targets that are not shown."""
@@ -129,23 +122,6 @@ class Summary:
     owner: str
     at: datetime
     rows: tuple[Row, ...]
-
-
-class Verdicts(Protocol):
-    """What is said of every target of a fleet."""
-
-    @property
-    def ranked(self) -> tuple[str, ...]:
-        """Those that pass every filter, best first."""
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a target."""
-
-    def names(self) -> Iterable[str]:
-        """Every target: those that pass, best first, then the others by name."""
-
-    def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +164,15 @@ def eviction_ends(event: EvictionDecided) -> Until | None:
             return Until(f"is being evicted from {where}: {event.message or event.reason}", event.deadline)
         case _:
             return None
+
+
+def changed_counts(placed: WorkloadPlaced, verdicts: Verdicts) -> Iterator[str]:
+    """What each filter ruled out when a decision was made and rules out now, where that differs."""
+    then = {(one.filter, one.reason): one.count for one in placed.filters}
+    now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
+    for by, why in sorted(then.keys() | now.keys()):
+        if then.get((by, why), 0) != now.get((by, why), 0):
+            yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
 
 
 def ruled_out(verdict: TargetVerdict) -> str:

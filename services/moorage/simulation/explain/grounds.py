@@ -11,7 +11,7 @@ from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot
 from moorage.simulation.explain.chain import Chained, EventRecord, Listed
 from moorage.workers.placement.service import PlacementService
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import WorkloadPlaced
@@ -95,7 +95,7 @@ class SnapshotGrounds:
 
 
 @contextmanager
-def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[State]:
+def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[PlacementPartition]:
     """A partition of placement that knows one resource and what was decided on it.
 
     What it assumes in the view of the whole holds inside the context only.

@@ -16,10 +16,10 @@ from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     eviction_ends,
     ordinal,
     ruled_out,
@@ -32,9 +32,9 @@ from moorage.workers.placement.karmada.binding_writer import BindingWriter, clus
 from moorage.workers.placement.karmada.decision import UNSCHEDULABLE
 from moorage.workers.placement.karmada.departure import decide
 from moorage.workers.placement.karmada.reconcile import draft_of, request_of
-from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, Resource
+from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
 from moorage.workers.placement.karmada.terms import rules_of
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
@@ -75,7 +75,7 @@ class _Binding:
         grounds: Grounds,
         found: tuple[WorkloadPlaced, EventRecord],
         wanted: Wanted,
-        state: State,
+        state: PlacementPartition,
     ) -> None:
         self.grounds, self.wanted, self.now = grounds, wanted, grounds.taken
         self.placed, self.kept = found
@@ -114,7 +114,7 @@ class _Binding:
         told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, resource: Resource, policy: Policy) -> None:
+    def _judge(self, told: Explanation, resource: ClaimedResource, policy: Policy) -> None:
         draft = draft_of(
             self.writer,
             resource,
@@ -128,7 +128,7 @@ class _Binding:
         request = request_of(draft, self.now if self.rules.evicts else None)
         verdicts = ClusterVerdicts(self.view.decider, request)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         # Where one leaves a cluster, going back there is the last resort.
         now = dict(decide(self.view.decider, request).targets or {})
         stays = self._stays(request)
@@ -186,11 +186,7 @@ class _Binding:
             yield f"the placement of {policy.key} is another one now"
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were considered then, {verdicts.considered} are there now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        counts = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | counts.keys()):
-            if then.get((by, why), 0) != counts.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {counts.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         for name in sorted(self.here.keys() | now.keys()):
             before = self.here[name].replicas if name in self.here else None
             if before != now.get(name):

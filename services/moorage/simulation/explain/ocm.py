@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
-from moorage.core.taints.dialects.ocm import BALANCE
+from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
 from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     ordinal,
     ruled_out,
 )
 from moorage.simulation.explain.grounds import Grounds, decision_on, declared_as, partition_with
 from moorage.simulation.explain.pods import with_taints
 from moorage.workers.placement.ocm.decision import DECISION_PREFIX
-from moorage.workers.placement.ocm.spec import PLACEMENT, PlacementSpec
-from moorage.workers.placement.state import State
+from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
@@ -78,7 +79,7 @@ class _Placement:
         ref: WorkloadRef,
         parts: list[tuple[WorkloadPlaced, EventRecord]],
         wanted: Wanted,
-        state: State,
+        state: PlacementPartition,
     ) -> None:
         self.grounds, self.ref, self.wanted, self.now = grounds, ref, wanted, grounds.taken
         found = decision_on(grounds, ref.key)
@@ -109,16 +110,15 @@ class _Placement:
         told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
 
-    def _judge(self, told: Explanation, spec: PlacementSpec, terms: PlacementTerms) -> None:
+    def _judge(self, told: Explanation, spec: SelectionSpec, terms: PlacementTerms) -> None:
         view = self.view
         sets = view.members.usable(self.ref.namespace, terms.sets)
         scheduled = view.scheduler.schedule(
             terms, candidates=view.candidates(sets), decided=sorted(self.here), usage=view.usage, now=self.now
         )
-        asking = Asking(terms, sets, view.members.sets, frozenset(self.here), self.now)
-        verdicts = ManagedVerdicts(scheduled, view.fleet, asking)
+        verdicts = ManagedVerdicts(scheduled, view.fleet, sets, view.members.sets)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
         told.targets = tuple(self._target(verdicts, name, terms) for name in names)
         told.left_out = len(view.fleet) - len(names)
@@ -142,7 +142,7 @@ class _Placement:
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
         return Target(name, here, found, verdicts.taints(name), outcome)
 
-    def _notes(self, spec: PlacementSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
+    def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
         if spec.paused:
             yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
         if self.placed is None:
@@ -164,19 +164,16 @@ class _Placement:
             return
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were in its sets then, {verdicts.considered} are now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         chosen = set(verdicts.scheduled.decisions)
         for more, names in (("would be selected now", chosen - self.here), ("not any more", self.here - chosen)):
             if names:
                 some = sorted(names)
                 rest = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
                 yield f"{more}: {', '.join(some[:_SHOWN])}{rest}"
-        if chosen != self.here and any(coordinate.built_in == BALANCE for coordinate, _ in terms.weights):
-            yield f"{BALANCE} rests on the decisions of other placements; no placement is decided again for those alone"
+        rated = [one.prioritizer for one in Plugins.discovered().chosen(terms)] if chosen != self.here else []
+        for by in (one.name for one in rated if Basis.USAGE in one.rests_on):
+            yield f"{by} rests on the decisions of other placements; no placement is decided again for those alone"
 
     def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
         placed = self.placed

@@ -16,10 +16,10 @@ from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     details_of,
     eviction_ends,
     ordinal,
@@ -30,14 +30,15 @@ from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workloads import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import TAINTS, binding_key
+from moorage_schemas.topics import TAINTS
 
 
 def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
@@ -71,7 +72,7 @@ class _Pod:
         ref: WorkloadRef,
         found: tuple[WorkloadPlaced, EventRecord] | None,
         wanted: Wanted,
-        state: State,
+        state: PlacementPartition,
     ) -> None:
         self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, grounds.taken
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
@@ -124,7 +125,7 @@ class _Pod:
         only = self._only(owner)
         verdicts = NodeVerdicts(self.view.decider, binder.request(owner, shape), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")
         told.targets = tuple(self._target(name, verdicts.verdict(name), shape, owner) for name in names)
         told.left_out = len(self.view.fleet) - len(names)
@@ -182,13 +183,9 @@ class _Pod:
         placed = self.placed
         if placed is None or placed.reason == NODE_NAME_SET or owner.node_name:
             return
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} nodes were considered then, {verdicts.considered} are there now"
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         if not self.node or self.node not in verdicts:
             if self.node:
                 yield f"node {self.node} is not there any more"

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from moorage_schemas.resources.workloads import CONTROLLERS, POD
-
 BINDING: Final = "ResourceBinding"
 PLACEMENT: Final = "Placement"
 PLACEMENT_DECISION: Final = "PlacementDecision"
 
-EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, POD, *CONTROLLERS, "ConfigMap", "Service")
-"""Kinds that can be explained; a PlacementDecision is, as its placement."""
+EXPLAINED: Final = (
+    *(PLACEMENT, PLACEMENT_DECISION, BINDING),
+    *("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ConfigMap", "Service"),
+)
+"""Kinds that can be explained; a PlacementDecision is, as its placement. They are what placement places."""
 
 
 class QuestionError(ValueError):

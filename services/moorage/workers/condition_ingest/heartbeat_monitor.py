@@ -8,8 +8,8 @@ from typing import Final
 from moorage.core.conditions.heartbeats import (
     HEARTBEAT_STOPPED,
     GracePeriods,
-    Voice,
-    Watch,
+    HeartbeatWatch,
+    SourceStatus,
     look_again,
     look_id,
     silenced,
@@ -19,19 +19,20 @@ from moorage.core.conditions.heartbeats import (
 )
 from moorage.core.conditions.reports import Held
 from moorage.runtime.service import Emit, Input
-from moorage.workers.condition_ingest.state import OWNER, Round, State
+from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import condition_key
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS, condition_key
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS
 
 _OVERDUE: Final = timedelta(minutes=10)
 """`repair` leaves a deadline to its timer for so long; the record that it has fired may have expired unread. A deadline
 may be further ahead than the grace period by as much, for clocks differ."""
 
 
-class Listener:
+class HeartbeatMonitor:
     """Begins, goes on with and ends the watch of each source about each target.
 
     Args:
@@ -43,7 +44,7 @@ class Listener:
         self._grace = grace
         self._source = source
 
-    def begin(self, step: Round, watch: Watch | None, condition: ConditionChanged) -> None:
+    def begin(self, step: Round, watch: HeartbeatWatch | None, condition: ConditionChanged) -> None:
         """Watch a source that has begun to speak (again)."""
         target, source, uid = condition.target, condition.source, condition.target_uid
         if watch is not None and watch.target_uid != uid:
@@ -55,7 +56,7 @@ class Listener:
             return
         if watch is None:
             began = (condition.type, condition.generation)
-            watch = Watch(timer_id(target, uid, began, source), uid, 0, None)
+            watch = HeartbeatWatch(timer_id(target, uid, began, source), uid, 0, None)
         _set(step, watch, target, source, condition.accepted_time + grace)
 
     def taken_over(self, step: Round, lost: Held, target: TargetRef) -> None:
@@ -136,7 +137,7 @@ class Listener:
             step.write(CONDITIONS, condition_key(target, name), target.key, event)
         step.write(TIMERS, watch.id, target.key, None)
 
-    def suspects(self, state: State, target: str, source: str, now: datetime) -> bool:
+    def suspects(self, state: ConditionIngestPartition, target: str, source: str, now: datetime) -> bool:
         """Whether a source is not watched, its timer seems to have come to nothing, or rests on a longer period."""
         watch = state.watches.get(target, {}).get(source)
         if watch is None or watch.deadline is None or watch.deadline < now - _OVERDUE:
@@ -144,7 +145,9 @@ class Listener:
         grace = self._period(state, TargetRef.parse(target), source)
         return grace is not None and watch.deadline - now > grace + _OVERDUE
 
-    def repair(self, state: State, target: TargetRef, source: str, now: datetime, emits: list[Emit]) -> None:
+    def repair(
+        self, state: ConditionIngestPartition, target: TargetRef, source: str, now: datetime, emits: list[Emit]
+    ) -> None:
         """Watch a suspect, if it has something to say and a grace period."""
         watch = state.watches.get(target.key, {}).get(source)
         grace = self._period(state, target, source)
@@ -157,7 +160,7 @@ class Listener:
         if watch is None:
             name = min(said.speaking)
             began = (name, said.speaking[name].generation)
-            watch = Watch(timer_id(target, uid, began, source), uid, 0, None)
+            watch = HeartbeatWatch(timer_id(target, uid, began, source), uid, 0, None)
         cause = Meta(
             id=event_id("reconcile", TIMERS.short, watch.id, watch.generation),
             source=self._source,
@@ -167,7 +170,7 @@ class Listener:
         )
         _set(Round(state, now, emits, cause), watch, target, source, said.heard + grace)
 
-    def hasten(self, state: State, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
+    def hasten(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
         """A target has another grace period; where it is shorter, look at its sources earlier than was meant."""
         for source, watch in sorted(state.watches.get(target.key, {}).items()):
             grace = self._period(state, target, source)
@@ -177,11 +180,13 @@ class Listener:
             if watch.target_uid == state.targets.get(target.key):
                 self.repair(state, target, source, now, emits)
 
-    def _period(self, state: State, target: TargetRef, source: str) -> timedelta | None:
+    def _period(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta | None:
         """For how long a source may be silent about a target; None for ever."""
         return self._grace.of(target.kind, source, state.graces.get(target.key))
 
-    def _hear(self, step: Round, watch: Watch, target: TargetRef, source: str) -> tuple[Voice, timedelta] | None:
+    def _hear(
+        self, step: Round, watch: HeartbeatWatch, target: TargetRef, source: str
+    ) -> tuple[SourceStatus, timedelta] | None:
         """What a watched source says, and its grace period; None when there is nothing (more) to watch."""
         uid = step.state.targets.get(target.key)
         if uid != watch.target_uid:
@@ -198,7 +203,7 @@ class Listener:
         return said, grace
 
 
-def _set(step: Round, watch: Watch, target: TargetRef, source: str, deadline: datetime | None) -> None:
+def _set(step: Round, watch: HeartbeatWatch, target: TargetRef, source: str, deadline: datetime | None) -> None:
     event = SetTimer(
         id=watch.id,
         target=target,

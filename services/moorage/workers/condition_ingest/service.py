@@ -53,12 +53,13 @@ from moorage.core.conditions.reports import (
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings import Settings
-from moorage.workers.condition_ingest.heartbeat_monitor import Listener
-from moorage.workers.condition_ingest.state import OWNER, Round, State
+from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
+from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
@@ -69,19 +70,18 @@ from moorage_schemas.topics import (
     TIMERS,
     WORKLOAD_CONDITIONS,
     Topic,
-    condition_key,
     partition_of,
-    workload_condition_key,
 )
 
 _SOURCE_CHARACTERS = 253
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
-class ConditionIngest(Service[State]):
+class ConditionIngest(Service[ConditionIngestPartition]):
     """Reports in, conditions out."""
 
     name: ClassVar[str] = "condition-ingest"
+    summary: ClassVar[str] = "Checks, orders and de-duplicates reports of conditions."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
@@ -93,17 +93,19 @@ class ConditionIngest(Service[State]):
         self._skew = timedelta(seconds=settings.clock_skew)
         self._max_bytes = settings.report_max_bytes
         self._source = f"moorage/{self.name}"
-        self._listener = Listener(grace_periods(settings), self._source)
+        self._listener = HeartbeatMonitor(grace_periods(settings), self._source)
 
-    def new_state(self, partition: int) -> State:
+    def new_state(self, partition: int) -> ConditionIngestPartition:
         """An empty state for a partition."""
-        return State(partition)
+        return ConditionIngestPartition(partition)
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
         state.apply(topic, key, event)
 
-    def process(self, state: State, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+    def process(
+        self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
+    ) -> list[Emit]:
         """Check each report, and write what counts; look at each source whose timer has fired."""
         if not fresh and any(self._asks_for_targets(state, record) for record in batch):
             raise NeedFresh
@@ -121,7 +123,7 @@ class ConditionIngest(Service[State]):
 
     # Reports.
 
-    def _asks_for_targets(self, state: State, record: Input) -> bool:
+    def _asks_for_targets(self, state: ConditionIngestPartition, record: Input) -> bool:
         """Whether the present targets must be read before a report is judged.
 
         Its target may have been declared a moment ago; or deleted and declared again, and a report that counted for the
@@ -143,7 +145,7 @@ class ConditionIngest(Service[State]):
         watch = state.watches.get(target, {}).get(source_of(report, _sender(record.meta)))
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
-    def _strayed(self, state: State, record: Input, target: str) -> bool:
+    def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
         """Whether a report came to another partition than its target's.
 
         It is sent on under its own id, as its own cause, by which it is known not to be sent on again.
@@ -206,7 +208,7 @@ class ConditionIngest(Service[State]):
 
     # Targets that are gone, and repairs.
 
-    def wake(self, state: State, now: datetime) -> list[Emit]:
+    def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Take away the conditions and the timers of targets that are gone; heed a grace period that has changed."""
         emits: list[Emit] = []
         for target in sorted(state.orphans):
@@ -238,11 +240,11 @@ class ConditionIngest(Service[State]):
     def _gone(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
         """At once when some target is gone or has another grace period, else never."""
         return _AT_ONCE if state.orphans or state.moved else None
 
-    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+    def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         """Take away what has lost its target; watch every source that has something to say and is not watched."""
         for known in {*state.conditions, *state.workloads, *state.watches}:
             state.look(known)
@@ -259,7 +261,7 @@ class ConditionIngest(Service[State]):
 
     # What is refused.
 
-    def refuse(self, state: State, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - every partition alike
+    def refuse(self, state: ConditionIngestPartition, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - every partition alike
         """The dead letter of a record that could not be decoded."""
         return [dead_letter(self.name, bad, now)]
 
@@ -284,7 +286,7 @@ def _sender(meta: Meta) -> str:
 
 
 def _workload_key(target: str, name: str) -> str:
-    workload, _, condition_type = name.partition("|")
+    workload, condition_type = ConditionKey.parse(name)
     return workload_condition_key(workload, target, condition_type)
 
 

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.conditions.heartbeats import Watch, own_grace, watched
+from moorage.core.conditions.heartbeats import HeartbeatWatch, own_grace, watched
 from moorage.core.conditions.reports import Held, newer_condition
 from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ConditionKey, WorkloadConditionKey
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
@@ -33,7 +34,7 @@ class _OfTarget(Protocol):
 
 
 @dataclass(slots=True)
-class State:
+class ConditionIngestPartition:
     """One partition."""
 
     partition: int
@@ -43,7 +44,7 @@ class State:
     workloads: Table = field(default_factory=dict)
     """By target key, and the workload's key and the type with a `|` between."""
 
-    watches: dict[str, dict[str, Watch]] = field(default_factory=dict)
+    watches: dict[str, dict[str, HeartbeatWatch]] = field(default_factory=dict)
     """By target key and source."""
 
     targets: dict[str, str] = field(default_factory=dict)
@@ -76,10 +77,10 @@ class State:
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
         if topic is CONDITIONS:
-            target, _, condition_type = key.partition("|")
+            target, condition_type = ConditionKey.parse(key)
             self._fold(self.conditions, target, condition_type, event)
         elif topic is WORKLOAD_CONDITIONS:
-            workload, target, condition_type = key.split("|", 2)
+            workload, target, condition_type = WorkloadConditionKey.parse(key)
             self._fold(self.workloads, target, f"{workload}|{condition_type}", event)
         elif topic is TIMERS:
             self._apply_timer(key, event)
@@ -117,7 +118,7 @@ class State:
         if isinstance(event, SetTimer):
             if event.owner != OWNER or (known is not None and known.id == key and known.generation >= event.generation):
                 return
-            watch = Watch(key, sys.intern(who.uid), event.generation, event.deadline)
+            watch = HeartbeatWatch(key, sys.intern(who.uid), event.generation, event.deadline)
             self.watches.setdefault(who.target, {})[sys.intern(who.source)] = watch
         elif known is not None and known.id == key:
             del self.watches[who.target][who.source]
@@ -143,7 +144,7 @@ class State:
 class Round:
     """One step of deciding: on what, when, because of what, and what is written."""
 
-    state: State
+    state: ConditionIngestPartition
     now: datetime
     emits: list[Emit]
     cause: Meta

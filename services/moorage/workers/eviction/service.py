@@ -46,18 +46,19 @@ from moorage.workers.eviction.state import (
     NODES_ONLY,
     OWNER,
     Binding,
+    BoundTarget,
+    EvictionPartition,
     Pending,
-    State,
-    Target,
     Task,
     newer_binding,
     newer_taints,
 )
-from moorage.workers.eviction.target_view import Look
+from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.eviction import EvictionState
+from moorage_schemas.keys import BindingKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
@@ -75,7 +76,6 @@ from moorage_schemas.topics import (
     TIMERS,
     ZONE_GRANTS,
     Topic,
-    eviction_key,
 )
 
 _GRACE: Final = timedelta(seconds=10)
@@ -102,7 +102,7 @@ _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 def _concerns(topic: Topic, key: str) -> str | None:
     """The target that a record which the taint-manager reads is about."""
     if topic is CONDITIONS:
-        return key.partition("|")[0]
+        return BindingKey.parse(key).workload
     if topic is ZONE_GRANTS:
         return key
     target = target_of_resource(key)
@@ -114,10 +114,11 @@ _NEEDS: Final = Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), (_UPSTREAM,))
 _AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
-class Eviction(Service[State]):
+class Eviction(Service[EvictionPartition]):
     """Taints and bindings in, evictions out."""
 
     name: ClassVar[str] = "eviction"
+    summary: ClassVar[str] = "Bindings and taints in, who must leave and when out."
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
@@ -131,26 +132,26 @@ class Eviction(Service[State]):
             self._dialects = {**NODES_ONLY, TargetKind.CLUSTER.value: DIALECTS[TargetKind.CLUSTER.value]}
         self._clusters_wait = not math.isinf(settings.resource_eviction_rate)
 
-    def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
+    def new_state(self, partition: int) -> EvictionPartition:  # noqa: ARG002 - every partition begins alike
         """An empty state for a partition."""
-        return State(dialects=self._dialects)
+        return EvictionPartition(dialects=self._dialects)
 
     def new_globals(self) -> GlobalView:
         """What may hold evictions back."""
         return GuardView()
 
-    def use_globals(self, state: State, view: GlobalView) -> None:
+    def use_globals(self, state: EvictionPartition, view: GlobalView) -> None:
         """Give a partition the view of what may hold evictions back."""
         if isinstance(view, GuardView):
             state.guards = view.guards
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in taints, a binding, a task or a timer."""
         state.fold(topic, key, event)
 
     def process(
         self,
-        state: State,
+        state: EvictionPartition,
         batch: Sequence[Input],
         now: datetime,
         *,
@@ -170,18 +171,18 @@ class Eviction(Service[State]):
                 emits += self._answered(state, record, record.event, now)
         return emits
 
-    def needs(self, state: State, now: datetime) -> Needs | None:
+    def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
         """The present taints, bindings and pauses, and whether the taint-manager has anything to take back."""
         state.look_again(now)
         if not state.begun:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
-    def refreshed(self, state: State, found: Freshness) -> None:
+    def refreshed(self, state: EvictionPartition, found: Freshness) -> None:
         """All of it is read."""
         state.found = found
 
-    def wake(self, state: State, now: datetime) -> list[Emit]:
+    def wake(self, state: EvictionPartition, now: datetime) -> list[Emit]:
         """Decide on what is pending, in portions; after a restart look at everything first."""
         emits: list[Emit] = []
         if not state.begun:
@@ -196,15 +197,15 @@ class Eviction(Service[State]):
             self._settle(state, next(iter(state.pending)), found, emits, verdicts)
         return emits
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: EvictionPartition) -> datetime | None:
         """At once while something is pending; later, when all of it waits for the taint-manager."""
         return _AT_ONCE if state.pending else state.look_at
 
-    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+    def reconcile(self, state: EvictionPartition, now: datetime) -> list[Emit]:
         """Decide anew on everything; what differs, or was never followed by its timer, is repaired."""
         return self._look_at_all(state, now, due=now - _GRACE)
 
-    def _look_at_all(self, state: State, now: datetime, *, due: datetime) -> list[Emit]:
+    def _look_at_all(self, state: EvictionPartition, now: datetime, *, due: datetime) -> list[Emit]:
         emits: list[Emit] = []
         for key, target in sorted(state.targets.items()):
             if not target.taints and not target.tasks:
@@ -220,7 +221,7 @@ class Eviction(Service[State]):
                     time=now,
                     subject=key,
                 )
-                look = Look(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
+                look = TargetView(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
                 if task is not None and _has_lost(task, binding):
                     # Nothing tells of the end of a binding once its tombstone is gone.
                     self._end(look, workload, task)
@@ -228,7 +229,7 @@ class Eviction(Service[State]):
                     self._look(state, look, target, workload)
         return emits
 
-    def _taints(self, state: State, record: Input, now: datetime) -> list[Emit]:
+    def _taints(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, TargetTainted) else None
         target = state.targets.get(record.key)
         if event is not None and target is not None and not newer_taints(event, target):
@@ -238,7 +239,7 @@ class Eviction(Service[State]):
         target = state.targets.get(record.key)
         if target is None or (target.taints == before and not target.tasks):
             return []
-        look = Look(
+        look = TargetView(
             state,
             record.key,
             record.meta,
@@ -249,14 +250,14 @@ class Eviction(Service[State]):
             self._look(state, look, target, workload)
         return look.emits
 
-    def _binding(self, state: State, record: Input, now: datetime) -> list[Emit]:
+    def _binding(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, WorkloadBound) else None
-        workload, _, key = record.key.partition("|")
+        workload, key = BindingKey.parse(record.key)
         target = state.targets.get(key)
         known = target.bindings.get(workload) if target is not None else None
         if event is not None and not newer_binding(event, known):
             return []
-        look = Look(state, key, record.meta, record.meta.time or now)
+        look = TargetView(state, key, record.meta, record.meta.time or now)
         task = target.tasks.get(workload) if target is not None else None
         if task is not None and _has_lost(task, event):
             self._end(look, workload, task)
@@ -267,14 +268,14 @@ class Eviction(Service[State]):
             state.settle((key, workload))
         return look.emits
 
-    def _fired(self, state: State, record: Input, event: TimerFired) -> None:
+    def _fired(self, state: EvictionPartition, record: Input, event: TimerFired) -> None:
         if state.timers.get(event.id) != (event.generation, event.deadline):
             return  # it was moved, cancelled, or is over
         target = state.targets.get(event.target.key)
         if target is not None and event.subject in target.bindings:
             state.put((event.target.key, event.subject), Pending(record.meta, event.fired_time))
 
-    def _answered(self, state: State, record: Input, event: EvictionAnswered, now: datetime) -> list[Emit]:
+    def _answered(self, state: EvictionPartition, record: Input, event: EvictionAnswered, now: datetime) -> list[Emit]:
         """The governor has answered: what it lets go is looked at again before it is requested."""
         key, workload = event.target.key, event.workload.key
         target = state.targets.get(key)
@@ -290,13 +291,13 @@ class Eviction(Service[State]):
             return []
         if event.held_by == task.held_by:
             return []
-        look = Look(state, key, record.meta, time)
+        look = TargetView(state, key, record.meta, time)
         self._hold(
             look, workload, held_by=event.held_by, message=event.message or f"held by {', '.join(event.held_by)}"
         )
         return look.emits
 
-    def _look(self, state: State, look: Look, target: Target, workload: str) -> None:
+    def _look(self, state: EvictionPartition, look: TargetView, target: BoundTarget, workload: str) -> None:
         """Schedule, or take back, what the state that was just folded in says; what has come due is pending."""
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
@@ -322,7 +323,7 @@ class Eviction(Service[State]):
             state.settle(place)
         self._not_due(state, look, workload, found)
 
-    def _not_due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+    def _not_due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
         target = state.targets[look.target]
         task = target.tasks.get(workload)
         scheduled = task is not None and task.state is EvictionState.SCHEDULED
@@ -348,7 +349,7 @@ class Eviction(Service[State]):
 
     def _settle(
         self,
-        state: State,
+        state: EvictionPartition,
         place: tuple[str, str],
         fresh: Freshness,
         emits: list[Emit],
@@ -365,7 +366,7 @@ class Eviction(Service[State]):
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
             return
         latest = max(pending.time, fresh.now)  # the timer's clock may be ahead of this one
-        look = Look(
+        look = TargetView(
             state,
             key,
             pending.cause,
@@ -389,7 +390,7 @@ class Eviction(Service[State]):
         else:
             self._due(state, look, workload, found)
 
-    def _hold_for_taints(self, look: Look, workload: str, found: Verdict) -> None:
+    def _hold_for_taints(self, look: TargetView, workload: str, found: Verdict) -> None:
         """The taints may be about to change: tell what it waits for, unless it is held anyway."""
         task = look.state.targets[look.target].tasks.get(workload)
         if task is None or task.state is not EvictionState.HELD:
@@ -402,7 +403,7 @@ class Eviction(Service[State]):
                 message="the taint-manager has something about the target to work through",
             )
 
-    def _due(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+    def _due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
         """It has come due: ask when something may hold it, else it goes."""
         target = state.targets[look.target]
         task, binding = target.tasks.get(workload), target.bindings[workload]
@@ -440,7 +441,7 @@ class Eviction(Service[State]):
             self._request(state, look, workload, found)
 
     def _ask_anew(
-        self, look: Look, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
+        self, look: TargetView, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
     ) -> None:
         """Ask once more, so that no answer to an earlier ask counts; what held it is told until the new answer."""
         revision = task.revision + 1
@@ -452,7 +453,7 @@ class Eviction(Service[State]):
 
     @staticmethod
     def _hold(
-        look: Look,
+        look: TargetView,
         workload: str,
         *,
         message: str,
@@ -475,7 +476,7 @@ class Eviction(Service[State]):
         )
 
     @staticmethod
-    def _paused(state: State, key: str, target: Target, workload: str) -> tuple[str, ...]:
+    def _paused(state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> tuple[str, ...]:
         """The pauses that hold an eviction now, by name.
 
         The governor lets nothing go that it knows to be paused. So when it has, either it had not read the pause yet,
@@ -485,7 +486,7 @@ class Eviction(Service[State]):
             return ()
         return tuple(pause.name for pause in state.guards.pauses_of(_subject(key, target, workload)))
 
-    def _may_wait(self, state: State, key: str, target: Target, workload: str) -> bool:
+    def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
         """Whether something may hold this eviction, so that the governor has to be asked."""
         if self._clusters_wait and key.startswith(_CLUSTERS):
             return True
@@ -493,7 +494,7 @@ class Eviction(Service[State]):
             return False
         return state.guards.concern(_subject(key, target, workload))
 
-    def _request(self, state: State, look: Look, workload: str, found: Verdict) -> None:
+    def _request(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
         tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
         message = found.reason
         task = state.targets[look.target].tasks.get(workload)
@@ -512,7 +513,7 @@ class Eviction(Service[State]):
         if asked and task is not None:
             look.ask(workload, due=task.deadline or look.time, revision=task.revision + 1, requested=True)
 
-    def _schedule(self, state: State, look: Look, workload: str, found: EvictAt) -> None:
+    def _schedule(self, state: EvictionPartition, look: TargetView, workload: str, found: EvictAt) -> None:
         look.unask(workload)
         look.write(
             workload,
@@ -525,7 +526,7 @@ class Eviction(Service[State]):
         generation = state.targets[look.target].bindings[workload].generation
         look.move_timer(workload, generation, found.deadline)
 
-    def _end(self, look: Look, workload: str, task: Task) -> None:
+    def _end(self, look: TargetView, workload: str, task: Task) -> None:
         """The binding is gone: so is the task."""
         look.state.settle((look.target, workload))
         look.drop_timer(workload)
@@ -539,13 +540,13 @@ class Eviction(Service[State]):
         look.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message="the binding has ended")
 
 
-def _subject(key: str, target: Target, workload: str) -> Subject:
+def _subject(key: str, target: BoundTarget, workload: str) -> Subject:
     """A bound workload as guards see it."""
     binding = target.bindings[workload]
     return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
 
 
-def _asks_again(state: State, look: Look, place: tuple[str, str]) -> bool:
+def _asks_again(state: EvictionPartition, look: TargetView, place: tuple[str, str]) -> bool:
     """Whether the governor was not asked since the restore, or so long ago that its answer may be lost."""
     asked = state.asked.get(place)
     return asked is None or asked.time <= look.time - _ASK_AGAIN

@@ -16,11 +16,12 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, EvictionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic, eviction_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic
 
 OWNER = "eviction"
 """The owner of this service's timers."""
@@ -102,7 +103,7 @@ class Pending:
 
 
 @dataclass(slots=True, frozen=True)
-class Asked:
+class OpenRequest:
     """What a question to the governor said that may change."""
 
     time: datetime
@@ -111,7 +112,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Target:
+class BoundTarget:
     """A target, its taints that evict, and what is bound to it."""
 
     uid: str = ""
@@ -140,10 +141,10 @@ class Target:
 
 
 @dataclass(slots=True)
-class State:
+class EvictionPartition:
     """One partition."""
 
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: dict[str, BoundTarget] = field(default_factory=dict)
     """By target key."""
 
     timers: dict[str, tuple[int, datetime | None]] = field(default_factory=dict)
@@ -164,7 +165,7 @@ class State:
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """What has come due and is to be decided on by the present state; by target and workload key."""
 
-    asked: dict[tuple[str, str], Asked] = field(default_factory=dict)
+    asked: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
     """How the governor was last asked, since the restore; by target and workload key."""
 
     begun: bool = False
@@ -237,7 +238,7 @@ class State:
                 target.settles_at = None
                 self._tidy(key, target)
             return
-        target = self.targets.setdefault(key, Target())
+        target = self.targets.setdefault(key, BoundTarget())
         if not newer_taints(event, target):
             return
         target.uid = event.target_uid
@@ -250,7 +251,7 @@ class State:
 
     def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
         """Fold in a binding."""
-        workload, _, target_key = key.partition("|")
+        workload, target_key = BindingKey.parse(key)
         if event is None:
             if (target := self.targets.get(target_key)) is not None:
                 target.bindings.pop(workload, None)
@@ -258,7 +259,7 @@ class State:
             return
         target = self.targets.get(target_key)
         if target is None:
-            target = self.targets[target_key] = Target()
+            target = self.targets[target_key] = BoundTarget()
         if newer_binding(event, target.bindings.get(workload)):
             owner = event.owner.key
             target.bindings[workload] = Binding(
@@ -272,7 +273,7 @@ class State:
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
         """Fold in the state of a task; one that is over is forgotten."""
-        workload, target_key, generation = key.split("|")
+        workload, target_key, generation = EvictionKey.parse(key)
         if event is None:
             target = self.targets.get(target_key)
             task = target.tasks.get(workload) if target is not None else None
@@ -280,7 +281,7 @@ class State:
                 del target.tasks[workload]
                 self._tidy(target_key, target)
             return
-        target = self.targets.setdefault(target_key, Target())
+        target = self.targets.setdefault(target_key, BoundTarget())
         known = target.tasks.get(workload)
         if known is not None and (known.generation, known.revision) >= (event.generation, event.revision):
             return
@@ -319,12 +320,12 @@ class State:
             known = self.traits[key] = Traits(event.labels, event.purge_mode)
         return known
 
-    def _tidy(self, key: str, target: Target) -> None:
+    def _tidy(self, key: str, target: BoundTarget) -> None:
         if target.empty:
             self.targets.pop(key, None)
 
 
-def newer_taints(event: TargetTainted, known: Target) -> bool:
+def newer_taints(event: TargetTainted, known: BoundTarget) -> bool:
     """Whether a set of taints supersedes the one that is known."""
     return known.generation == 0 or known.uid != event.target_uid or event.generation > known.generation
 

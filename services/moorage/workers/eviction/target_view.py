@@ -8,25 +8,26 @@ from datetime import datetime
 from moorage.core.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.runtime.service import Emit
 from moorage.runtime.trusted_events import target_ref, trusted, workload_ref
-from moorage.workers.eviction.state import OWNER, Asked, State, Target, Tolerations, timer_id
+from moorage.workers.eviction.state import OWNER, BoundTarget, EvictionPartition, OpenRequest, Tolerations, timer_id
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import TargetKey, eviction_key
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic, eviction_key
+from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic
 
 
 @dataclass(slots=True)
-class Look:
+class TargetView:
     """One look at a target: its cause, its time, the verdict for each distinct tuple of tolerations, what is written.
 
     Whatever is written is folded into the state at once.
     """
 
-    state: State
+    state: EvictionPartition
     target: str
     cause: Meta
     time: datetime
@@ -43,11 +44,11 @@ class Look:
     emits: list[Emit] = field(default_factory=list)
     verdicts: dict[int, Verdict] = field(default_factory=dict)
 
-    def judge(self, target: Target, tolerations: Tolerations) -> Verdict:
+    def judge(self, target: BoundTarget, tolerations: Tolerations) -> Verdict:
         """What the target's taints mean for work with these tolerations (one object each, so its id will do)."""
         known = self.verdicts.get(id(tolerations))
         if known is None:
-            dialect = self.state.dialects.get(self.target.partition("/")[0])
+            dialect = self.state.dialects.get(TargetKey.parse(self.target).kind)
             known = (
                 Keep((), "nothing leaves targets of this kind")
                 if dialect is None
@@ -114,7 +115,7 @@ class Look:
         # One that is asked again, because its answer may be lost, is an event of its own.
         step = f"{revision}/{'requested' if requested else format_time(self.time)}"
         self._put_ask(eviction_key(workload, self.target, binding.generation), event, step)
-        self.state.asked[self.target, workload] = Asked(self.time, binding.traits.labels, target.zone)
+        self.state.asked[self.target, workload] = OpenRequest(self.time, binding.traits.labels, target.zone)
 
     def unask(self, workload: str) -> None:
         """The governor need not think of this task any more."""

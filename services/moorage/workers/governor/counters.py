@@ -1,97 +1,24 @@
 """Counters: what each budget counts now, and whether it lets one more eviction go.
 
 An `EvictionBudget` has one counter for the fleet, or one for each zone, namespace or owner; a `PodDisruptionBudget`
-has one; the limit on evictions from clusters has one. Asks wait in lanes (`wait_queue`), and a lane that is held
+has one; the limit on evictions from clusters has one. Requests wait in queues (`wait_queue`), and a queue that is held
 watches one counter that holds it.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
 from moorage.core.disruption.token_bucket import Bucket
 from moorage.workers.governor.view import GovernorView
+from moorage.workers.governor.wait_queue import Counter
 from moorage_schemas.refs import TargetKind
-
-if TYPE_CHECKING:
-    from moorage.workers.governor.wait_queue import Lane
 
 _UNBOUNDED = 1 << 31
 _CLUSTERS = f"{TargetKind.CLUSTER.value}/"
-
-
-class Counter(ABC):
-    """What may hold evictions, and the lanes that wait for it."""
-
-    def __init__(self, key: str, name: str, part: str, patience: timedelta | None) -> None:
-        self.key = key
-        """Of what it counts for: the resource's key."""
-
-        self.name = name
-        """As in `held_by`."""
-
-        self.id = (key, part)
-        self.patience = patience
-        """For how long it holds an eviction that has come due; None for ever."""
-
-        self.lanes: dict[Lane, None] = {}
-        self._watching: list[tuple[datetime, str, int, Lane]] = []
-        self._tickets = 0
-
-    @abstractmethod
-    def blocks(self, *, unhealthy: bool = False) -> bool:
-        """Whether it lets no eviction go now: of a healthy workload, or of one that is reported unhealthy."""
-
-    @abstractmethod
-    def words(self) -> str:
-        """Why it holds, in words."""
-
-    @property
-    def shut(self) -> bool:
-        """Whether it lets nothing go at all, so that those who watch it need not be asked."""
-        return self.blocks()
-
-    @property
-    def watched(self) -> bool:
-        """Whether any lane waits for it."""
-        while self._watching:
-            due, key, ticket, lane = self._watching[0]
-            head = lane.head() if lane.watches is self and lane.ticket == ticket else None
-            if head is None:
-                heapq.heappop(self._watching)
-            elif head.order != (due, key):  # whoever was first is gone
-                heapq.heapreplace(self._watching, (*head.order, ticket, lane))
-            else:
-                return True
-        return False
-
-    @property
-    def held(self) -> int:
-        """How many evictions it holds now."""
-        return sum(len(lane) for lane in self.lanes if self.blocks(unhealthy=lane.unhealthy))
-
-    def watch(self, lane: Lane) -> None:
-        """Let a lane wait for it."""
-        self._tickets += 1
-        lane.ticket = self._tickets
-        lane.watches = self
-        head = lane.head()
-        if head is not None:
-            heapq.heappush(self._watching, (*head.order, lane.ticket, lane))
-
-    def next_lane(self) -> Lane | None:
-        """Take the lane that waits for it and whose first eviction came due first."""
-        if not self.watched:
-            return None
-        lane = heapq.heappop(self._watching)[-1]
-        lane.watches = None
-        return lane
 
 
 class BudgetCounter(Counter):

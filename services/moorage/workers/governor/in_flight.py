@@ -11,15 +11,16 @@ evictions from clusters it is the same: it waits for what was let go a while ago
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
-from moorage.workers.governor.wait_queue import Ask
+from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.budget import EvictionSlot
+from moorage_schemas.keys import EvictionKey
 
 Put = Callable[[str, EvictionSlot | None], None]
 """Writes a slot, None for its end, and folds it in."""
@@ -38,30 +39,33 @@ class _Counted:
     """In how many windows it is."""
 
 
-class Granted:
+class InFlight:
     """All that was granted and still counts.
 
     Args:
         counters: what it counts for.
         slots: every slot, by the eviction's key.
-        asks: the asks that there are: an eviction whose ask is there stands, for the ask outlives the binding a
-            little; when it goes, what is bound instead is known. An ask also says whether it was requested.
+        requests: those that there are: an eviction whose request is there stands, for the request outlives the binding
+        a
+            little; when it goes, what is bound instead is known. A request also says whether it was requested.
     """
 
-    def __init__(self, counters: Counters, slots: dict[str, EvictionSlot], asks: Mapping[str, Ask]) -> None:
+    def __init__(
+        self, counters: Counters, slots: dict[str, EvictionSlot], requests: Mapping[str, EvictionRequest]
+    ) -> None:
         self._counters = counters
         self._slots = slots
-        self._asks = asks
+        self._requests = requests
         self._counted: dict[str, _Counted] = {}
         self._of_owner: dict[str, dict[str, None]] = {}
-        self._windows: list[tuple[datetime, str, tuple[str, str]]] = []
+        self._windows: DeadlineIndex[tuple[str, tuple[str, str]]] = DeadlineIndex()
+        """When evictions leave windows, by eviction and counter."""
+
         self._later: dict[str, None] = {}
 
     def next_end(self) -> datetime | None:
         """When the next eviction leaves a window."""
-        while self._windows and self._windows[0][1] not in self._counted:
-            heapq.heappop(self._windows)
-        return self._windows[0][0] if self._windows else None
+        return self._windows.next()
 
     def owners(self, names: set[str]) -> list[str]:
         """Those owners that have evictions under way."""
@@ -99,7 +103,7 @@ class Granted:
         `recount_later` finds it.
         """
         self._count_in(key, slot, now)
-        bound = self._counters.view.bound(key.rpartition("|")[0])
+        bound = self._counters.view.bound(EvictionKey.parse(key).binding)
         well = bound is not None and not bound.unhealthy
         self._set(self._counted[key], under_way=True, leaving=well)
         if not well:
@@ -128,15 +132,14 @@ class Granted:
 
     def pass_time(self, now: datetime, put: Put) -> None:
         """Let what was granted too long ago leave the windows."""
-        while self._windows and self._windows[0][0] <= now:
-            _, key, counter_id = heapq.heappop(self._windows)
+        for (key, counter_id), _ in self._windows.take_due(now):
             counter, counted = self._counters.get(counter_id), self._counted.get(key)
             if not isinstance(counter, BudgetCounter) or counted is None or key not in counter.window:
                 continue
             if _end_of(counter, counted.slot) > now:
                 continue  # it was granted anew since
             if self._is_unused(key):
-                heapq.heappush(self._windows, (now + LEAVE_LASTS, key, counter_id))
+                self._windows.set((key, counter_id), now + LEAVE_LASTS)
                 continue
             del counter.window[key]
             counted.windows -= 1
@@ -164,7 +167,7 @@ class Granted:
             if counter.budget.in_window is not None and end > now:
                 counter.window[key] = slot.granted_time
                 counted.windows += 1
-                heapq.heappush(self._windows, (end, key, counter.id))
+                self._windows.set((key, counter.id), end)
                 self._counters.change(counter, opens=False)
 
     def _count_out(self, key: str) -> None:
@@ -173,6 +176,7 @@ class Granted:
             return
         self._set(counted, under_way=False, leaving=False)
         for counter in counted.budgets:
+            self._windows.remove((key, counter.id))
             if counter.window.pop(key, None) is not None:
                 self._counters.change(counter, opens=True)
         if self._counters.rate.unused.pop(key, None) is not None:
@@ -181,8 +185,8 @@ class Granted:
 
     def _is_unused(self, key: str) -> bool:
         """Whether what was let go has yet to be requested."""
-        ask = self._asks.get(key)
-        return ask is not None and not ask.event.requested
+        request = self._requests.get(key)
+        return request is not None and not request.event.requested
 
     def _disown(self, key: str, slot: EvictionSlot) -> None:
         owned = self._of_owner.get(slot.owner.key, {})
@@ -194,10 +198,10 @@ class Granted:
         ended: list[tuple[datetime, str]] = []
         standing: set[str] = set()
         for key in self._of_owner.get(owner, ()):
-            counted, binding = self._counted[key], key.rpartition("|")[0]
+            counted, binding = self._counted[key], EvictionKey.parse(key).binding
             bound = self._counters.view.bound(binding)
             stands = bound is not None and bound.generation == counted.slot.generation
-            if stands or key in self._asks:
+            if stands or key in self._requests:
                 standing.add(binding)
                 self._set(counted, under_way=True, leaving=stands and bound is not None and not bound.unhealthy)
             else:

@@ -9,7 +9,7 @@ from moorage_schemas.envelope import Meta
 
 
 @dataclass(slots=True)
-class Bound:
+class BoundWorkload:
     """A binding, as budgets see it, without what its key says; there may be a million."""
 
     owner: str
@@ -27,7 +27,7 @@ class Bound:
 
 
 @dataclass(slots=True)
-class Owner:
+class WorkloadOwner:
     """What makes workloads, and its bindings."""
 
     wanted: int | None = None

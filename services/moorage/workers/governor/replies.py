@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from moorage.workers.governor.wait_queue import Ask
+from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage.workers.governor.writing import SOURCE, Write
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
@@ -14,7 +14,7 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import BUDGETS, EVICTION_ANSWERS, EVICTION_SLOTS, FLEET, Topic
 
 
-class Answers:
+class Replies:
     """The pen of one book; `begin` gives it the paper of one settling.
 
     Args:
@@ -23,7 +23,7 @@ class Answers:
 
     def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
         self.causes: dict[str, Meta] = {}
-        """Asks, and ends of asks, that have come since the last settling."""
+        """Requests, and ends of requests, that have come since the last settling."""
 
         self._slots = slots
         self._now = datetime.min.replace(tzinfo=UTC)
@@ -35,7 +35,7 @@ class Answers:
         self._now, self._write, self._freed = now, write, None
 
     def freed_by(self, meta: Meta | None) -> None:
-        """What the view has learnt last is the cause of what no ask has caused."""
+        """What the view has learnt last is the cause of what no request has caused."""
         self._freed = meta
 
     def end(self) -> None:
@@ -43,9 +43,11 @@ class Answers:
         self._write, self._freed = _nowhere, None
         self.causes.clear()
 
-    def record(self, ask: Ask, *, granted: bool, message: str, held_by: tuple[str, ...] = ()) -> EvictionSlot:
+    def record(
+        self, request: EvictionRequest, *, granted: bool, message: str, held_by: tuple[str, ...] = ()
+    ) -> EvictionSlot:
         """Write an answer and its slot."""
-        event, known = ask.event, self._slots.get(ask.key)
+        event, known = request.event, self._slots.get(request.key)
         slot = EvictionSlot(
             workload=event.workload,
             workload_uid=event.workload_uid,
@@ -60,16 +62,16 @@ class Answers:
             revision=known.revision + 1 if known is not None else 1,
             asked=event.revision,
         )
-        cause = self._cause(ask.key, "answer", slot.revision, ask)
-        self._write(EVICTION_SLOTS, ask.key, FLEET, slot, cause)
-        self._answer(ask.key, slot, message, cause)
+        cause = self._cause(request.key, "answer", slot.revision, request)
+        self._write(EVICTION_SLOTS, request.key, FLEET, slot, cause)
+        self._answer(request.key, slot, message, cause)
         return slot
 
-    def repeat(self, ask: Ask) -> None:
+    def repeat(self, request: EvictionRequest) -> None:
         """Write an answer once more: perhaps it was lost."""
-        slot = self._slots[ask.key]
+        slot = self._slots[request.key]
         message = "" if slot.granted else f"held by {', '.join(slot.held_by)}"
-        self._answer(ask.key, slot, message, self._cause(ask.key, "again", slot.revision))
+        self._answer(request.key, slot, message, self._cause(request.key, "again", slot.revision))
 
     def slot(self, key: str, slot: EvictionSlot | None, what: str = "") -> None:
         """Write what has become of a slot, None for its end."""
@@ -94,20 +96,20 @@ class Answers:
         )
         self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
 
-    def _cause(self, key: str, what: str, revision: int, ask: Ask | None = None) -> Meta:
-        """Why something is written now: the ask that has just come, or what the view has learnt, or the time.
+    def _cause(self, key: str, what: str, revision: int, request: EvictionRequest | None = None) -> Meta:
+        """Why something is written now: the request that has just come, or what the view has learnt, or the time.
 
-        No cause is named twice for one ask, for the ids of what is written follow from it.
+        No cause is named twice for one request, for the ids of what is written follow from it.
         """
         said = self.causes.get(key)
-        if said is not None and (ask is None or ask.caused_by != said.id):
-            if ask is not None:
-                ask.caused_by = said.id
+        if said is not None and (request is None or request.caused_by != said.id):
+            if request is not None:
+                request.caused_by = said.id
             return said
-        correlation = ask.correlation if ask is not None else ""
+        correlation = request.correlation if request is not None else ""
         freed = self._freed
-        if ask is not None and freed is not None and ask.caused_by != freed.id:
-            ask.caused_by = freed.id
+        if request is not None and freed is not None and request.caused_by != freed.id:
+            request.caused_by = freed.id
             return replace(freed, correlation_id=correlation or freed.correlation)
         return replace(self._by_time(what, key, revision), correlation_id=correlation)
 

@@ -51,13 +51,13 @@ _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
 _OF_ASKS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
-"""What is written of an ask more than once, for answers are repeated and a slot that is over is made again."""
+"""What is written of a request more than once, for answers are repeated and a slot that is over is made again."""
 
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
 
 @dataclass(slots=True)
-class State:
+class GovernorPartition:
     """One partition; only that of the key `fleet` has anything in it."""
 
     partition: int
@@ -68,10 +68,11 @@ class State:
     """Whether something was folded in since the whole was looked at."""
 
 
-class Governor(Service[State]):
+class Governor(Service[GovernorPartition]):
     """Nodes and evictions that wait in, who may go out."""
 
     name: ClassVar[str] = "governor"
+    summary: ClassVar[str] = "How fast nodes are tainted and work is evicted, over the whole fleet."
     sources: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS, EVICTION_ASKS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
@@ -81,20 +82,20 @@ class Governor(Service[State]):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def new_state(self, partition: int) -> State:
+    def new_state(self, partition: int) -> GovernorPartition:
         """An empty state for a partition."""
-        return State(partition, ZoneBook(self._settings), BudgetBook(self._settings))
+        return GovernorPartition(partition, ZoneBook(self._settings), BudgetBook(self._settings))
 
     def new_globals(self) -> GlobalView:
         """What budgets look at."""
         return GovernorView()
 
-    def use_globals(self, state: State, view: GlobalView) -> None:
+    def use_globals(self, state: GovernorPartition, view: GlobalView) -> None:
         """Give a partition its view of the whole."""
         if isinstance(view, GovernorView):
             state.view = view
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: GovernorPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in what nodes and evictions say, or what was decided on them."""
         if topic.short in _OF_ZONES:
             state.zones.apply(topic, key, event)
@@ -104,7 +105,7 @@ class Governor(Service[State]):
 
     def process(
         self,
-        state: State,
+        state: GovernorPartition,
         batch: Sequence[Input],
         now: datetime,  # noqa: ARG002 - what comes due is for `wake`
         *,
@@ -118,7 +119,7 @@ class Governor(Service[State]):
         state.unsettled = True
         return []
 
-    def needs(self, state: State, now: datetime) -> Needs | None:
+    def needs(self, state: GovernorPartition, now: datetime) -> Needs | None:
         """All that budgets look at, while anybody asks, and all nodes, when one may be granted.
 
         What is let go cannot be called back; and a process that stood still finds grants due, and the news of the other
@@ -128,11 +129,11 @@ class Governor(Service[State]):
             return _OF_ASKS
         return _OF_NODES if state.zones.may_grant(now) else None
 
-    def wake(self, state: State, now: datetime) -> list[Emit]:
+    def wake(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         """Give what has come due with a record, with time, or with a change of the view."""
         return self._settle(state, now)
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: GovernorPartition) -> datetime | None:
         """At once after a record; when the next token, or the end of a wait, changes something."""
         if state.unsettled:
             return _AT_ONCE
@@ -140,12 +141,12 @@ class Governor(Service[State]):
             (due for due in (state.zones.next_wake(), state.budgets.next_wake()) if due is not None), default=None
         )
 
-    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+    def reconcile(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         """Look at everything anew; what differs is repaired."""
         state.zones.look_again()
         return self._settle(state, now)
 
-    def _settle(self, state: State, now: datetime) -> list[Emit]:
+    def _settle(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
         state.unsettled = False
         write = self._writer(state, emits, now)
@@ -153,7 +154,7 @@ class Governor(Service[State]):
         state.budgets.settle(state.view, now, write)
         return emits
 
-    def _writer(self, state: State, emits: list[Emit], now: datetime) -> Write:
+    def _writer(self, state: GovernorPartition, emits: list[Emit], now: datetime) -> Write:
         def write(topic: Topic, key: str, partition_key: str, event: Model | None, cause: Meta) -> None:
             self.apply(state, topic, key, event)
             step = format_time(now) if topic.short in _AGAIN else ""

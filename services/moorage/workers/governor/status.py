@@ -13,7 +13,7 @@ from moorage_schemas.budget import BudgetCounted
 _EVERY: Final = timedelta(seconds=1)
 
 
-class Shown:
+class BudgetStatuses:
     """What was written of each budget.
 
     The limit on evictions from clusters is written as soon as a token is spent, for its token is remembered there; the

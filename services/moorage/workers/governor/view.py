@@ -26,8 +26,9 @@ from moorage.core.disruption.guard_index import Guards
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.service import GlobalView, Input
-from moorage.workers.governor.records import Bound, Marks, Owner, Selected
+from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.keys import BindingKey, ResourceKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -47,9 +48,9 @@ class GovernorView(GlobalView):
 
     def __init__(self) -> None:
         self.guards = Guards()
-        self._bound: dict[str, Bound] = {}
-        self._owners: dict[str, Owner] = {}
-        self._pods: dict[str, dict[str, Bound]] = {}  # by namespace
+        self._bound: dict[str, BoundWorkload] = {}
+        self._owners: dict[str, WorkloadOwner] = {}
+        self._pods: dict[str, dict[str, BoundWorkload]] = {}  # by namespace
         self._selected: dict[str, Selected] = {}
         self._zones: dict[str, str] = {}
         self._ill: dict[str, float] = {}  # when Moorage last took up that a workload is unhealthy
@@ -94,7 +95,7 @@ class GovernorView(GlobalView):
                 self._target(record.key, event)
 
     def _guard(self, key: str, event: ResourceDeclared | None) -> None:
-        kind, namespace, _ = key.split("/", 2)
+        kind, namespace, *_ = ResourceKey.parse(key)
         if kind == DISRUPTION:
             self._selected.pop(key, None)
             for marks in self._watchers:
@@ -128,11 +129,11 @@ class GovernorView(GlobalView):
         if owner is None:
             if wanted is None:
                 return
-            owner = self._owners[key] = Owner()
+            owner = self._owners[key] = WorkloadOwner()
         if owner.wanted == wanted:
             return
         owner.wanted = wanted
-        near = f"{DISRUPTION}/{key.split('/', 2)[1]}/"
+        near = f"{DISRUPTION}/{ResourceKey.parse(key).namespace}/"
         guards = {one for one, selected in self._selected.items() if one.startswith(near) and key in selected.owners}
         for guard_key in guards:
             self._selected[guard_key].scaled = False
@@ -164,7 +165,7 @@ class GovernorView(GlobalView):
             self._take(key, before)
         if event is not None:
             owner, since = event.owner.key, event.bound_time.timestamp()
-            bound = Bound(
+            bound = BoundWorkload(
                 owner="" if key.startswith(f"{owner}|") else sys.intern(owner),
                 target=sys.intern(event.target.key),
                 generation=event.generation,
@@ -190,12 +191,12 @@ class GovernorView(GlobalView):
             bound.unhealthy = unhealthy
             self._put(key, bound)
 
-    def _put(self, key: str, bound: Bound) -> None:
+    def _put(self, key: str, bound: BoundWorkload) -> None:
         self._bound[key] = bound
         if bound.owner:
             owner = self._owners.get(bound.owner)
             if owner is None:
-                owner = self._owners[bound.owner] = Owner()
+                owner = self._owners[bound.owner] = WorkloadOwner()
             if not key.startswith(POD_PREFIX):
                 owner.on_clusters += 1
             else:
@@ -206,7 +207,7 @@ class GovernorView(GlobalView):
             self._pods.setdefault(_namespace(key), {})[key] = bound
         self._count(key, bound, 1)
 
-    def _take(self, key: str, bound: Bound) -> None:
+    def _take(self, key: str, bound: BoundWorkload) -> None:
         del self._bound[key]
         if bound.owner:
             owner = self._owners[bound.owner]
@@ -223,27 +224,27 @@ class GovernorView(GlobalView):
                 del self._pods[namespace]
         self._count(key, bound, -1)
 
-    def _count(self, key: str, bound: Bound, change: int) -> None:
+    def _count(self, key: str, bound: BoundWorkload, change: int) -> None:
         guards = [guard.key for guard in self.guards.disruptions_of(key, bound.labels)]
         for guard_key in guards:
             _select(self._selected[guard_key], bound, change)
         if self._percent and self._bases is not None:
             _add(self._bases, self._percent, self._subject(key, bound), change)
         for marks in self._watchers:
-            marks.owners.add(bound.owner or key.partition("|")[0])
+            marks.owners.add(bound.owner or BindingKey.parse(key).workload)
             marks.bindings.add(key)
             marks.disruptions.update(guards)
             marks.bases = marks.bases or bool(self._percent)
 
-    def _subject(self, key: str, bound: Bound) -> Subject:
-        workload = key.partition("|")[0]
+    def _subject(self, key: str, bound: BoundWorkload) -> Subject:
+        workload = BindingKey.parse(key).workload
         zone = self._zones.get(bound.target, NO_ZONE)
         return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
 
     def _pooled(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         return self._labels.setdefault(tuple(labels.items()), labels) if labels else _NO_LABELS
 
-    def _tidy(self, key: str, owner: Owner) -> None:
+    def _tidy(self, key: str, owner: WorkloadOwner) -> None:
         if owner.wanted is None and not (owner.bound or owner.on_clusters):
             self._owners.pop(key, None)
 
@@ -253,11 +254,11 @@ class GovernorView(GlobalView):
         """Every node that is declared, by its target's key."""
         return [target for target in self._zones if target.startswith(_TARGETS[0])]
 
-    def bound(self, key: str) -> Bound | None:
+    def bound(self, key: str) -> BoundWorkload | None:
         """The binding of this key that stands."""
         return self._bound.get(key)
 
-    def owner(self, key: str) -> Owner | None:
+    def owner(self, key: str) -> WorkloadOwner | None:
         """What makes workloads; None when there is neither it nor anything of it."""
         return self._owners.get(key)
 
@@ -287,17 +288,17 @@ class GovernorView(GlobalView):
         wanted = 0
         for key in selected.owners:
             owner = self._owners.get(key)
-            if owner is None or owner.wanted is None or key.partition("/")[0] not in SCALED:
+            if owner is None or owner.wanted is None or ResourceKey.parse(key).kind not in SCALED:
                 return None
             wanted += owner.wanted
         return wanted
 
 
 def _namespace(key: str) -> str:
-    return key.split("/", 2)[1]
+    return ResourceKey.parse(key).namespace
 
 
-def _select(selected: Selected, bound: Bound, change: int) -> None:
+def _select(selected: Selected, bound: BoundWorkload, change: int) -> None:
     """Count a pod in, or out."""
     selected.pods += change
     selected.unhealthy += change if bound.unhealthy else 0

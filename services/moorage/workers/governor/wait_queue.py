@@ -1,23 +1,24 @@
-"""Lanes: asks that the same pauses and counters may hold wait in one queue, in the order in which they came due.
+"""Wait queues: eviction requests that the same pauses and counters may hold wait in one, in order of their due times.
 
-All asks of a lane are held, or may go, alike; so it is enough to look at the first. What differs between two asks puts
-them in different lanes: whether their pod is well, and with which budgets their patience has ended.
+All requests of a queue are held, or may go, alike; so it is enough to look at the first. What differs between two
+requests puts them in different queues: whether their pod is well, and with which budgets their patience has ended.
 """
 
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from moorage.core.disruption.budgets import Pause, Subject
-from moorage.workers.governor.counters import Counter
 from moorage_schemas.budget import EvictionAsked
+from moorage_schemas.keys import EvictionKey
 
 
 @dataclass(slots=True, eq=False)
-class Ask:
-    """An eviction that has come due, and asks."""
+class EvictionRequest:
+    """An eviction that has come due, and requests."""
 
     key: str
     event: EvictionAsked
@@ -25,7 +26,7 @@ class Ask:
     told: frozenset[str] = frozenset()
     """What it was told that holds it."""
 
-    lane: Lane | None = None
+    queue: WaitQueue | None = None
     overrun: tuple[Counter, ...] = ()
     """Those that would hold it if its patience had not ended."""
 
@@ -40,7 +41,7 @@ class Ask:
     @property
     def binding(self) -> str:
         """The key of its binding."""
-        return self.key.rpartition("|")[0]
+        return EvictionKey.parse(self.key).binding
 
     @property
     def subject(self) -> Subject:
@@ -48,58 +49,58 @@ class Ask:
         event = self.event
         return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
 
-    def concerned(self, lane: set[str]) -> set[str]:
-        """What concerns it: what concerns its lane, and what its patience with has ended."""
-        return lane | {counter.name for counter in self.overrun} if self.overrun else lane
+    def concerned(self, queue: set[str]) -> set[str]:
+        """What concerns it: what concerns its queue, and what its patience with has ended."""
+        return queue | {counter.name for counter in self.overrun} if self.overrun else queue
 
 
-LaneKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...], bool]
+WaitQueueKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...], bool]
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """Asks that the same things may hold."""
+class WaitQueue:
+    """Requests that the same things may hold."""
 
-    key: LaneKey
+    key: WaitQueueKey
     pauses: tuple[Pause, ...]
     counters: tuple[Counter, ...]
     unhealthy: bool
     told: frozenset[str] = frozenset()
-    """Counters that every ask here, but for those in `untold`, was told of."""
+    """Counters that every request here, but for those in `untold`, was told of."""
 
-    untold: dict[str, Ask] = field(default_factory=dict)
-    """Asks that may have to be told what holds them."""
+    pending_notices: dict[str, EvictionRequest] = field(default_factory=dict)
+    """Requests that may have to be told what holds them."""
 
     ticket: int = 0
     watches: Counter | None = None
     queued: bool = False
     """Whether it is among those that are looked at just now."""
 
-    _asks: dict[str, Ask] = field(default_factory=dict)
+    _requests: dict[str, EvictionRequest] = field(default_factory=dict)
     _heap: list[tuple[datetime, str]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self._asks)
+        return len(self._requests)
 
-    def add(self, ask: Ask) -> None:
-        """Let an ask wait here."""
-        ask.lane = self
-        self._asks[ask.key] = self.untold[ask.key] = ask
-        heapq.heappush(self._heap, ask.order)
+    def add(self, request: EvictionRequest) -> None:
+        """Let a request wait here."""
+        request.queue = self
+        self._requests[request.key] = self.pending_notices[request.key] = request
+        heapq.heappush(self._heap, request.order)
 
-    def remove(self, ask: Ask) -> None:
-        """Let an ask wait here no more."""
-        ask.lane = None
-        del self._asks[ask.key]
-        self.untold.pop(ask.key, None)
+    def remove(self, request: EvictionRequest) -> None:
+        """Let a request wait here no more."""
+        request.queue = None
+        del self._requests[request.key]
+        self.pending_notices.pop(request.key, None)
 
-    def head(self) -> Ask | None:
-        """The ask that came due first."""
+    def head(self) -> EvictionRequest | None:
+        """The request that came due first."""
         while self._heap:
             due, key = self._heap[0]
-            ask = self._asks.get(key)
-            if ask is not None and ask.event.due_time == due:
-                return ask
+            request = self._requests.get(key)
+            if request is not None and request.event.due_time == due:
+                return request
             heapq.heappop(self._heap)
         return None
 
@@ -107,59 +108,131 @@ class Lane:
         """The counters that hold it now."""
         return tuple(counter for counter in self.counters if counter.blocks(unhealthy=self.unhealthy))
 
-    def to_tell(self, blockers: tuple[Counter, ...]) -> list[Ask]:
-        """Note what holds the lane now; those of its asks that have to be told, in order.
+    def take_notices(self, blockers: tuple[Counter, ...]) -> list[EvictionRequest]:
+        """Note what holds the queue now; those of its requests that have to be told, in order.
 
-        An ask knows enough while it knows every pause that holds it and, when none does, one of the counters; so
+        A request knows enough while it knows every pause that holds it and, when none does, one of the counters; so
         it is not told of each of several budgets that open and close in turn. What it was told of must concern it
         still: a budget may be changed, or deleted, while a pause holds it as well.
         """
         pauses = {pause.name for pause in self.pauses}
         concerns = pauses | {counter.name for counter in self.counters}
         if pauses:
-            wrong = [ask for ask in self.untold.values() if not pauses <= ask.told <= ask.concerned(concerns)]
+            wrong = [
+                request
+                for request in self.pending_notices.values()
+                if not pauses <= request.told <= request.concerned(concerns)
+            ]
             self.told = frozenset()
         else:
             common = self.told & {counter.name for counter in blockers}
             if not common:
                 common = frozenset(counter.name for counter in blockers)
-                self.untold.update(self._asks)
+                self.pending_notices.update(self._requests)
             wrong = []
-            for ask in self.untold.values():
-                knows = common & ask.told
-                if knows and ask.told <= ask.concerned(concerns):
+            for request in self.pending_notices.values():
+                knows = common & request.told
+                if knows and request.told <= request.concerned(concerns):
                     common = knows
                 else:
-                    wrong.append(ask)
+                    wrong.append(request)
             self.told = common
-        self.untold = {ask.key: ask for ask in wrong}
-        return sorted(wrong, key=lambda ask: ask.order)
+        self.pending_notices = {request.key: request for request in wrong}
+        return sorted(wrong, key=lambda request: request.order)
 
 
-class Queue:
-    """Lanes that are looked at, by the ask of each that came due first."""
+class Counter(ABC):
+    """What may hold evictions, and the queues that wait for it."""
+
+    def __init__(self, key: str, name: str, part: str, patience: timedelta | None) -> None:
+        self.key = key
+        """Of what it counts for: the resource's key."""
+
+        self.name = name
+        """As in `held_by`."""
+
+        self.id = (key, part)
+        self.patience = patience
+        """For how long it holds an eviction that has come due; None for ever."""
+
+        self.queues: dict[WaitQueue, None] = {}
+        self._watching: list[tuple[datetime, str, int, WaitQueue]] = []
+        self._tickets = 0
+
+    @abstractmethod
+    def blocks(self, *, unhealthy: bool = False) -> bool:
+        """Whether it lets no eviction go now: of a healthy workload, or of one that is reported unhealthy."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """Why it holds, in words."""
+
+    @property
+    def shut(self) -> bool:
+        """Whether it lets nothing go at all, so that those who watch it need not be asked."""
+        return self.blocks()
+
+    @property
+    def watched(self) -> bool:
+        """Whether any queue waits for it."""
+        while self._watching:
+            due, key, ticket, queue = self._watching[0]
+            head = queue.head() if queue.watches is self and queue.ticket == ticket else None
+            if head is None:
+                heapq.heappop(self._watching)
+            elif head.order != (due, key):  # whoever was first is gone
+                heapq.heapreplace(self._watching, (*head.order, ticket, queue))
+            else:
+                return True
+        return False
+
+    @property
+    def held(self) -> int:
+        """How many evictions it holds now."""
+        return sum(len(queue) for queue in self.queues if self.blocks(unhealthy=queue.unhealthy))
+
+    def watch(self, queue: WaitQueue) -> None:
+        """Let a queue wait for it."""
+        self._tickets += 1
+        queue.ticket = self._tickets
+        queue.watches = self
+        head = queue.head()
+        if head is not None:
+            heapq.heappush(self._watching, (*head.order, queue.ticket, queue))
+
+    def next_queue(self) -> WaitQueue | None:
+        """Take the queue that waits for it and whose first eviction came due first."""
+        if not self.watched:
+            return None
+        queue = heapq.heappop(self._watching)[-1]
+        queue.watches = None
+        return queue
+
+
+class ReadyQueues:
+    """Wait queues that are looked at, by the request of each that came due first."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[datetime, str, int, Lane, Counter | None]] = []
+        self._heap: list[tuple[datetime, str, int, WaitQueue, Counter | None]] = []
         self._count = 0
 
-    def push(self, lane: Lane, counter: Counter | None) -> bool:
-        """Take a lane in, with the counter that it watched; False when it is empty, or in it already."""
-        head = lane.head()
-        if head is None or lane.queued:
+    def push(self, queue: WaitQueue, counter: Counter | None) -> bool:
+        """Take a queue in, with the counter that it watched; False when it is empty, or in it already."""
+        head = queue.head()
+        if head is None or queue.queued:
             return False
-        lane.queued = True
+        queue.queued = True
         self._count += 1
-        heapq.heappush(self._heap, (*head.order, self._count, lane, counter))
+        heapq.heappush(self._heap, (*head.order, self._count, queue, counter))
         return True
 
-    def pop(self) -> tuple[Lane, Counter | None] | None:
-        """The next lane, with the counter that it watched; None when there is none."""
+    def pop(self) -> tuple[WaitQueue, Counter | None] | None:
+        """The next queue, with the counter that it watched; None when there is none."""
         if not self._heap:
             return None
-        *_, lane, counter = heapq.heappop(self._heap)
-        lane.queued = False
-        return lane, counter
+        *_, queue, counter = heapq.heappop(self._heap)
+        queue.queued = False
+        return queue, counter
 
     def close(self) -> bool:
         """Let go what is left; whether anything was."""

@@ -33,7 +33,7 @@ from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.controller import by_prefix
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.karmada.terms import rules_of
-from moorage.workers.placement.state import State
+from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.base import Model
 from moorage_schemas.placement import WorkloadPlaced
@@ -44,10 +44,11 @@ AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When work is due that waits for nothing."""
 
 
-class PlacementService(Service[State]):
+class PlacementService(Service[PlacementPartition]):
     """Where pods, and whole resources, belong."""
 
     name: ClassVar[str] = "placement"
+    summary: ClassVar[str] = "Workloads and targets in, decisions out, with every reason kept."
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
@@ -58,25 +59,25 @@ class PlacementService(Service[State]):
     def __init__(self, settings: Settings) -> None:
         self._rules = rules_of(settings)
 
-    def new_state(self, partition: int) -> State:
+    def new_state(self, partition: int) -> PlacementPartition:
         """An empty state for a partition."""
-        return State(partition, self._rules)
+        return PlacementPartition(partition, self._rules)
 
     def new_globals(self) -> FleetView:
         """The view of nodes and clusters, bindings, evictions, rules and policies."""
         return FleetView()
 
-    def use_globals(self, state: State, view: GlobalView) -> None:
+    def use_globals(self, state: PlacementPartition, view: GlobalView) -> None:
         """Give a partition its view."""
         if not isinstance(view, FleetView):
             raise TypeError(f"the view of placement must be a FleetView, not {type(view).__name__}")
         state.attach(view)
 
-    def drop(self, state: State) -> None:
+    def drop(self, state: PlacementPartition) -> None:
         """Take back what the partition has assumed."""
         state.detach()
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a resource or a decision."""
         if topic is RESOURCES:
             declared = event if isinstance(event, ResourceDeclared) else None
@@ -86,7 +87,9 @@ class PlacementService(Service[State]):
         elif (decider := by_prefix(state.controllers, key)) is not None:
             decider.decided(key, event if isinstance(event, WorkloadPlaced) else None)
 
-    def process(self, state: State, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+    def process(
+        self, state: PlacementPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
+    ) -> list[Emit]:
         """Decide on resources that were declared, changed or deleted.
 
         Raises:
@@ -101,7 +104,7 @@ class PlacementService(Service[State]):
 
     def catch_up(
         self,
-        state: State,
+        state: PlacementPartition,
         batch: Sequence[Input],
         now: datetime,  # noqa: ARG002 - nothing is decided yet
     ) -> list[Emit]:
@@ -109,31 +112,31 @@ class PlacementService(Service[State]):
         self._take(state, batch)
         return []
 
-    def _take(self, state: State, batch: Sequence[Input]) -> None:
+    def _take(self, state: PlacementPartition, batch: Sequence[Input]) -> None:
         for record in batch:
             self.apply(state, record.topic, record.key, record.event)
             for controller in state.controllers:
                 if record.key.startswith(controller.resources):
                     controller.look_at(record.key, record.meta)
 
-    def wake(self, state: State, now: datetime) -> list[Emit]:
+    def wake(self, state: PlacementPartition, now: datetime) -> list[Emit]:
         """Do what a change of the view made due."""
         return self._reconcile(state, now)
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: PlacementPartition) -> datetime | None:
         """At once while there is something to do, else when a grace period, or a tolerated time, ends."""
         if state.due():
             return AT_ONCE
         times = (controller.next_time() for controller in state.controllers)
         return min((time for time in times if time is not None), default=None)
 
-    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+    def reconcile(self, state: PlacementPartition, now: datetime) -> list[Emit]:
         """Look at everything again; write what should be there and is not."""
         for controller in state.controllers:
             controller.repair()
         return self._reconcile(state, now)
 
-    def _reconcile(self, state: State, now: datetime) -> list[Emit]:
+    def _reconcile(self, state: PlacementPartition, now: datetime) -> list[Emit]:
         outbox = Outbox(lambda topic, key, event: self.apply(state, topic, key, event), now)
         for controller in state.controllers:
             controller.gather(now)
@@ -142,7 +145,7 @@ class PlacementService(Service[State]):
         return outbox.emits
 
 
-def _is_new(state: State, record: Input) -> bool:
+def _is_new(state: PlacementPartition, record: Input) -> bool:
     """Whether what a resource rests on must be fresh when it is decided."""
     event = record.event
     if not isinstance(event, ResourceDeclared):

@@ -13,7 +13,7 @@ from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 
 
-class State:
+class PlacementPartition:
     """One partition.
 
     Args:

@@ -12,7 +12,7 @@ from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.topics import Topic
 
 
-class Partition(Protocol):
+class AttachedPartition(Protocol):
     """A partition's state, as the view sees it."""
 
     partition: int
@@ -28,7 +28,7 @@ class FleetView(GlobalView):
         self.pods = PodView()
         self.karmada = ClusterView()
         self.ocm = ManagedView()
-        self._partitions: list[Partition] = []
+        self._partitions: list[AttachedPartition] = []
 
     def wants(self, topic: Topic, key: str) -> bool:
         """Only what one of the parts looks at."""
@@ -45,10 +45,10 @@ class FleetView(GlobalView):
         """The partitions that have something to do."""
         return [partition.partition for partition in self._partitions if partition.due()]
 
-    def attach(self, partition: Partition) -> None:
+    def attach(self, partition: AttachedPartition) -> None:
         """A partition begins."""
         self._partitions.append(partition)
 
-    def detach(self, partition: Partition) -> None:
+    def detach(self, partition: AttachedPartition) -> None:
         """A partition is taken away."""
         self._partitions = [one for one in self._partitions if one is not partition]

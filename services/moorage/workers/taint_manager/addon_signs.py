@@ -15,20 +15,20 @@ from moorage.core.taints.desired.addons import (
     AVAILABLE,
     LABEL_PREFIX,
     LEASE,
-    AddOn,
     AddOns,
+    AddOnState,
     Named,
     is_available,
     of_managed_cluster,
 )
 from moorage.runtime.service import Input
-from moorage.workers.taint_manager.state import State
+from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import RESOURCES
 
 
-def fold(state: State, key: str, event: Model | None) -> None:
+def fold(state: TaintManagerPartition, key: str, event: Model | None) -> None:
     """Fold an add-on or a lease in; any other record changes nothing."""
     found = of_managed_cluster(key)
     if found is None:
@@ -52,11 +52,11 @@ class Sign:
     kind: str
     name: str
     taken_away: bool
-    before: AddOn | None
+    before: AddOnState | None
     """The add-on as it was."""
 
     @classmethod
-    def of(cls, state: State, record: Input) -> Sign | None:
+    def of(cls, state: TaintManagerPartition, record: Input) -> Sign | None:
         """The sign that a record is; None when it is none."""
         found = of_managed_cluster(record.key) if record.topic is RESOURCES else None
         if found is None:
@@ -65,7 +65,7 @@ class Sign:
         known = state.addons.get(target)
         return cls(target, kind, name, record.event is None, known.enabled.get(name) if known is not None else None)
 
-    def gone(self, state: State) -> tuple[Named, ...]:
+    def gone(self, state: TaintManagerPartition) -> tuple[Named, ...]:
         """What it has taken away, once it is folded in, see `add_on_labels`."""
         if self.kind == LEASE:
             return ((LEASE, self.name),) if self.taken_away else ()
@@ -78,7 +78,7 @@ class Sign:
         return ((LEASE, self.name),) if anew else ()
 
 
-def changes_nothing(state: State, sign: Sign, now: datetime) -> bool:
+def changes_nothing(state: TaintManagerPartition, sign: Sign, now: datetime) -> bool:
     """Whether a sign that has been folded in changes neither a label nor when the cluster is to be looked at."""
     resource, tainted = state.resources.get(sign.target), state.taints.get(sign.target)
     if resource is None:
@@ -96,7 +96,7 @@ def changes_nothing(state: State, sign: Sign, now: datetime) -> bool:
     return early or lease.state(now) != AVAILABLE
 
 
-def missing(state: State, target: str) -> list[Named]:
+def missing(state: TaintManagerPartition, target: str) -> list[Named]:
     """What labels of a cluster rest on, or would, and is not known."""
     tainted, known = state.taints.get(target), state.addons.get(target, AddOns())
     labelled = [key.removeprefix(LABEL_PREFIX) for key in tainted.labels] if tainted is not None else []
@@ -104,6 +104,6 @@ def missing(state: State, target: str) -> list[Named]:
     return found + [(LEASE, name) for name in known.enabled if name not in known.leases]
 
 
-def _add_on(state: State, target: str, name: str) -> AddOn | None:
+def _add_on(state: TaintManagerPartition, target: str, name: str) -> AddOnState | None:
     known = state.addons.get(target)
     return None if known is None else known.enabled.get(name)

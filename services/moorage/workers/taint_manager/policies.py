@@ -16,7 +16,7 @@ _PREFIX = f"{KIND}/"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PolicyChange:
     """One change of a policy: all the policies from then on, and the policy whose clusters are looked at."""
 
     policies: tuple[TaintPolicy, ...]
@@ -57,7 +57,7 @@ class PolicyView(GlobalView):
 
     _known: dict[str, _Known] = field(default_factory=dict)
     _policies: tuple[TaintPolicy, ...] = ()
-    _changes: list[Change] = field(default_factory=list)
+    _changes: list[PolicyChange] = field(default_factory=list)
     _begin: int = 0
     """The number of the first of `_changes`."""
 
@@ -94,7 +94,7 @@ class PolicyView(GlobalView):
             del self._known[record.key]
         self._policies = in_order(entry.policy for entry in self._known.values())
         if self._cursors:
-            self._changes.append(Change(self._policies, record.meta, touched, evaluate=not deleted))
+            self._changes.append(PolicyChange(self._policies, record.meta, touched, evaluate=not deleted))
             self._fresh = True
 
     def changed(self) -> Iterable[int] | None:
@@ -114,7 +114,7 @@ class PolicyView(GlobalView):
             self._cursors.remove(cursor)
         self._forget()
 
-    def unseen(self, cursor: Cursor) -> list[Change]:
+    def unseen(self, cursor: Cursor) -> list[PolicyChange]:
         """The changes that a partition has not seen; from now on it has."""
         found = self._changes[cursor.seen - self._begin :]
         cursor.seen += len(found)

@@ -38,15 +38,16 @@ from moorage.core.taints.desired.addons import AddOns, Named
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.hold import Holds
 from moorage.core.taints.desired.incidents import member_of, zone_sees_change
-from moorage.core.taints.desired.reconcile import Decided, TaintRules, decide_taints, newer_taints
+from moorage.core.taints.desired.reconcile import ReconciledTaints, TaintRules, newer_taints, reconcile_taints
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings import Settings
 from moorage.workers.taint_manager.addon_signs import Sign, changes_nothing, fold, missing
 from moorage.workers.taint_manager.policies import PolicyView
-from moorage.workers.taint_manager.state import State
+from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import ConditionKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
@@ -59,7 +60,7 @@ _NO_ADDONS = AddOns()
 _NEEDS = Needs((CONDITIONS, RESOURCES, ZONE_GRANTS))
 
 
-class TaintManager(Service[State]):
+class TaintManager(Service[TaintManagerPartition]):
     """Conditions and targets in, taints out; without policies.
 
     Args:
@@ -67,6 +68,7 @@ class TaintManager(Service[State]):
     """
 
     name: ClassVar[str] = "taint-manager"
+    summary: ClassVar[str] = "Conditions and people's edits in, the taints of each target out."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
@@ -75,11 +77,11 @@ class TaintManager(Service[State]):
     def __init__(self, rules: TaintRules) -> None:
         self._rules = rules
 
-    def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
+    def new_state(self, partition: int) -> TaintManagerPartition:  # noqa: ARG002 - every partition begins alike
         """An empty state for a partition."""
-        return State()
+        return TaintManagerPartition()
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: TaintManagerPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a target or a sign of its add-ons, a grant, or a set of taints."""
         if topic is CONDITIONS:
             _apply_condition(state, key, event)
@@ -95,7 +97,7 @@ class TaintManager(Service[State]):
 
     def process(
         self,
-        state: State,
+        state: TaintManagerPartition,
         batch: Sequence[Input],
         now: datetime,
         *,
@@ -125,15 +127,15 @@ class TaintManager(Service[State]):
             emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)
         return emits
 
-    def needs(self, state: State, now: datetime) -> Needs | None:
+    def needs(self, state: TaintManagerPartition, now: datetime) -> Needs | None:
         """All that is known of conditions, targets and grants, when a wait ends: it may have been ended by a record.
 
         A process that stood still finds the end of the wait due, and the record yet to be read.
         """
-        due = state.next_due()
-        return _NEEDS if due is not None and due[0] <= now else None
+        due = state.deadlines.next()
+        return _NEEDS if due is not None and due <= now else None
 
-    def wake(self, state: State, now: datetime) -> list[Emit]:
+    def wake(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
         """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
         emits: list[Emit] = []
         if not state.looked:
@@ -147,16 +149,15 @@ class TaintManager(Service[State]):
                     if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
                         emits += self._settle(state, target, time)
                         emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
-        while (due := state.next_due()) is not None and due[0] <= now:
-            emits += self._settle(state, due[1], now)
+        while (due := state.deadlines.first()) is not None and due[1] <= now:
+            emits += self._settle(state, due[0], now)
         return emits
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: TaintManagerPartition) -> datetime | None:
         """When the first wait ends."""
-        due = state.next_due()
-        return None if due is None else due[0]
+        return state.deadlines.next()
 
-    def reconcile(self, state: State, now: datetime) -> list[Emit]:
+    def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
         """Work every target out anew, but for what policies ask; what differs is repaired.
 
         So are labels of add-ons whose end, or whose lease's, was compacted away unread.
@@ -167,13 +168,13 @@ class TaintManager(Service[State]):
             emits += self._decide(state, target, cause, now, None, gone=missing(state, target))
         return emits
 
-    def drop(self, state: State) -> None:
+    def drop(self, state: TaintManagerPartition) -> None:
         """The partition goes: it follows policies no longer."""
         if state.view is not None and state.cursor is not None:
             state.view.leave(state.cursor)
             state.cursor = None
 
-    def _look_at_all(self, state: State, now: datetime) -> list[Emit]:
+    def _look_at_all(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
         """After a restart: what waits is not written down as such, and policies and holds may have changed meanwhile.
 
         What an earlier hold keeps, or keeps back, is looked at even if there is no hold now: a taint that it keeps must
@@ -200,7 +201,7 @@ class TaintManager(Service[State]):
             emits += self._decide(state, target, cause, now, None, evaluate=cluster)
         return emits
 
-    def _resume(self, state: State, target: str, now: datetime) -> None:
+    def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
         """After a restart: note until when what was held is held, and an add-on available.
 
         A wait that ended meanwhile ended then, so what is decided does not depend on when the service came back.
@@ -213,9 +214,9 @@ class TaintManager(Service[State]):
             since = max(held.since for held in known.held)
             state.wait(target, self._look(state, target, min(since, now)))
         elif known.labels and known.target_uid == resource.uid and target not in state.waits:
-            state.wait(target, Decided(None, state.addons.get(target, _NO_ADDONS).first_end(known.labels)))
+            state.wait(target, ReconciledTaints(None, state.addons.get(target, _NO_ADDONS).first_end(known.labels)))
 
-    def _settle(self, state: State, target: str, until: datetime) -> list[Emit]:
+    def _settle(self, state: TaintManagerPartition, target: str, until: datetime) -> list[Emit]:
         """Decide on a target at each instant up to `until` at which one of its waits ends."""
         emits: list[Emit] = []
         while (wait := state.waits.get(target)) is not None and wait.due is not None and wait.due <= until:
@@ -223,7 +224,7 @@ class TaintManager(Service[State]):
             emits += self._decide(state, target, cause, wait.due, None, evaluate=wait.evaluate)
         return emits
 
-    def _own_cause(self, state: State, why: str, target: str, time: datetime) -> Meta:
+    def _own_cause(self, state: TaintManagerPartition, why: str, target: str, time: datetime) -> Meta:
         known, resource = state.taints.get(target), state.resources.get(target)
         uid = resource.uid if resource is not None else ""
         return Meta(
@@ -236,7 +237,7 @@ class TaintManager(Service[State]):
 
     def _decide(
         self,
-        state: State,
+        state: TaintManagerPartition,
         target: str,
         cause: Meta,
         time: datetime,
@@ -248,7 +249,7 @@ class TaintManager(Service[State]):
         known = state.taints.get(target)
         if target not in state.resources:
             # Taints of what is not declared are of no use; conditions may come before their target's record does.
-            state.waits.pop(target, None)
+            state.wait_no_more(target)
             if known is None:
                 return []
             self.apply(state, TAINTS, target, None)
@@ -270,16 +271,16 @@ class TaintManager(Service[State]):
 
     def _look(
         self,
-        state: State,
+        state: TaintManagerPartition,
         target: str,
         time: datetime,
         reported: datetime | None = None,
         *,
         evaluate: bool = False,
         gone: Collection[Named] = (),
-    ) -> Decided:
+    ) -> ReconciledTaints:
         """What becomes of a declared target's taints; changes nothing."""
-        return decide_taints(
+        return reconcile_taints(
             state.taints.get(target),
             state.resources[target],
             state.conditions.get(target, {}),
@@ -303,15 +304,15 @@ class PolicyTaintManager(TaintManager):
         """The view of every policy."""
         return PolicyView()
 
-    def use_globals(self, state: State, view: GlobalView) -> None:
+    def use_globals(self, state: TaintManagerPartition, view: GlobalView) -> None:
         """Follow the policies from here on."""
         if not isinstance(view, PolicyView):
             raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
         state.view, state.cursor = view, view.enter()
 
 
-def _apply_condition(state: State, key: str, event: Model | None) -> None:
-    target, _, condition_type = key.partition("|")
+def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None) -> None:
+    target, condition_type = ConditionKey.parse(key)
     if isinstance(event, ConditionChanged):
         known = state.conditions.setdefault(target, {})
         if newer_condition(event, known.get(condition_type)):
@@ -320,7 +321,7 @@ def _apply_condition(state: State, key: str, event: Model | None) -> None:
         del state.conditions[target]
 
 
-def _apply_resource(state: State, key: str, event: Model | None) -> None:
+def _apply_resource(state: TaintManagerPartition, key: str, event: Model | None) -> None:
     target = target_of_resource(key)
     if target is None:
         fold(state, key, event)
@@ -333,7 +334,7 @@ def _apply_resource(state: State, key: str, event: Model | None) -> None:
         state.resources.pop(target.key, None)
 
 
-def _apply_grant(state: State, key: str, event: Model | None) -> None:
+def _apply_grant(state: TaintManagerPartition, key: str, event: Model | None) -> None:
     if isinstance(event, NoExecuteGranted):
         known = state.grants.get(key)
         if known is None or known.target_uid != event.target_uid or known.generation < event.generation:
@@ -342,13 +343,13 @@ def _apply_grant(state: State, key: str, event: Model | None) -> None:
         state.grants.pop(key, None)
 
 
-def _only_a_heartbeat(state: State, target: str | None, event: ConditionChanged) -> bool:
+def _only_a_heartbeat(state: TaintManagerPartition, target: str | None, event: ConditionChanged) -> bool:
     """Whether a condition says nothing that has not been decided on."""
     known = state.conditions.get(target or "", {}).get(event.type)
     return known is not None and known.status is event.status and known.target_uid == event.target_uid
 
 
-def _calls_policies(state: State, target: str, event: Model | None) -> bool:
+def _calls_policies(state: TaintManagerPartition, target: str, event: Model | None) -> bool:
     """Whether a record that is about to be folded in makes the policies act: a condition changes, a cluster appears."""
     if state.view is None or not target.startswith(_CLUSTER):
         return False
@@ -363,7 +364,7 @@ def _calls_policies(state: State, target: str, event: Model | None) -> bool:
 def _target_key(record: Input) -> str | None:
     """The key of the target that a record is about; None when it is about none."""
     if record.topic is CONDITIONS:
-        return record.key.partition("|")[0]
+        return ConditionKey.parse(record.key).target
     if record.topic is ZONE_GRANTS:
         return record.key
     target = target_of_resource(record.key)

@@ -25,7 +25,7 @@ from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
 
 
 @dataclass(slots=True)
-class State:
+class TimerPartition:
     """One partition."""
 
     table: TimerTable = field(default_factory=TimerTable)
@@ -33,19 +33,20 @@ class State:
     """Whether it was woken since it was restored, so that what is unknown by now is gone."""
 
 
-class TimerService(Service[State]):
+class TimerService(Service[TimerPartition]):
     """Deadlines in, what has come due out."""
 
     name: ClassVar[str] = "timer"
+    summary: ClassVar[str] = "Deadlines in, `timer-fired` out, at or after each deadline; it knows nothing of taints."
     sources: ClassVar[tuple[Topic, ...]] = (TIMERS,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TIMERS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)
 
-    def new_state(self, partition: int) -> State:  # noqa: ARG002 - every partition begins alike
+    def new_state(self, partition: int) -> TimerPartition:  # noqa: ARG002 - every partition begins alike
         """An empty state for a partition."""
-        return State()
+        return TimerPartition()
 
-    def apply(self, state: State, topic: Topic, key: str, event: Model | None) -> None:
+    def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a timer, or that one has fired."""
         if topic is TIMERS:
             if isinstance(event, SetTimer):
@@ -57,7 +58,7 @@ class TimerService(Service[State]):
 
     def process(
         self,
-        state: State,
+        state: TimerPartition,
         batch: Sequence[Input],
         now: datetime,  # noqa: ARG002 - what is due is for `wake`
         *,
@@ -68,18 +69,18 @@ class TimerService(Service[State]):
             self.apply(state, record.topic, record.key, record.event)
         return []
 
-    def wake(self, state: State, now: datetime) -> list[Emit]:
+    def wake(self, state: TimerPartition, now: datetime) -> list[Emit]:
         """Fire what has come due."""
         if not state.begun:  # every timer is known now
             state.begun = True
             state.table.forget_orphans()
         return [self._fire(state, due, now) for due in state.table.due(now)]
 
-    def next_wake(self, state: State) -> datetime | None:
+    def next_wake(self, state: TimerPartition) -> datetime | None:
         """The earliest deadline."""
         return state.table.next_deadline()
 
-    def _fire(self, state: State, due: DueTimer, now: datetime) -> Emit:
+    def _fire(self, state: TimerPartition, due: DueTimer, now: datetime) -> Emit:
         timer = due.timer
         event = TimerFired(
             id=timer.id,

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.chaos.seeded.bugs.planting import Change, bug
 
-from moorage.runtime.engine.batch import BatchProcessor, Decision
+from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.requests import Read, Span
@@ -159,7 +159,7 @@ def _() -> list[Change]:
         commit = None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit
         return min((one for one in (self._reconcile_at, commit) if one is not None), default=None)
 
-    def wake(self: Any, decision: Decision) -> Any:
+    def wake(self: Any, decision: BatchDecision) -> Any:
         if decision.records or self.poked:
             yield from _WAKE(self, decision)
 
@@ -168,7 +168,7 @@ def _() -> list[Change]:
 
 @bug("never-reconciles-nor-wakes-first", "Nothing is looked at after a restart until a record comes.", "holds")
 def _() -> list[Change]:
-    def wake(self: Any, decision: Decision) -> Any:
+    def wake(self: Any, decision: BatchDecision) -> Any:
         if self.poked and not decision.records and not getattr(self, "_woken", False):
             self._woken, self.poked = True, False
             return

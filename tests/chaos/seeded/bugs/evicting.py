@@ -16,8 +16,8 @@ from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.service import Eviction
-from moorage.workers.eviction.state import Asked, State
-from moorage.workers.eviction.target_view import Look
+from moorage.workers.eviction.state import EvictionPartition, OpenRequest
+from moorage.workers.eviction.target_view import TargetView
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS
 
@@ -231,7 +231,7 @@ _ANSWERED = Eviction._answered
 @bug("asks-once", "A held eviction is judged by the labels that it had when it asked.", "budgets")
 def _() -> list[Change]:
     return [
-        (State, "is_asked_otherwise", lambda _self, _place: False),
+        (EvictionPartition, "is_asked_otherwise", lambda _self, _place: False),
         (budgets, "_supersedes", lambda event, known: event.revision > known.revision),
     ]
 
@@ -240,7 +240,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
         target = state.targets[look.target]
-        asked = Asked(look.time, target.bindings[workload].traits.labels, target.zone)
+        asked = OpenRequest(look.time, target.bindings[workload].traits.labels, target.zone)
         state.asked.setdefault((look.target, workload), asked)
         _DUE(self, state, look, workload, found)
 
@@ -249,13 +249,13 @@ def _() -> list[Change]:
 
 @bug("bindings-never-end", "Eviction does not take the end of a binding in.")
 def _() -> list[Change]:
-    fold = State.apply_binding
+    fold = EvictionPartition.apply_binding
 
     def keep(self: Any, key: str, event: Any) -> None:
         if event is not None:
             fold(self, key, event)
 
-    return [(State, "apply_binding", keep)]
+    return [(EvictionPartition, "apply_binding", keep)]
 
 
 @bug("task-outlives", "An eviction stays open when its binding ends.")
@@ -265,41 +265,41 @@ def _() -> list[Change]:
 
 @bug("timer-not-moved", "A timer is set once and not moved with its deadline.", "deadlines")
 def _() -> list[Change]:
-    move = Look.move_timer
+    move = TargetView.move_timer
 
     def once(self: Any, workload: str, generation: int, deadline: Any) -> None:
         if looking.timer_id(workload, self.target, generation) not in self.state.timers:
             move(self, workload, generation, deadline)
 
-    return [(Look, "move_timer", once)]
+    return [(TargetView, "move_timer", once)]
 
 
 @bug("no-timer", "An eviction is scheduled without its timer.")
 def _() -> list[Change]:
-    return [(Look, "move_timer", lambda *_given: None)]
+    return [(TargetView, "move_timer", lambda *_given: None)]
 
 
 @bug("folded-not-written", "Cancelled is folded in and not written.")
 def _() -> list[Change]:
-    emit = Look.emit
+    emit = TargetView.emit
 
     def quiet(self: Any, topic: Any, key: str, event: Any) -> None:
         emit(self, topic, key, event)
         if topic is EVICTIONS and event is not None and event.state is EvictionState.CANCELLED:
             self.emits.pop()
 
-    return [(Look, "emit", quiet)]
+    return [(TargetView, "emit", quiet)]
 
 
 @bug("timer-tombstone-lost", "The timer of an eviction that is over is not taken away.")
 def _() -> list[Change]:
-    emit = Look.emit
+    emit = TargetView.emit
 
     def keep(self: Any, topic: Any, key: str, event: Any) -> None:
         if topic is not TIMERS or event is not None:
             emit(self, topic, key, event)
 
-    return [(Look, "emit", keep)]
+    return [(TargetView, "emit", keep)]
 
 
 @bug("taints-not-newer", "A set of taints supersedes the one that is known only when it skips a generation.")

@@ -11,12 +11,12 @@ from moorage.core.disruption.token_bucket import Bucket
 from moorage.core.disruption.zones import OPEN_GRANTS, ZoneRules, ZoneTable
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.counters import BudgetCounter, DisruptionCounter, RateCounter
-from moorage.workers.governor.in_flight import Granted
-from moorage.workers.governor.replies import Answers
+from moorage.workers.governor.in_flight import InFlight
+from moorage.workers.governor.replies import Replies
 from moorage.workers.governor.service import Governor
 from moorage_schemas.topics import EVICTION_SLOTS, ZONES
 
-_SET = Granted._set
+_SET = InFlight._set
 
 
 @bug("lost-zone-granted", "Nodes are granted while every zone is fully disrupted.", "zones")
@@ -86,17 +86,17 @@ def _() -> list[Change]:
                 budget.progress += 1
         _SET(self, counted, under_way=under_way, leaving=leaving)
 
-    return [(Granted, "_set", double)]
+    return [(InFlight, "_set", double)]
 
 
 @bug("slot-never-ends", "An eviction under way counts for ever.", "budgets")
 def _() -> list[Change]:
-    return [(Granted, "_end", lambda _self, _key, _put: None)]
+    return [(InFlight, "_end", lambda _self, _key, _put: None)]
 
 
 @bug("slot-not-counted", "What is granted does not count for budgets until its slot is read back.", "budgets")
 def _() -> list[Change]:
-    return [(Granted, "grant", lambda *_given: None)]
+    return [(InFlight, "grant", lambda *_given: None)]
 
 
 @bug("slots-forgotten", "After a restart the governor does not know which evictions are under way.", "budgets")
@@ -130,8 +130,8 @@ def _() -> list[Change]:
 @bug("leave-expires", "What was let go leaves its window in time, though nobody has requested it yet.", "budgets")
 def _() -> list[Change]:
     return [
-        (Granted, "_is_unused", lambda _self, _key: False),
-        (Granted, "use", lambda *_given: None),
+        (InFlight, "_is_unused", lambda _self, _key: False),
+        (InFlight, "use", lambda *_given: None),
     ]
 
 
@@ -162,7 +162,7 @@ def _() -> list[Change]:
 
 @bug("never-answered-again", "The governor does not repeat an answer that may be lost.", "answers")
 def _() -> list[Change]:
-    return [(Answers, "repeat", lambda _self, _ask: None)]
+    return [(Replies, "repeat", lambda _self, _ask: None)]
 
 
 @bug("released-not-told", "When a pause ends those that it held are not looked at.")

@@ -9,7 +9,7 @@ from typing import Any
 from tests.chaos.seeded.bugs.planting import Change, bug
 
 from moorage.core.conditions.reports import Accepted
-from moorage.workers.condition_ingest.heartbeat_monitor import Listener
+from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.service import ConditionIngest
 
 listening: Any = import_module("moorage.workers.condition_ingest.heartbeat_monitor")
@@ -18,7 +18,7 @@ module: Any = import_module("moorage.workers.condition_ingest.service")  # the p
 
 @bug("silence-unheard", "When a source falls silent nothing becomes Unknown.")
 def _() -> list[Change]:
-    return [(Listener, "look", lambda _self, _step, _ask: None)]
+    return [(HeartbeatMonitor, "look", lambda _self, _step, _ask: None)]
 
 
 @bug("silence-unquestioned", "A source is taken for silent as soon as its timer fires.", "sources")
@@ -36,7 +36,7 @@ def _() -> list[Change]:
             step.write(listening.CONDITIONS, listening.condition_key(event.target, name), event.target.key, silent)
         step.write(listening.TIMERS, watch.id, event.target.key, None)
 
-    return [(Listener, "fired", fired)]
+    return [(HeartbeatMonitor, "fired", fired)]
 
 
 @bug("orphans-stay", "The conditions of targets that are gone stay.")

@@ -12,7 +12,7 @@ from moorage.runtime.kafka import clients, dangling_transactions, partition_task
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.partition_task import PartitionOwner
+from moorage.runtime.kafka.partition_task import PartitionTask
 from moorage.runtime.kafka.producers import PartitionProducer
 from moorage.runtime.kafka.table_reader import TableReader
 
@@ -38,10 +38,10 @@ def _() -> list[Change]:
         await self._producer.write([], every)
         await _OWN(self, transaction)
 
-    return [(PartitionOwner, "_write", write)]
+    return [(PartitionTask, "_write", write)]
 
 
-_OWN = PartitionOwner._write
+_OWN = PartitionTask._write
 
 
 @bug("torn", "The records of a decision are written in two transactions.", "moments")
@@ -66,7 +66,7 @@ def _() -> list[Change]:
             await self._producer.start()
             await _OWN(self, transaction)
 
-    return [(PartitionOwner, "_write", write)]
+    return [(PartitionTask, "_write", write)]
 
 
 @bug("uncommitted-read", "Tables and sources are read without waiting for the commit.")
@@ -101,10 +101,10 @@ def _() -> list[Change]:
         self.phase = partition_task.Phase.RUNNING
         self._event.set()
 
-    return [(PartitionOwner, "_let_in", let_in), (PartitionEngine, "rest", lambda _self, _now: None)]
+    return [(PartitionTask, "_let_in", let_in), (PartitionEngine, "rest", lambda _self, _now: None)]
 
 
-_LET_IN = PartitionOwner._let_in
+_LET_IN = PartitionTask._let_in
 
 
 @bug(

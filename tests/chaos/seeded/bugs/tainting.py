@@ -9,9 +9,9 @@ from typing import Any
 from tests.chaos.seeded.bugs.planting import Change, bug
 
 from moorage.core.taints.desired import reconcile, taint_list
-from moorage.core.taints.desired.from_conditions import Want
+from moorage.core.taints.desired.from_conditions import DesiredTaints
 from moorage.core.taints.desired.hold import Holds
-from moorage.core.taints.desired.reconcile import Decided
+from moorage.core.taints.desired.reconcile import ReconciledTaints
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintEffect
@@ -19,7 +19,7 @@ from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, ZONE_MEMBERS
 
 module: Any = import_module("moorage.workers.taint_manager.service")  # the package gives the function of that name
 
-_DECIDE = reconcile.decide_taints
+_DECIDE = reconcile.reconcile_taints
 _DECIDED = TaintManager._decide
 
 
@@ -30,10 +30,10 @@ def _() -> list[Change]:
         event = found.event
         if current is None and event is not None and event.target.kind is TargetKind.MANAGED_CLUSTER:
             bare = not (event.taints or event.held or event.labels or event.wishes_applied)
-            return Decided(None, found.due, found.evaluate) if bare else found
+            return ReconciledTaints(None, found.due, found.evaluate) if bare else found
         return found
 
-    return [(module, "decide_taints", decide)]
+    return [(module, "reconcile_taints", decide)]
 
 
 @bug("9 by-hand", "A built-in taint that came in by hand stays.")
@@ -53,18 +53,18 @@ def _() -> list[Change]:
 
 @bug("ungranted", "A node gets the taint that evicts without the governor's leave.")
 def _() -> list[Change]:
-    return [(Want, "_granted", lambda _self: True)]
+    return [(DesiredTaints, "_granted", lambda _self: True)]
 
 
 @bug("grant-for-ever", "A leave to evict holds for later incidents, too.")
 def _() -> list[Change]:
-    return [(Want, "_granted", lambda self: self.grant.granted if self.grant is not None else None)]
+    return [(DesiredTaints, "_granted", lambda self: self.grant.granted if self.grant is not None else None)]
 
 
 @bug("withdrawal-ignored", "The taint that evicts stays when the governor takes its leave back.")
 def _() -> list[Change]:
-    granted = Want._granted
-    return [(Want, "_granted", lambda self: True if self._of_condition(_EVICTS) else granted(self))]
+    granted = DesiredTaints._granted
+    return [(DesiredTaints, "_granted", lambda self: True if self._of_condition(_EVICTS) else granted(self))]
 
 
 _EVICTS = ("node.kubernetes.io/not-ready", TaintEffect.NO_EXECUTE.value)
@@ -87,7 +87,7 @@ def _() -> list[Change]:
             return found
         return replace(found, event=found.event.model_copy(update={"generation": current.generation}))
 
-    return [(module, "decide_taints", decide)]
+    return [(module, "reconcile_taints", decide)]
 
 
 @bug("wish-lost", "Of several edits of a target's taints that wait only the first is worked in.", "again")
@@ -135,7 +135,7 @@ def _() -> list[Change]:
             current = current.model_copy(update={"target_uid": resource.uid})
         return _DECIDE(current, resource, *given, **named)
 
-    return [(module, "decide_taints", decide)]
+    return [(module, "reconcile_taints", decide)]
 
 
 @bug("conditions-stick", "The end of a condition, or of a target, is not taken in.")

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moorage.core.scheduling.ocm.allocatable import approximate
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import Code, Status, discovered
-from moorage.core.scheduling.ocm.prioritizers.resource_allocatable import approximate
-from moorage.core.scheduling.ocm.scheduler import Scheduled, Scheduler
+from moorage.core.scheduling.ocm.plugin import Code, Plugins, Status
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
@@ -40,7 +42,7 @@ def taint(effect: str = "NoSelect", key: str = "k", since: datetime | None = NOW
 
 
 def terms(spec: Spec, *, as_upstream: bool = False) -> PlacementTerms:
-    return PlacementTerms.of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
+    return terms_of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
 
 
 def schedule(
@@ -73,17 +75,17 @@ def add_on(weight: int = 1, score: str = "g") -> Spec:
 
 
 def test_plugins_are_found() -> None:
-    found = discovered()
+    found = Plugins.discovered()
     assert [one.name for one in found.filters] == ["Predicate", "TaintToleration"]
-    weights = {name: weight for one in found.prioritizers for name, weight in one.built_in.items()}
-    assert weights == {
-        "Balance": 1,
-        "Steady": 1,
-        "ResourceAllocatableCPU": 0,
-        "ResourceAllocatableMemory": 0,
-        "PreferNoSelect": 0,
-    }
-    assert sum(one.add_on for one in found.prioritizers) == 1
+    assert [(one.name, one.weight) for one in found.prioritizers] == [
+        ("Balance", 1),
+        ("Steady", 1),
+        ("ResourceAllocatableCPU", 0),
+        ("ResourceAllocatableMemory", 0),
+        ("PreferNoSelect", 0),
+        ("AddOn", 0),
+    ]
+    assert found.built_in_names == tuple(one.name for one in found.prioritizers if one.name != "AddOn")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,8 @@ def test_a_wrong_spec_is_misconfigured_and_decides_nothing(spec: Spec, plugin: s
 
 def test_wrong_predicates_and_tolerations_show_only_when_a_cluster_meets_them() -> None:
     assert schedule(fleet(), {"tolerations": [{"value": "x"}]}).status.code == Code.SUCCESS
-    assert [plugin for plugin, _ in terms({"tolerations": [{"value": "x"}]}).errors] == ["TaintToleration"]
+    wrong = Plugins.discovered().problems(terms({"tolerations": [{"value": "x"}]}))
+    assert [plugin for plugin, _ in wrong] == ["TaintToleration"]
 
 
 def test_a_weight_of_zero_hides_an_unknown_name() -> None:
@@ -162,12 +165,11 @@ def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_n
     end = NOW + timedelta(seconds=30)
     before = schedule(made, spec, now=end - timedelta(microseconds=1))
     assert (before.decisions, before.decide_again) == (("a", "b"), end)
-    assert before.verdict("a").until == end
-    assert before.verdict("b").until is None
+    assert before.until("a") == end
+    assert before.until("b") is None
     after = schedule(made, spec, ["a"], now=end)
     assert (after.decisions, after.decide_again) == (("b",), None)
-    assert after.verdict("a").filters[1][1:] == (
-        False,
+    assert after.verdict("a").filters[1].reasons == (
         "cluster(s) had untolerated taint {k:NoSelect}, tolerated no longer",
     )
     assert schedule(made, spec, ["a"], now=end, as_upstream=True).decisions == ()
@@ -260,6 +262,71 @@ def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them(
     assert (found.considered, found.decisions, found.unscheduled) == (14, ("y2",), 2)
     with pytest.raises(LookupError, match="there is no cluster nobody"):
         found.verdict("nobody")
+
+
+def some_of_everything() -> ManagedFleet:
+    """Clusters that every prioritizer has something to say of."""
+    made = fleet(
+        ClusterFacts("a", allocatable={"cpu": "4", "memory": "8Gi"}, capacity={"cpu": "4", "memory": "8Gi"}),
+        ClusterFacts("b", allocatable={"cpu": "1"}, capacity={"cpu": "4"}, taints=(taint("PreferNoSelect"),)),
+        tainted("c", taint("PreferNoSelect"), taint("PreferNoSelect", "l")),
+    )
+    made.put_score(ScoreFacts("a", "demo", {"g": 30}))
+    made.put_score(ScoreFacts("b", "demo", {"g": 70}, valid_until=NOW - timedelta(seconds=1)))
+    return made
+
+
+EVERY = exactly(*(built_in(name) for name in Plugins.discovered().built_in_names), add_on())
+
+
+def test_every_prioritizer_tells_what_it_sees() -> None:
+    made = some_of_everything()
+    usage = Usage(made)
+    usage.add(["a", "a", "b"])
+    found = Scheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b", "c")}
+    assert told["a"] == {
+        "Balance": ("decisions of other placements: 1 here, 1 on the cluster with the most",),
+        "Steady": ("the placement has it already",),
+        "ResourceAllocatableCPU": ("4 of cpu is allocatable",),
+        "ResourceAllocatableMemory": ("8Gi of memory is allocatable",),
+        "PreferNoSelect": (),
+        "AddOn/demo/g": (),
+    }
+    assert told["b"]["Steady"] == ("the placement does not have it",)
+    assert told["b"]["ResourceAllocatableMemory"] == ("it does not state both its allocatable memory and its capacity",)
+    assert told["b"]["PreferNoSelect"] == ("nothing tolerates k:PreferNoSelect",)
+    assert told["b"]["AddOn/demo/g"] == ("AddOnPlacementScore demo expired at 2025-12-31T23:59:59Z",)
+    assert told["c"]["AddOn/demo/g"] == ("it has no AddOnPlacementScore demo",)
+
+
+def test_scores_are_within_their_span_and_rest_on_other_candidates_only_where_it_is_said() -> None:
+    made = some_of_everything()
+    usage = Usage(made)
+    usage.add(["a", "a", "b"])
+    found = Scheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    relative = set()
+    for one in Plugins.discovered().chosen(terms(EVERY)):
+        plugin, rows = one.prioritizer, found.rows
+        together = plugin.score(found.request, made, rows).values.tolist()
+        alone = [plugin.score(found.request, made, rows[i : i + 1]).values[0] for i in range(rows.size)]
+        assert all(plugin.lowest <= score <= plugin.highest for score in together), plugin.name
+        assert plugin.relative or together == alone, plugin.name
+        if together != alone:
+            relative.add(plugin.name)
+    assert relative == {"ResourceAllocatableCPU", "PreferNoSelect"}, "memory is said by one cluster alone"
+
+
+def test_a_failing_expression_is_told_with_the_scores_that_it_was_asked_with() -> None:
+    made = fleet(*(ClusterFacts(name, document={"metadata": {"name": name}}) for name in ("a", "b")))
+    made.put_score(ScoreFacts("a", "demo", {"g": 30}))
+    made.put_score(ScoreFacts("b", "demo", {"g": 70}))
+    expressions = {"celExpressions": ["managedCluster.scores('demo').exists(s, s.value > 50)"]}
+    found = schedule(made, {"predicates": [{"requiredClusterSelector": {"celSelector": expressions}}]})
+    assert found.decisions == ("b",)
+    details = {name: found.verdict(name).filters[0].details for name in ("a", "b")}
+    assert details["a"] == (f"predicates[0] fails: CEL {expressions['celExpressions'][0]}",)
+    assert details["b"] == ("predicates[0] matches",)
 
 
 def test_equal_specs_share_what_they_ask_and_others_do_not() -> None:

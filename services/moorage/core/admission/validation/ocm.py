@@ -10,7 +10,7 @@ clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.admission.validation.core import (
@@ -24,14 +24,7 @@ from moorage.core.apimachinery.cel import ExpressionError, compiled
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
 from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
 from moorage.core.taints.desired.addons import LABEL_PREFIX
-from moorage.core.taints.dialects.ocm import (
-    ALLOCATABLE_CPU,
-    ALLOCATABLE_MEMORY,
-    BALANCE,
-    OCM,
-    PREFER_NO_SELECT_SCORE,
-    STEADY,
-)
+from moorage.core.taints.dialects.ocm import OCM
 from moorage_schemas.resources.managed import (
     EXCLUSIVE,
     LABEL_SELECTOR,
@@ -52,7 +45,6 @@ from moorage_schemas.resources.managed import (
 from moorage_schemas.resources.meta import LabelSelector, Resource
 from moorage_schemas.taint import Toleration, TolerationOperator
 
-BUILT_IN_PRIORITIZERS: Final = (BALANCE, STEADY, ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE)
 _BUILT_IN: Final = "BuiltIn"
 _ADD_ON: Final = "AddOn"
 _MODES: Final = ("Additive", "Exact")
@@ -67,8 +59,15 @@ _HTTPS: Final = re.compile(r"https://[^\s/?#]+([/?#]\S*)?")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
-def validate_ocm(resource: Resource) -> list[FieldError]:
-    """What is wrong with an object of Open Cluster Management; nothing for other kinds."""
+def validate_ocm(resource: Resource, prioritizers: Collection[str]) -> list[FieldError]:
+    """What is wrong with an object of Open Cluster Management; nothing for other kinds.
+
+    Args:
+        resource: the object.
+        prioritizers: the names of the built-in prioritizers that a placement may use.
+    """
+    if isinstance(resource, Placement):
+        return validate_placement(resource, prioritizers)
     for model, check in _CHECKS:
         if isinstance(resource, model):
             return check(resource)
@@ -127,7 +126,7 @@ def validate_set_binding(binding: ManagedClusterSetBinding) -> list[FieldError]:
     return []
 
 
-def validate_placement(placement: Placement) -> list[FieldError]:
+def validate_placement(placement: Placement, prioritizers: Collection[str]) -> list[FieldError]:
     """A placement: sets, number, predicates, prioritizers, tolerations, groups."""
     spec = placement.spec
     errors = _label_name(placement, "its PlacementDecisions carry it in a label")
@@ -139,7 +138,7 @@ def validate_placement(placement: Placement) -> list[FieldError]:
     for i, predicate in enumerate(spec.predicates or ()):
         selector = predicate.required_cluster_selector
         errors += _selector(selector, f"spec.predicates[{i}].requiredClusterSelector")
-    errors += _policy(spec.prioritizer_policy, "spec.prioritizerPolicy")
+    errors += _policy(spec.prioritizer_policy, "spec.prioritizerPolicy", prioritizers)
     errors += validate_tolerations(
         [_as_it_could_be(one) for one in spec.tolerations or ()], "spec.tolerations", OCM, comparison=False
     )
@@ -198,16 +197,16 @@ def _selector(selector: RequiredClusterSelector | GroupClusterSelector, path: st
     return errors
 
 
-def _policy(policy: PrioritizerPolicy, path: str) -> list[FieldError]:
+def _policy(policy: PrioritizerPolicy, path: str, known: Collection[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     if policy.mode and policy.mode not in _MODES:
         errors.append(not_supported(f"{path}.mode", policy.mode, _MODES))
     for i, config in enumerate(policy.configurations or ()):
-        errors += _prioritizer(config, f"{path}.configurations[{i}]")
+        errors += _prioritizer(config, f"{path}.configurations[{i}]", known)
     return errors
 
 
-def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
+def _prioritizer(config: PrioritizerConfig, at: str, known: Collection[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     if not -_HEAVIEST <= config.weight <= _HEAVIEST:
         errors.append(invalid(f"{at}.weight", config.weight, f"must be from -{_HEAVIEST} to {_HEAVIEST}"))
@@ -215,12 +214,12 @@ def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
     if coordinate is None:
         if not config.name:
             return [*errors, required(f"{at}.scoreCoordinate")]
-        return errors + _built_in(config.name, f"{at}.name")
+        return errors + _built_in(config.name, f"{at}.name", known)
     path = f"{at}.scoreCoordinate"
     if coordinate.type not in {"", _BUILT_IN, _ADD_ON}:
         return [*errors, not_supported(f"{path}.type", coordinate.type, (_BUILT_IN, _ADD_ON))]
     if coordinate.type != _ADD_ON:
-        return errors + _built_in(coordinate.built_in, f"{path}.builtIn")
+        return errors + _built_in(coordinate.built_in, f"{path}.builtIn", known)
     add_on = coordinate.add_on
     if add_on is None:
         return [*errors, required(f"{path}.addOn", f"must be set when type is {_ADD_ON}")]
@@ -231,10 +230,10 @@ def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
     return errors
 
 
-def _built_in(name: str, path: str) -> list[FieldError]:
+def _built_in(name: str, path: str, known: Collection[str]) -> list[FieldError]:
     if not name:
         return [required(path, f"must be set when type is {_BUILT_IN}")]
-    return [] if name in BUILT_IN_PRIORITIZERS else [not_supported(path, name, BUILT_IN_PRIORITIZERS)]
+    return [] if name in known else [not_supported(path, name, known)]
 
 
 def _groups(strategy: GroupStrategy, path: str) -> list[FieldError]:
@@ -310,7 +309,6 @@ _CHECKS: Sequence[tuple[type[Resource], Callable[[Any], list[FieldError]]]] = (
     (ManagedCluster, validate_managed_cluster),
     (ManagedClusterSet, validate_cluster_set),
     (ManagedClusterSetBinding, validate_set_binding),
-    (Placement, validate_placement),
     (AddOnPlacementScore, validate_add_on_score),
     (ManagedClusterAddOn, validate_add_on),
     (Lease, validate_lease),

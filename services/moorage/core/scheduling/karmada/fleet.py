@@ -40,7 +40,7 @@ class ClusterInfo:
         return cls(ClusterFacts.of(document), taints, _kinds(status), _free(status))
 
 
-class Change(IntEnum):
+class FleetChange(IntEnum):
     """What a change of the fleet may do for those that wait; a higher one includes the lower."""
 
     NOTHING = 0
@@ -75,23 +75,23 @@ class ClusterFleet:
         """Every cluster, in no order."""
         return self._clusters
 
-    def put(self, cluster: ClusterInfo) -> Change:
+    def put(self, cluster: ClusterInfo) -> FleetChange:
         """Add a cluster, or change it."""
         before = self._clusters.get(cluster.name)
         if before == cluster:
-            return Change.NOTHING
+            return FleetChange.NOTHING
         self._clusters[cluster.name] = cluster
         if before is None:
             self.version += 1
-            return Change.OPENED
+            return FleetChange.OPENED
         roomier = _roomier(before.free, cluster.free)
         if replace(before, free=None) == replace(cluster, free=None):
-            return Change.ROOM if roomier else Change.WORSE
+            return FleetChange.ROOM if roomier else FleetChange.WORSE
         self.version += 1
         same = replace(before, taints=(), free=None) == replace(cluster, taints=(), free=None)
         # A taint that is there anew, with another value or another time, is another taint.
         opened = not same or not set(before.taints) <= set(cluster.taints)
-        return Change.OPENED if opened else Change.ROOM if roomier else Change.WORSE
+        return FleetChange.OPENED if opened else FleetChange.ROOM if roomier else FleetChange.WORSE
 
     def remove(self, name: str) -> bool:
         """Take a cluster away; False when there was none."""

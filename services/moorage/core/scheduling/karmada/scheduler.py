@@ -6,16 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from moorage.core.scheduling.framework.verdicts import Objection
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage.core.scheduling.karmada.plugin import (
-    ClusterFilter,
-    ClusterPrioritizer,
-    ClusterRequest,
-    discovered_cluster_filters,
-    discovered_cluster_prioritizers,
-)
+from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Candidate, NotEnoughError, divide, division_of, room_for
-from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
+from moorage.core.scheduling.karmada.spread_constraints import UNIT, SpreadError, choose, preference
 from moorage_schemas.placement import FilterResult, TargetScore
 from moorage_schemas.resources.policies import ClusterAffinity
 
@@ -24,8 +19,8 @@ SHOWN: Final = 10
 
 _REMEMBERED: Final = 256
 
-_Verdicts = Mapping[str, tuple[str, str]]
-"""Cluster → the filter that ruled it out, and why; a cluster that passed is not there."""
+_Objections = Mapping[str, Objection]
+"""Cluster → why it is ruled out; a cluster that passed is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +55,14 @@ class ClusterDecider:
         prioritizers: Sequence[ClusterPrioritizer] | None = None,
     ) -> None:
         self.fleet = fleet
-        chosen = discovered_cluster_filters() if filters is None else tuple(filters)
+        chosen = ClusterFilter.discovered() if filters is None else tuple(filters)
         self._static = tuple(one for one in chosen if one.static)
         self._dynamic = tuple(one for one in chosen if not one.static)
-        self.prioritizers = discovered_cluster_prioritizers() if prioritizers is None else tuple(prioritizers)
-        self._verdicts: dict[tuple[str, str, str, str], _Verdicts] = {}
+        rated = ClusterPrioritizer.discovered() if prioritizers is None else tuple(prioritizers)
+        self.prioritizers = tuple(one for one in rated if one.weight)
+        if sum(abs(one.weight) * one.reach for one in self.prioritizers) >= UNIT:
+            raise ValueError(f"the scores of all prioritizers of clusters together can reach {UNIT}")
+        self._objections: dict[tuple[str, str, str, str], _Objections] = {}
         self._version = -1
 
     @property
@@ -90,7 +88,7 @@ class ClusterDecider:
 
     def _decide(self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None) -> ClusterDecision:
         fleet = self.fleet
-        passed, results = self._filter(request, name, affinity)
+        passed, results = self._filter(replace(request, affinity=affinity), name)
         decision = ClusterDecision(None, bool(passed), len(fleet), results, affinity_name=name)
         if not passed:
             return replace(decision, message=unavailable(len(fleet), results))
@@ -107,58 +105,43 @@ class ClusterDecider:
             )
         return replace(decision, targets=targets)
 
-    def _filter(
-        self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None
-    ) -> tuple[list[ClusterInfo], tuple[FilterResult, ...]]:
-        verdicts = self._verdict(request, name, affinity)
+    def _filter(self, request: ClusterRequest, name: str) -> tuple[list[ClusterInfo], tuple[FilterResult, ...]]:
+        remembered = self._remembered(request, name)
         passed: list[ClusterInfo] = []
-        against: dict[tuple[str, str], list[str]] = {}
+        against: dict[Objection, list[str]] = {}
         for cluster in self.fleet.all().values():
             # What is remembered holds for a cluster on which the resource is not.
             here = cluster.name in request.existing
-            found = self._ask(self._static, request, affinity, cluster) if here else verdicts.get(cluster.name)
-            found = found or self._ask(self._dynamic, request, affinity, cluster)
+            found = _first(self._static, request, cluster) if here else remembered.get(cluster.name)
+            found = found or _first(self._dynamic, request, cluster)
             if found is None:
                 passed.append(cluster)
             else:
                 against.setdefault(found, []).append(cluster.name)
         results = tuple(
-            FilterResult(filter=by, reason=why, count=len(names), targets=tuple(sorted(names)[:SHOWN]))
-            for (by, why), names in sorted(against.items())
+            FilterResult(filter=one.filter, reason=one.reason, count=len(names), targets=tuple(sorted(names)[:SHOWN]))
+            for one, names in sorted(against.items())
         )
         return passed, results
 
-    def _verdict(self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None) -> _Verdicts:
-        if self._version != self.fleet.version or len(self._verdicts) >= _REMEMBERED:
-            self._verdicts.clear()
+    def _remembered(self, request: ClusterRequest, name: str) -> _Objections:
+        """What the static filters say of each cluster for a resource that is nowhere yet."""
+        if self._version != self.fleet.version or len(self._objections) >= _REMEMBERED:
+            self._objections.clear()
             self._version = self.fleet.version
         key = (request.key, name, request.api_version, request.kind)
-        known = self._verdicts.get(key)
+        known = self._objections.get(key)
         if known is None:
-            nowhere = replace(request, existing={}, leaving=frozenset(), now=None)
-            asked = {
-                cluster.name: self._ask(self._static, nowhere, affinity, cluster)
-                for cluster in self.fleet.all().values()
-            }
-            known = self._verdicts[key] = {who: found for who, found in asked.items() if found is not None}
+            nowhere = ClusterRequest(
+                request.placement, request.key, request.api_version, request.kind, affinity=request.affinity
+            )
+            asked = {who: _first(self._static, nowhere, one) for who, one in self.fleet.all().items()}
+            known = self._objections[key] = {who: found for who, found in asked.items() if found is not None}
         return known
-
-    @staticmethod
-    def _ask(
-        filters: Sequence[ClusterFilter],
-        request: ClusterRequest,
-        affinity: ClusterAffinity | None,
-        cluster: ClusterInfo,
-    ) -> tuple[str, str] | None:
-        for one in filters:
-            reason = one.objection(request, affinity, cluster)
-            if reason:
-                return one.name, reason
-        return None
 
     def candidate(self, request: ClusterRequest, cluster: ClusterInfo) -> Candidate:
         """A cluster that passed, with its score and its room."""
-        score = sum(one.score(request, cluster) for one in self.prioritizers)
+        score = sum(one.weight * one.score(request, cluster) for one in self.prioritizers)
         room = 0 if cluster.name in request.full else room_for(cluster, request.requests, request.replicas)
         return Candidate(cluster, score, room, room + request.existing.get(cluster.name, 0))
 
@@ -167,10 +150,19 @@ class ClusterDecider:
             TargetScore(
                 target=one.name,
                 total=one.score,
-                scores={plugin.name: plugin.score(request, one.cluster) for plugin in self.prioritizers},
+                scores={by.name: by.weight * by.score(request, one.cluster) for by in self.prioritizers},
             )
             for one in candidates[:SHOWN]
         )
+
+
+def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: ClusterInfo) -> Objection | None:
+    """The first objection against a cluster; None when all let it pass."""
+    for one in filters:
+        reason = one.objection(request, cluster)
+        if reason:
+            return Objection(one.name, reason)
+    return None
 
 
 def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:

@@ -22,8 +22,8 @@ _GROUPED_BY: Final[Mapping[str, Callable[[ClusterFacts], str]]] = {
     "zone": lambda facts: facts.zones[0] if facts.zones else "",
     "provider": lambda facts: facts.provider,
 }
-_UNIT: Final = 1000
-"""What one replica counts in the score of a group; the clusters' scores are between 0 and 100."""
+UNIT: Final = 1000
+"""What one replica counts in the score of a group; the total score of a cluster is less."""
 
 
 class SpreadError(Exception):
@@ -135,7 +135,7 @@ def preference(one: Candidate) -> tuple[int, int, str]:
 def _score_duplicated(members: Sequence[Candidate], replicas: int) -> int:
     """First how many clusters have room for all replicas, then how much those are liked."""
     valid = [one.score for one in members if one.available >= replicas]
-    return len(valid) * _UNIT + sum(valid) // len(valid) if valid else 0
+    return len(valid) * UNIT + sum(valid) // len(valid) if valid else 0
 
 
 def _score_divided(members: Sequence[Candidate], replicas: int, groups: int, clusters: int) -> int:
@@ -149,4 +149,4 @@ def _score_divided(members: Sequence[Candidate], replicas: int, groups: int, clu
         taken += 1
         if taken >= least and room >= part:
             break
-    return room * _UNIT + liked // len(members) if room < part else part * _UNIT + liked // taken
+    return room * UNIT + liked // len(members) if room < part else part * UNIT + liked // taken

@@ -1,17 +1,16 @@
-"""Every filter's and prioritizer's word on every cluster for one resource: the decision with nothing thrown away."""
+"""Every filter's and prioritizer's word on every cluster for one resource."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Candidate
 from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision, groups_of
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Share:
     """Whether the spread constraints take it."""
 
 
-class ClusterVerdicts:
+class ClusterVerdicts(Verdicts):
     """What becomes of each cluster of a fleet, as it is now, for one resource.
 
     Of several groups of clusters it tells of the one that the decision is about: the first that takes the whole, or,
@@ -43,13 +42,11 @@ class ClusterVerdicts:
     def __init__(
         self, decider: ClusterDecider, request: ClusterRequest, decision: ClusterDecision | None = None
     ) -> None:
-        self._decider, self._request = decider, request
         self.decision = decider.decide(request) if decision is None else decision
-        self._affinity = next(
-            (affinity for name, affinity in groups_of(request) if name == self.decision.affinity_name), None
-        )
+        tried = next((group for name, group in groups_of(request) if name == self.decision.affinity_name), None)
+        self._decider, self._request = decider, replace(request, affinity=tried)
         fleet = decider.fleet
-        self._filters = {name: self._judge(name, self._affinity) for name in sorted(fleet.all())}
+        self._filters = {name: self._judge(name) for name in sorted(fleet.all())}
         self.considered = len(fleet)
         counts: Counter[tuple[str, str]] = Counter()
         passed: list[Candidate] = []
@@ -60,13 +57,9 @@ class ClusterVerdicts:
             else:
                 counts[against.filter, against.reasons[0]] += 1
         self.reasons = tuple(Reason(by, why, count) for (by, why), count in sorted(counts.items()))
-        """Why clusters are ruled out, each counted once, by the first filter against it."""
-
         self._candidates = {one.name: one for one in sorted(passed, key=preference)}
         self._place = {name: rank for rank, name in enumerate(self._candidates, start=1)}
         self.ranked = tuple(self._candidates)
-        """The clusters that pass every filter, best first."""
-
         self._chosen: frozenset[str] = frozenset()
         if passed:
             try:
@@ -79,10 +72,9 @@ class ClusterVerdicts:
         """Whether there is such a cluster."""
         return name in self._filters
 
-    def names(self) -> Iterable[str]:
-        """Every cluster: those that pass, best first, then the others by name."""
-        yield from self.ranked
-        yield from (name for name in self._filters if name not in self._candidates)
+    def targets(self) -> Iterable[str]:
+        """See `Verdicts`."""
+        return self._filters
 
     def verdict(self, name: str) -> TargetVerdict:
         """All that is said of one cluster.
@@ -93,8 +85,11 @@ class ClusterVerdicts:
         filters = self._filters[name]
         if name not in self._candidates:
             return TargetVerdict(name, filters)
-        cluster = self._decider.fleet[name]
-        scores = tuple(PartScore(one.name, one.score(self._request, cluster)) for one in self._decider.prioritizers)
+        request, fleet = self._request, self._decider.fleet
+        scores = tuple(
+            PartScore(one.name, one.score(request, fleet[name]), one.weight, tuple(one.details(request, fleet, name)))
+            for one in self._decider.prioritizers
+        )
         return TargetVerdict(name, filters, scores, self._place[name])
 
     def share(self, name: str) -> Share | None:
@@ -108,11 +103,11 @@ class ClusterVerdicts:
         targets = self.decision.targets or {}
         return Share(targets.get(name), self._candidates[name].allocatable, name in self._chosen)
 
-    def _judge(self, name: str, affinity: ClusterAffinity | None) -> tuple[FilterVerdict, ...]:
-        cluster = self._decider.fleet[name]
+    def _judge(self, name: str) -> tuple[FilterVerdict, ...]:
+        request, fleet = self._request, self._decider.fleet
         found = []
         for one in self._decider.filters:
-            objection = one.objection(self._request, affinity, cluster)
-            details = tuple(one.details(self._request, affinity, cluster))
+            objection = one.objection(request, fleet[name])
+            details = tuple(one.details(request, fleet, name))
             found.append(FilterVerdict(one.name, (objection,) if objection else (), details))
         return tuple(found)

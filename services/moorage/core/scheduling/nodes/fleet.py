@@ -55,7 +55,7 @@ class NodeFacts:
     """In whole units; a resource that is not named is not offered, but for `TAKEN_AS_ENOUGH`."""
 
 
-class LabelColumn:
+class NodeLabelColumn:
     """The values of one label key over all rows, as numbers; 0 stands for a node without it."""
 
     def __init__(self, size: int) -> None:
@@ -116,7 +116,7 @@ class Fleet:
         self._kept: dict[Hashable, _Kept] = {}
         self._touched: list[int] = []
         self._touched_base = 0
-        self._columns: dict[str, LabelColumn] = {}
+        self._columns: dict[str, NodeLabelColumn] = {}
         self._ranks: tuple[int, npt.NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
         for resource in TAKEN_AS_ENOUGH:
             self._resource(resource)
@@ -227,11 +227,11 @@ class Fleet:
         """Untolerated `PreferNoSchedule` taints of each node."""
         return self.taints.prefer_counts(tolerations)
 
-    def label(self, key: str) -> LabelColumn:
+    def label(self, key: str) -> NodeLabelColumn:
         """The column of one label key."""
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = LabelColumn(self._room)
+            column = self._columns[key] = NodeLabelColumn(self._room)
             for facts in self._facts.values():
                 column.put(self.row_of(facts.name), facts.labels.get(key))
         return column

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
-from moorage.core.scheduling.nodes.plugin import (
-    Filter,
-    Prioritizer,
-    Request,
-    discovered_filters,
-    discovered_prioritizers,
-)
+from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage_schemas.placement import FilterResult, TargetScore
 
@@ -30,6 +23,8 @@ SHOWN_SCORES: Final = 5
 _REMEMBERED: Final = 4096
 _RANK_BITS: Final = 22
 _POD_BITS: Final = 20
+_MOST_TOTAL: Final = 1 << (63 - _RANK_BITS - _POD_BITS)
+"""Totals stay below, so that `preference` fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +70,22 @@ class Decider:
     def __init__(
         self,
         fleet: Fleet,
-        filters: Sequence[Filter] | None = None,
-        prioritizers: Sequence[Prioritizer] | None = None,
+        filters: Sequence[NodeFilter] | None = None,
+        prioritizers: Sequence[NodePrioritizer] | None = None,
     ) -> None:
-        chosen = discovered_filters() if filters is None else tuple(filters)
+        chosen = NodeFilter.discovered() if filters is None else tuple(filters)
         self._lasting = tuple(one for one in chosen if one.lasting)
         self._static = tuple(one for one in chosen if one.static)
         self._dynamic = tuple(one for one in chosen if not one.static)
-        self.prioritizers = discovered_prioritizers() if prioritizers is None else tuple(prioritizers)
+        rated = NodePrioritizer.discovered() if prioritizers is None else tuple(prioritizers)
+        self.prioritizers = tuple(one for one in rated if one.weight)
+        if sum(abs(one.weight) * one.reach for one in self.prioritizers) >= _MOST_TOTAL:
+            raise ValueError(f"the scores of all prioritizers of nodes together can reach {_MOST_TOTAL}")
         self.fleet = fleet
         self._verdicts: dict[str, _Verdict] = {}
 
     @property
-    def filters(self) -> tuple[Filter, ...]:
+    def filters(self) -> tuple[NodeFilter, ...]:
         """Every filter, in the order in which they run."""
         return self._static + self._dynamic
 
@@ -97,9 +95,9 @@ class Decider:
 
     def may_stay(self, shape: PodShape) -> Mask:
         """The nodes on which a DaemonSet's pod that is there may stay, taints aside."""
-        return self._run(self._lasting, shape, self.fleet.alive, [])
+        return self._run(self._lasting, PodRequest(shape), self.fleet.alive, [])
 
-    def decide(self, request: Request, *, only: str | None = None) -> Decision:
+    def decide(self, request: PodRequest, *, only: str | None = None) -> Decision:
         """The best node for a pod.
 
         Args:
@@ -111,7 +109,7 @@ class Decider:
         passed, results, considered = verdict.passed, list(verdict.results), len(fleet)
         if only is not None:
             passed, results, considered = self._narrowed(request.shape, only)
-        passed = self._run(self._dynamic, request.shape, passed, results, request.now)
+        passed = self._run(self._dynamic, request, passed, results)
         rows = np.flatnonzero(passed)
         if not rows.size:
             return Decision(None, considered, tuple(results), (), unavailable(considered, results))
@@ -124,7 +122,7 @@ class Decider:
         if name not in self.fleet:
             return passed, results, 0
         passed[self.fleet.row_of(name)] = True
-        return self._run(self._static, shape, passed, results), results, 1
+        return self._run(self._static, PodRequest(shape), passed, results), results, 1
 
     def _verdict(self, shape: PodShape) -> _Verdict:
         found = self._verdicts.get(shape.key)
@@ -133,21 +131,16 @@ class Decider:
         if len(self._verdicts) >= _REMEMBERED:
             self._verdicts.clear()
         results: list[FilterResult] = []
-        passed = self._run(self._static, shape, self.fleet.alive, results)
+        passed = self._run(self._static, PodRequest(shape), self.fleet.alive, results)
         found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results))
         return found
 
     def _run(
-        self,
-        filters: Sequence[Filter],
-        shape: PodShape,
-        passed: Mask,
-        results: list[FilterResult],
-        now: datetime | None = None,
+        self, filters: Sequence[NodeFilter], request: PodRequest, passed: Mask, results: list[FilterResult]
     ) -> Mask:
         for one in filters:
             left = passed
-            for reason, against in one.objections(shape, self.fleet, now):
+            for reason, against in one.objections(request, self.fleet):
                 hit = passed & against
                 if hit.any():
                     rows = np.flatnonzero(hit)
@@ -161,7 +154,7 @@ class Decider:
         ranks = self.fleet.ranks()[rows]
         return tuple(self.fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
 
-    def _score(self, request: Request, rows: Rows) -> tuple[TargetScore, ...]:
+    def _score(self, request: PodRequest, rows: Rows) -> tuple[TargetScore, ...]:
         fleet = self.fleet
         total = np.zeros(rows.size, dtype=np.int64)
         columns: list[tuple[str, Counts]] = []

@@ -38,7 +38,7 @@ class WorkloadError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class WorkloadController:
     """What makes pods, as placement sees it."""
 
     ref: WorkloadRef
@@ -66,7 +66,7 @@ class Controller:
         return self.ref.kind in {"Deployment", "StatefulSet", "DaemonSet"}
 
 
-def controller_of(obj: Mapping[str, Any]) -> Controller:
+def controller_of(obj: Mapping[str, Any]) -> WorkloadController:
     """The controller that an object declares.
 
     Raises:
@@ -79,7 +79,7 @@ def controller_of(obj: Mapping[str, Any]) -> Controller:
     template = spec.get("template") or {}
     if not isinstance(template, Mapping):
         raise WorkloadError("spec.template", template, "must be an object")
-    return Controller(
+    return WorkloadController(
         ref=WorkloadRef(kind=kind, namespace=str(metadata.get("namespace") or ""), name=str(metadata.get("name", ""))),
         uid=str(metadata.get("uid") or ""),
         api_version=str(obj.get("apiVersion") or ""),
@@ -94,7 +94,7 @@ def template_hash(template: Mapping[str, Any]) -> str:
     return document_hash(template)
 
 
-def pod_name(controller: Controller, index: int, *salt: object) -> str:
+def pod_name(controller: WorkloadController, index: int, *salt: object) -> str:
     """The name of a pod.
 
     Args:
@@ -118,7 +118,7 @@ def pod_name(controller: Controller, index: int, *salt: object) -> str:
     return name[: _LONGEST_LABEL - len(ending)].rstrip("-.") + ending
 
 
-def pod_uid(controller: Controller, name: str, *salt: object) -> str:
+def pod_uid(controller: WorkloadController, name: str, *salt: object) -> str:
     """The uid of a pod, in the form of a UUID; another `salt` gives another."""
     text = hashlib.blake2b(repr((controller.uid, name, *salt)).encode(), digest_size=16).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
@@ -135,7 +135,7 @@ def text_labels(labels: object) -> dict[str, str]:
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else {}
 
 
-def pod_labels(controller: Controller, *, name: str, index: int = 0, made_from: str = "") -> dict[str, str]:
+def pod_labels(controller: WorkloadController, *, name: str, index: int = 0, made_from: str = "") -> dict[str, str]:
     """The labels of a pod of the controller; the arguments are those of `make_pod`."""
     labels = text_labels((controller.template.get("metadata") or {}).get("labels"))
     if controller.ref.kind == "Deployment":
@@ -146,13 +146,12 @@ def pod_labels(controller: Controller, *, name: str, index: int = 0, made_from: 
 
 
 def make_pod(
-    controller: Controller,
+    controller: WorkloadController,
     *,
     name: str,
     uid: str,
     index: int = 0,
     made_from: str = "",
-    node_name: str = "",
     rules: Sequence[DedicatedNodes] = (),
 ) -> dict[str, Any]:
     """A pod of the controller's template, admitted, as an API shows it.
@@ -163,7 +162,6 @@ def make_pod(
         uid: from `pod_uid`.
         index: its place among the replicas.
         made_from: the hash of the template it was made from, when that is no longer the present one.
-        node_name: where it is bound; empty when it is not.
         rules: the fleet's `DedicatedNodes`.
 
     Raises:
@@ -189,9 +187,7 @@ def make_pod(
         "spec": {**(controller.template.get("spec") or {})},
     }
     admitted = admit_pod(pod, rules, daemon=controller.daemon)
-    if node_name:
-        admitted["spec"]["nodeName"] = node_name
-    admitted["status"] = {"phase": "Running" if node_name else "Pending", "qosClass": qos_class(admitted["spec"])}
+    admitted["status"] = {"phase": "Pending", "qosClass": qos_class(admitted["spec"])}
     return admitted
 
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import cel
 import numpy as np
 
 from moorage.core.apimachinery.cel import Expression, context
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
-
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 
 UNKNOWN, FALSE, TRUE = 0, 1, 2
 """Answers of a `CelColumn`; unknown is not asked yet."""
 
 
-def scores_of(fleet: ManagedFleet) -> cel.Context:
+def scores_of(fleet: ColumnSource) -> cel.Context:
     """What expressions are asked in, with the scores that a fleet knows."""
 
     def scores(cluster: str, resource: str) -> Mapping[str, int] | None:
@@ -42,11 +39,11 @@ class CelColumn(Column):
         """Not asked yet."""
         return np.zeros(capacity, dtype=np.uint8)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
+    def answer(self, fleet: ColumnSource, row: int) -> int:
         """Ask about one cluster."""
         return TRUE if self.expression.holds(fleet.at(row).document, scores_of(fleet)) else FALSE
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Ask about the rows."""
         within = scores_of(fleet)
         for row in rows.tolist():

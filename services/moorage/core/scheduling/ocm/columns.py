@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.facts import ClusterFacts
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
 
 Rows: TypeAlias = NDArray[np.intp]
 """Numbers of rows."""
@@ -49,6 +47,29 @@ NOTHING = Aspect(0)
 ALL_ASPECTS = ~NOTHING
 
 
+class ColumnSource(Protocol):
+    """What a column answers from. `ManagedFleet` is one."""
+
+    @property
+    def capacity(self) -> int:
+        """How long columns are."""
+
+    def name(self, row: int) -> str:
+        """The name of a row."""
+
+    def at(self, row: int) -> ClusterFacts:
+        """What is known of the cluster of a row."""
+
+    def score(self, cluster: str, resource: str) -> ScoreFacts | None:
+        """The scores that an `AddOnPlacementScore` gives to a cluster; None when there is no such object."""
+
+    def code(self, text: str) -> int:
+        """A number that stands for a text."""
+
+    def column(self, column: Column) -> Values:
+        """The answers of another column."""
+
+
 class Column(ABC):
     """A question about every cluster. Subclasses are frozen dataclasses: their fields are the question."""
 
@@ -63,14 +84,14 @@ class Column(ABC):
         """Answers for rows without a cluster."""
 
     @abstractmethod
-    def answer(self, fleet: ManagedFleet, row: int) -> Any:
+    def answer(self, fleet: ColumnSource, row: int) -> Any:
         """The answer for the row, which has a cluster; of a column of several parts, one of each."""
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Write the answers for the rows, which all have a cluster, into `values`."""
         for row in rows.tolist():
             values[..., row] = self.answer(fleet, row)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:  # noqa: ARG002 - for subclasses
+    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
         """Whether a cluster that changed surely has the answer that it had; False when that is to be found out."""
         return False

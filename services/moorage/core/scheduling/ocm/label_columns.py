@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from moorage.core.apimachinery.selectors import EXISTS, IN, NOT_IN
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Rows, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
+from moorage.core.scheduling.ocm.facts import ClusterFacts
 from moorage.core.scheduling.ocm.selector import LabelTerms
-
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.facts import ClusterFacts
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 _ABSENT: Final = -1
 _FEW: Final = 16
@@ -33,7 +30,7 @@ class CodeColumn(Column):
         """No cluster, no label."""
         return np.full(capacity, _ABSENT, dtype=np.int32)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
+    def answer(self, fleet: ColumnSource, row: int) -> int:
         """The number."""
         value = _labels(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
@@ -55,7 +52,7 @@ class ClaimCodeColumn(Column):
         """No cluster, no claim."""
         return np.full(capacity, _ABSENT, dtype=np.int32)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
+    def answer(self, fleet: ColumnSource, row: int) -> int:
         """The number."""
         value = _claims(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
@@ -77,14 +74,14 @@ class LabelColumn(Column):
         """No cluster, no label."""
         return np.zeros(capacity, dtype=np.bool_)
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Ask about the rows, and about many of them at once."""
         if rows.size > _FEW:
             values[rows] = _hold(self.terms, CodeColumn, fleet)[rows]
         else:
             Column.fill(self, fleet, values, rows)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> bool:
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
         """Whether they do."""
         return self.terms.hold(_labels(fleet.at(row)))
 
@@ -106,14 +103,14 @@ class ClaimColumn(Column):
         """No cluster, no claim."""
         return np.zeros(capacity, dtype=np.bool_)
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Ask about the rows, and about many of them at once."""
         if rows.size > _FEW:
             values[rows] = _hold(self.terms, ClaimCodeColumn, fleet)[rows]
         else:
             Column.fill(self, fleet, values, rows)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> bool:
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
         """Whether they do."""
         return self.terms.hold(_claims(fleet.at(row)))
 
@@ -131,7 +128,7 @@ def _claims(facts: ClusterFacts) -> Mapping[str, str]:
     return facts.claims
 
 
-def _hold(terms: LabelTerms, kind: type[CodeColumn | ClaimCodeColumn], fleet: ManagedFleet) -> Mask:
+def _hold(terms: LabelTerms, kind: type[CodeColumn | ClaimCodeColumn], fleet: ColumnSource) -> Mask:
     """`LabelTerms.hold` for all clusters at once."""
     good = np.ones(fleet.capacity, dtype=np.bool_)
     for key, operator, values in terms.requirements:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 
@@ -24,7 +24,7 @@ class SetColumn(Column):
         """No cluster is in none."""
         return np.zeros(capacity, dtype=np.bool_)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> bool:
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
         """Whether it is."""
         return self.of.has(fleet.at(row).labels)
 

@@ -1,18 +1,25 @@
-"""Which clusters a placement has got, and why: the filters, the scores, the verdict on each cluster."""
+"""Which clusters a placement has, and why: the filters, the scores, the verdict on each cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
 from moorage.core.scheduling.ocm.columns import Mask, Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Plugins, Request, Scored, Status
-from moorage.core.scheduling.ocm.terms import Coordinate
+from moorage.core.scheduling.ocm.plugin import (
+    ManagedFilter,
+    ManagedPrioritizer,
+    PlacementRequest,
+    Plugins,
+    Scored,
+    Status,
+)
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN: Final = 10
@@ -47,37 +54,11 @@ class Prioritized:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterVerdict:
-    """All that is said of one cluster.
-
-    Attributes:
-        cluster: the cluster's name.
-        candidate: whether the placement may choose it at all: it is in one of its sets and not about to go.
-        filters: every filter's name, whether the cluster passes it, and why not (empty when it does).
-        scores: name, score and weight of each prioritizer; empty unless it passes every filter.
-        total: their weighted sum.
-        rank: its place among those that pass, from 1.
-        selected: whether it is among the decisions.
-        until: until before when its taints are tolerated; None when no time ends that.
-    """
-
-    cluster: str
-    candidate: bool
-    filters: tuple[tuple[str, bool, str], ...]
-    scores: tuple[tuple[str, int, int], ...] = ()
-    total: int | None = None
-    rank: int | None = None
-    selected: bool = False
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Score:
     """A prioritizer of a placement; with its scores where they are static."""
 
-    coordinate: Coordinate
-    weight: int
     plugin: ManagedPrioritizer
+    weight: int
     scored: Scored | None
 
 
@@ -97,7 +78,7 @@ class Shared:
     """The clusters that pass every filter."""
 
     scores: tuple[Score, ...] = ()
-    again: int | None = None
+    requeue_at: int | None = None
     """When a static score ends."""
 
     total: Scores = field(default_factory=lambda: NO_SCORES)
@@ -112,7 +93,10 @@ class Shared:
     order: Scores = field(default_factory=lambda: NO_SCORES)
     """`ranks - step * total` with the static total."""
 
-    wary: Mask | None = None
+    timed: tuple[ManagedFilter, ...] = ()
+    """The filters whose answers time alone may change."""
+
+    differs_if_decided: Mask | None = None
     """The clusters on which a filter's answer is another one when the placement has them already."""
 
     ruled_out: tuple[FilterResult, ...] | None = None
@@ -150,7 +134,7 @@ class Scheduled:
     def __init__(
         self,
         shared: Shared,
-        request: Request,
+        request: PlacementRequest,
         fleet: ManagedFleet,
         plugins: Plugins,
         *,
@@ -169,6 +153,11 @@ class Scheduled:
         self.decisions = decisions
         self.unscheduled = unscheduled
         self.decide_again = decide_again
+
+    @property
+    def request(self) -> PlacementRequest:
+        """The placement for which it was decided."""
+        return self._request
 
     @property
     def considered(self) -> int:
@@ -199,7 +188,7 @@ class Scheduled:
     def prioritizers(self) -> tuple[Prioritized, ...]:
         """The scores of each prioritizer."""
         return tuple(
-            Prioritized(one.coordinate.name, one.weight, scored.values, scored.given)
+            Prioritized(one.plugin.name, one.weight, scored.values, scored.given)
             for one, scored in zip(self._shared.scores, self._scored, strict=True)
         )
 
@@ -237,40 +226,78 @@ class Scheduled:
         few = np.flatnonzero(totals >= np.partition(totals, totals.size - shown)[totals.size - shown])
         return few[np.lexsort((self._shared.ranks[few], -totals[few]))][:shown]
 
-    def verdict(self, cluster: str) -> ClusterVerdict:
-        """All that is said of one cluster.
+    def is_candidate(self, cluster: str) -> bool:
+        """Whether the placement may choose a cluster at all: it is in one of its sets and not about to go."""
+        return cluster in self._fleet and bool(self._shared.candidates[self._fleet.row(cluster)])
+
+    def until(self, cluster: str) -> datetime | None:
+        """Until before when a cluster passes; None when no time ends that, or when it does not pass.
 
         Raises:
             LookupError: there is no such cluster.
         """
-        fleet, request = self._fleet, self._request
-        if cluster not in fleet:
-            raise LookupError(f"there is no cluster {cluster}")
-        row = fleet.row(cluster)
-        candidate = bool(self._shared.candidates[row])
+        row = self._row(cluster)
+        timed = (one for one in self._plugins.filters if one.timed(self._request.terms))
+        ends = (one.until(self._request, self._fleet, row) for one in timed)
+        return min((end for end in ends if end is not None), default=None)
+
+    def verdict(self, cluster: str) -> TargetVerdict:
+        """What every filter, and every prioritizer, says of one cluster.
+
+        Raises:
+            LookupError: there is no such cluster.
+        """
+        fleet, request, row = self._fleet, self._request, self._row(cluster)
         filters = []
-        until: datetime | None = None
         for one in self._plugins.filters:
             reason = one.reason(request, fleet, row)
-            filters.append((one.name, not reason, reason))
-            end = one.until(request, fleet, row)
-            until = end if until is None else until if end is None else min(until, end)
+            details = tuple(one.details(request, fleet, cluster))
+            filters.append(FilterVerdict(one.name, (reason,) if reason else (), details))
         place = np.flatnonzero(self.rows == row)
         if self.status.is_error or not place.size:
-            return ClusterVerdict(cluster, candidate, tuple(filters), until=until)
+            return TargetVerdict(cluster, tuple(filters))
         i = int(place[0])
         totals, ranks = self.totals, self._shared.ranks
         ahead = (totals > totals[i]) | ((totals == totals[i]) & (ranks < ranks[i]))
-        return ClusterVerdict(
-            cluster,
-            candidate,
-            tuple(filters),
-            scores=tuple((one.name, int(one.values[i]), one.weight) for one in self.prioritizers),
-            total=int(totals[i]),
-            rank=int(np.count_nonzero(ahead)) + 1,
-            selected=cluster in self.decisions,
-            until=until,
+        scores = tuple(
+            PartScore(
+                one.plugin.name, int(scored.values[i]), one.weight, tuple(one.plugin.details(request, fleet, cluster))
+            )
+            for one, scored in zip(self._shared.scores, self._scored, strict=True)
         )
+        return TargetVerdict(cluster, tuple(filters), scores, rank=int(np.count_nonzero(ahead)) + 1)
+
+    def may_stand(self, decided: Collection[str]) -> bool:
+        """Whether the clusters that a placement has can be right, though it would choose others now.
+
+        Scores that rest on decisions drift, and as upstream no placement is decided again because of that alone. So a
+        choice stands as long as every cluster of it passes every filter, there are as many as there should be, and the
+        prioritizers that drift can have preferred them at some time.
+        """
+        if not self._request.terms.number or self.status.is_error or len(decided) != len(self.decisions):
+            return False
+        drifting: dict[str, tuple[ManagedPrioritizer, int]] = {}
+        lasting = np.zeros(self.rows.size, dtype=np.int64)
+        for one, scored in zip(self._shared.scores, self._scored, strict=True):
+            if one.plugin.static:
+                lasting += one.weight * scored.values
+            else:  # one that is listed twice counts once, with both weights
+                before = drifting.get(one.plugin.name, (one.plugin, 0))[1]
+                drifting[one.plugin.name] = (one.plugin, before + one.weight)
+        if not any(plugin.drifts(weight) for plugin, weight in drifting.values()):
+            return False
+        mine = np.isin(self.rows, self._fleet.rows_of(decided))
+        if int(np.count_nonzero(mine)) != len(decided):
+            return False
+        if mine.all():
+            return True
+        span = sum((plugin.highest - plugin.lowest) * abs(weight) for plugin, weight in drifting.values())
+        return bool(lasting[~mine].max() - lasting[mine].min() <= span)
+
+    def _row(self, cluster: str) -> int:
+        if cluster not in self._fleet:
+            raise LookupError(f"there is no cluster {cluster}")
+        return self._fleet.row(cluster)
 
 
 def _weighted(parts: Sequence[Prioritized], i: int) -> dict[str, int]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from moorage.core.scheduling.ocm.cluster_sets import UsableSets
+from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 
 SATISFIED: Final = "PlacementSatisfied"
@@ -18,28 +19,9 @@ MISCONFIGURED: Final = "PlacementMisconfigured"
 TRUE: Final = "True"
 FALSE: Final = "False"
 
-_ERROR_CODE: Final = "Error"
-_MISCONFIGURED_CODE: Final = "Misconfigured"
-
-
-class StatusLike(Protocol):
-    """How scheduling ended; `scheduling.Status` is one."""
-
-    @property
-    def code(self) -> str:
-        """`Success`, `Warning`, `Error` or `Misconfigured`."""
-
-    @property
-    def plugin(self) -> str:
-        """The filter or prioritizer that said so; empty when it was none of them."""
-
-    @property
-    def message(self) -> str:
-        """In words; empty on success."""
-
 
 def conditions_of(
-    status: StatusLike,
+    status: Status,
     sets: UsableSets,
     *,
     available: int,
@@ -73,14 +55,14 @@ def conditions_of(
 
     value, reason, message = _satisfied(status, sets, available, decisions, unscheduled)
     satisfied = made(SATISFIED, value, reason, message)
-    if status.code == _MISCONFIGURED_CODE:
+    if status.code == Code.MISCONFIGURED:
         said = f"{status.plugin}:{status.message}"
         return made(MISCONFIGURED, TRUE, "Misconfigured", said), satisfied
     return made(MISCONFIGURED, FALSE, "Succeedconfigured", "Placement configurations check pass"), satisfied
 
 
 def _satisfied(
-    status: StatusLike, sets: UsableSets, available: int, decisions: int, unscheduled: int
+    status: Status, sets: UsableSets, available: int, decisions: int, unscheduled: int
 ) -> tuple[str, str, str]:
     """Status, reason and message of PlacementSatisfied: the first reason that applies."""
     asked, eligible = ",".join(sets.asked), ",".join(sets.eligible)
@@ -93,7 +75,7 @@ def _satisfied(
             "AllManagedClusterSetsEmpty",
             f"All ManagedClusterSets [{eligible}] have no member ManagedCluster",
         ),
-        (status.code == _ERROR_CODE, "NotAllDecisionsScheduled", status.message),
+        (status.code == Code.ERROR, "NotAllDecisionsScheduled", status.message),
         (decisions == 0, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate"),
         (unscheduled != 0, "NotAllDecisionsScheduled", f"{unscheduled} cluster decisions unscheduled"),
     )

@@ -21,6 +21,7 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
 from moorage.core.taints.desired.ocm import AVAILABLE as CLUSTER_AVAILABLE
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import OF_MANAGED_CLUSTERS, ResourceDeclared
 from moorage_schemas.times import parse_time
@@ -56,7 +57,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class AddOn:
+class AddOnState:
     """An enabled add-on."""
 
     version: Version
@@ -64,7 +65,7 @@ class AddOn:
     """Its state by its own word; empty when it goes by its lease."""
 
     @classmethod
-    def of(cls, declared: ResourceDeclared) -> AddOn | None:
+    def of(cls, declared: ResourceDeclared) -> AddOnState | None:
         """The add-on that an object enables; None while it is being deleted."""
         document = declared.object
         if part(document, "metadata").get("deletionTimestamp"):
@@ -83,7 +84,7 @@ def _own_word(status: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class AddOnLease:
     """A sign of life."""
 
     version: Version
@@ -91,7 +92,7 @@ class Lease:
     """From when on it is too old; None when it was never renewed."""
 
     @classmethod
-    def of(cls, declared: ResourceDeclared) -> Lease:
+    def of(cls, declared: ResourceDeclared) -> AddOnLease:
         """The lease that an object is; one whose `renewTime` is no time was never renewed."""
         spec = part(declared.object, "spec")
         grace = lease_grace(spec.get("leaseDurationSeconds")) or DEFAULT_GRACE
@@ -113,23 +114,23 @@ class Lease:
 class AddOns:
     """What is known of one cluster's add-ons, whether the cluster is declared or not."""
 
-    enabled: dict[str, AddOn] = field(default_factory=dict)
+    enabled: dict[str, AddOnState] = field(default_factory=dict)
     """By name."""
 
-    leases: dict[str, Lease] = field(default_factory=dict)
+    leases: dict[str, AddOnLease] = field(default_factory=dict)
     """By name; also of what is no add-on (yet)."""
 
     def put(self, kind: str, name: str, declared: ResourceDeclared | None) -> None:
         """Fold an add-on or a lease in; None takes it away. One that is older than what is known changes nothing."""
         if kind == LEASE:
-            _put(self.leases, name, Lease.of(declared) if declared is not None else None)
+            _put(self.leases, name, AddOnLease.of(declared) if declared is not None else None)
         elif declared is None:
             self.enabled.pop(name, None)
         else:
             version = Version(declared.uid, declared.version)
             known = self.enabled.get(name)
             if version.newer_than(known.version if known is not None else None):
-                add_on = AddOn.of(declared)
+                add_on = AddOnState.of(declared)
                 if add_on is None:
                     self.enabled.pop(name, None)
                 else:
@@ -151,7 +152,7 @@ class AddOns:
         return min(ends, default=None)
 
 
-def _put(leases: dict[str, Lease], name: str, lease: Lease | None) -> None:
+def _put(leases: dict[str, AddOnLease], name: str, lease: AddOnLease | None) -> None:
     known = leases.get(name)
     if lease is None:
         leases.pop(name, None)
@@ -230,8 +231,7 @@ def _state(
 
 def of_managed_cluster(key: str) -> tuple[str, str, str] | None:
     """The target's key, the kind and the name of an add-on or lease by its record key; None for any other record."""
-    kind, _, rest = key.partition("/")
+    kind, namespace, name, _ = ResourceKey.parse(key)
     if kind not in OF_MANAGED_CLUSTERS:
         return None
-    namespace, _, name = rest.partition("/")
     return f"{TargetKind.MANAGED_CLUSTER.value}/{namespace}", kind, name

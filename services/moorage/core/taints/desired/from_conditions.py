@@ -36,7 +36,7 @@ Identity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTaint:
+class DesiredTaint:
     """A taint that the target's state asks for now."""
 
     key: str
@@ -59,7 +59,7 @@ class _Row:
 
     condition: str
     status: str
-    wanted: tuple[WantedTaint, ...]
+    wanted: tuple[DesiredTaint, ...]
     opposite: str
     gated: bool
     """Whether its taints that evict wait for the governor."""
@@ -71,7 +71,7 @@ def _row(row: ConditionTaint, *, gated: bool) -> _Row:
         row.condition,
         row.status,
         tuple(
-            WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.CONDITION, reason) for taint in row.taints()
+            DesiredTaint(taint.key, taint.effect, taint.value, TaintOrigin.CONDITION, reason) for taint in row.taints()
         ),
         row.opposite,
         gated,
@@ -104,14 +104,16 @@ _ROWS: Final[Mapping[str, tuple[_Row, ...]]] = {
 }
 """By kind of target; a kind without rules has none."""
 
-_ROW_OF: Final = {(kind, want.identity): row for kind, rows in _ROWS.items() for row in rows for want in row.wanted}
+_ROW_OF: Final = {
+    (kind, desired.identity): row for kind, rows in _ROWS.items() for row in rows for desired in row.wanted
+}
 """By kind and (key, effect): each is asked for by one row."""
 
 
-_UNREPORTED: Final[Mapping[str, tuple[str, WantedTaint]]] = {
+_UNREPORTED: Final[Mapping[str, tuple[str, DesiredTaint]]] = {
     TargetKind.MANAGED_CLUSTER.value: (
         AVAILABLE,
-        WantedTaint(
+        DesiredTaint(
             UNREACHABLE.key,
             UNREACHABLE.effect,
             UNREACHABLE.value,
@@ -123,8 +125,8 @@ _UNREPORTED: Final[Mapping[str, tuple[str, WantedTaint]]] = {
 """By kind of target, the condition that must have been reported, and the taint that is there until it is."""
 
 
-def _system(taint: Taint, reason: str) -> WantedTaint:
-    return WantedTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
+def _system(taint: Taint, reason: str) -> DesiredTaint:
+    return DesiredTaint(taint.key, taint.effect, taint.value, TaintOrigin.SYSTEM, reason)
 
 
 _UNSCHEDULABLE: Final = _system(kubernetes.UNSCHEDULABLE_TAINT, "spec.unschedulable is true")
@@ -163,13 +165,14 @@ def _external_cloud(document: Mapping[str, Any]) -> bool:
     return part(part(document, "metadata"), "annotations").get(name) == external
 
 
-def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[WantedTaint, ...]:
+def desired_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[DesiredTaint, ...]:
     """What the declared state and the conditions of a target ask for now, by the target's dialect.
 
-    Whether each may be there yet is another question, see `Want`. Targets of a kind without rules ask for nothing.
+    Whether each may be there yet is another question, see `DesiredTaints`. Targets of a kind without rules ask for
+    nothing.
     """
     unreported = _unreported(resource.kind, conditions)
-    wanted: tuple[WantedTaint, ...] = () if unreported is None else (unreported,)
+    wanted: tuple[DesiredTaint, ...] = () if unreported is None else (unreported,)
     if conditions:
         for row in _ROWS.get(resource.kind, ()):
             condition = conditions.get(row.condition)
@@ -178,15 +181,15 @@ def wanted_taints(resource: ResourceDeclared, conditions: Mapping[str, Condition
     return wanted + _of_spec(resource)
 
 
-def _unreported(kind: str, conditions: Mapping[str, ConditionChanged]) -> WantedTaint | None:
-    condition, want = _UNREPORTED.get(kind, ("", None))
-    return None if condition in conditions else want
+def _unreported(kind: str, conditions: Mapping[str, ConditionChanged]) -> DesiredTaint | None:
+    condition, desired = _UNREPORTED.get(kind, ("", None))
+    return None if condition in conditions else desired
 
 
-def _of_spec(resource: ResourceDeclared) -> tuple[WantedTaint, ...]:
+def _of_spec(resource: ResourceDeclared) -> tuple[DesiredTaint, ...]:
     if resource.kind != TargetKind.NODE.value:
         return ()
-    wanted: tuple[WantedTaint, ...] = ()
+    wanted: tuple[DesiredTaint, ...] = ()
     spec = part(resource.object, "spec")
     if spec.get("unschedulable") is True:
         wanted += (_UNSCHEDULABLE,)
@@ -196,7 +199,7 @@ def _of_spec(resource: ResourceDeclared) -> tuple[WantedTaint, ...]:
 
 
 @dataclass(slots=True)
-class Want:
+class DesiredTaints:
     """What a target's state asks for at an instant, sorted into what may be there and what waits.
 
     Attributes:
@@ -222,7 +225,7 @@ class Want:
     grant: NoExecuteGranted | None
     zone: str
     first: bool = False
-    active: dict[Identity, WantedTaint] = field(default_factory=dict)
+    active: dict[Identity, DesiredTaint] = field(default_factory=dict)
     """What may be there."""
 
     held: dict[Identity, HeldTaint] = field(default_factory=dict)
@@ -236,13 +239,13 @@ class Want:
         for row in _ROWS.get(self.kind, ()) if self.conditions else ():
             condition = self.conditions.get(row.condition)
             if condition is not None and condition.status == row.status:
-                for want in row.wanted:
-                    self._sort(row, want, condition)
+                for desired in row.wanted:
+                    self._sort(row, desired, condition)
         unreported = _unreported(self.kind, self.conditions)
         if unreported is not None and (self.first or self._of_condition(unreported.identity)):
             self.active[unreported.identity] = unreported
-        for want in _of_spec(resource):
-            self.active[want.identity] = want
+        for desired in _of_spec(resource):
+            self.active[desired.identity] = desired
 
     def stays(self, record: TaintRecord) -> bool:
         """Whether a condition's taint that its condition does not ask for any more stays a while.
@@ -272,33 +275,33 @@ class Want:
         """Look again at an instant, or earlier."""
         self.due = end if self.due is None else min(self.due, end)
 
-    def _sort(self, row: _Row, want: WantedTaint, condition: ConditionChanged) -> None:
-        gated = row.gated and want.effect == TaintEffect.NO_EXECUTE.value
+    def _sort(self, row: _Row, desired: DesiredTaint, condition: ConditionChanged) -> None:
+        gated = row.gated and desired.effect == TaintEffect.NO_EXECUTE.value
         granted = self._granted() if gated else True
-        there = self._of_condition(want.identity)
+        there = self._of_condition(desired.identity)
         # Not ready and unreachable are one state, so it began with the incident.
         since = (self.incident[1] if row.gated else None) or holds_since(condition)
-        if granted is not False and (there or self._swaps(row, want)):
-            self.active[want.identity] = want
+        if granted is not False and (there or self._swaps(row, desired)):
+            self.active[desired.identity] = desired
             return
         end = hold_end(since, self.holds.add)
         if end is not None and end > self.now and not there:
             self.wait_until(end)
-            reason = f"{want.reason}; it must hold until {format_time(end)}"
+            reason = f"{desired.reason}; it must hold until {format_time(end)}"
         elif not granted:
             end = None
-            reason = f"{want.reason}; {self._waits_for_zone(withdrawn=granted is False)}"
+            reason = f"{desired.reason}; {self._waits_for_zone(withdrawn=granted is False)}"
         else:
-            self.active[want.identity] = self._timed(want, end, gated=gated)
+            self.active[desired.identity] = self._timed(desired, end, gated=gated)
             return
-        self.held[want.identity] = HeldTaint(key=want.key, effect=want.effect, since=since, reason=reason)
+        self.held[desired.identity] = HeldTaint(key=desired.key, effect=desired.effect, since=since, reason=reason)
 
-    def _timed(self, want: WantedTaint, end: datetime | None, *, gated: bool) -> WantedTaint:
+    def _timed(self, desired: DesiredTaint, end: datetime | None, *, gated: bool) -> DesiredTaint:
         """The taint with its `timeAdded`: one that waited for the governor is there since it was granted."""
-        if not gated or self.grant is None or want.identity not in self.was_held:
-            return want
+        if not gated or self.grant is None or desired.identity not in self.was_held:
+            return desired
         time = self.grant.granted_time if end is None else max(self.grant.granted_time, end)
-        return WantedTaint(want.key, want.effect, want.value, want.origin, want.reason, time)
+        return DesiredTaint(desired.key, desired.effect, desired.value, desired.origin, desired.reason, time)
 
     def _granted(self) -> bool | None:
         """Whether the governor lets the taint be for this incident; None when it has not spoken."""
@@ -309,8 +312,8 @@ class Want:
         """Whether the governor's last word on a target that is well again is that the taint must go."""
         return self.grant is not None and not self.grant.granted
 
-    def _swaps(self, row: _Row, want: WantedTaint) -> bool:
-        return bool(row.opposite) and self._of_condition((row.opposite, want.effect))
+    def _swaps(self, row: _Row, desired: DesiredTaint) -> bool:
+        return bool(row.opposite) and self._of_condition((row.opposite, desired.effect))
 
     def _of_condition(self, identity: Identity) -> bool:
         record = self.present.get(identity)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from moorage.core.apimachinery.field_errors import quote
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
 from moorage_schemas.taint import Taint, TaintEffect
 
-AVAILABLE: Final = "ManagedClusterConditionAvailable"
+AVAILABLE: Final = MANAGED_CLUSTER_AVAILABLE
 """The condition that the built-in taints follow."""
 
 UNAVAILABLE_KEY: Final = "cluster.open-cluster-management.io/unavailable"

@@ -13,24 +13,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from moorage.core.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_available
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.cluster_taint_policy import Act, TaintPolicy, acts
-from moorage.core.taints.desired.from_conditions import Identity, Want, WantedTaint, wanted_taints
+from moorage.core.taints.desired.from_conditions import DesiredTaints, Identity
 from moorage.core.taints.desired.hold import Holds, hold_end, holds_since
 from moorage.core.taints.desired.incidents import incident_of, zone_of_target
-from moorage.core.taints.desired.taint_list import BY_POLICY, DERIVED, Draft, follow_state, work_in_wish
+from moorage.core.taints.desired.taint_list import BY_POLICY, DERIVED, TaintList, follow_state, work_in_edit
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.taint import HeldTaint, Taint, TaintEffect, TaintOrigin, TargetTainted
 from moorage_schemas.times import format_time
 from moorage_schemas.zone import NoExecuteGranted
-
-__all__ = ["NO_RULES", "Decided", "TaintRules", "WantedTaint", "decide_taints", "newer_taints", "next_taints"]
-__all__ += ["wanted_taints"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ NO_RULES: Final = TaintRules()
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ReconciledTaints:
     """What becomes of a target's taints.
 
     Attributes:
@@ -71,7 +68,7 @@ class Decided:
 class _Policies:
     """Works policies into a draft, or looks what of them waits."""
 
-    draft: Draft
+    taint_list: TaintList
     rules: TaintRules
     now: datetime
     evaluate: bool
@@ -83,7 +80,7 @@ class _Policies:
     """When something is held no more, because what waits would be taken away again at once."""
 
     def work_in(self, policies: Sequence[TaintPolicy], cluster: ClusterFacts) -> None:
-        conditions = self.draft.want.conditions
+        conditions = self.taint_list.desired.conditions
         statuses = {name: (condition.status.value,) for name, condition in conditions.items()}
         matched = [(act, self._end(act, conditions)) for act in acts(policies, cluster, statuses)]
         if self.evaluate:
@@ -98,25 +95,25 @@ class _Policies:
 
     def _evaluate(self, matched: Iterable[Act]) -> None:
         """Let acts follow one another; a taint that goes and comes again with its value was there all the time."""
-        draft = self.draft
-        before = draft.taints
-        draft.taints = dict(before)
+        taint_list = self.taint_list
+        before = taint_list.taints
+        taint_list.taints = dict(before)
         for act in matched:
             self._do(act)
         kept = {}
         for identity, old in before.items():
-            new = draft.taints.get(identity)
+            new = taint_list.taints.get(identity)
             if new is not None:
                 again = new.time_added == self.now and new.value == old.value
                 kept[identity] = new.model_copy(update={"time_added": old.time_added}) if again else new
-        draft.taints = kept | draft.taints | kept
+        taint_list.taints = kept | taint_list.taints | kept
 
     def _end(self, act: Act, conditions: Mapping[str, ConditionChanged]) -> datetime | None:
         """When the conditions of an act will have held for long enough; None when they have, or need not."""
         own = act.policy.add_hold if act.adds else act.policy.remove_hold
         general = self.rules.holds.add if act.adds else self.rules.holds.remove
         hold = general if own is None else own
-        ends = [hold_end(holds_since(conditions[wish.condition_type]), hold) for wish in act.conditions]
+        ends = [hold_end(holds_since(conditions[edit.condition_type]), hold) for edit in act.conditions]
         end = max((end for end in ends if end is not None), default=None)
         return None if end is None or end <= self.now else end
 
@@ -129,7 +126,7 @@ class _Policies:
         self.due = _first(self.due, end)
         if act.adds:
             reason = f"{BY_POLICY}{act.policy.name}; its conditions must hold until {format_time(end)}"
-            since = max(holds_since(self.draft.want.conditions[wish.condition_type]) for wish in act.conditions)
+            since = max(holds_since(self.taint_list.desired.conditions[edit.condition_type]) for edit in act.conditions)
             for taint in moves:
                 self.held.setdefault(
                     taint.identity, HeldTaint(key=taint.key, effect=taint.effect, since=since, reason=reason)
@@ -137,29 +134,29 @@ class _Policies:
 
     def _moves(self, act: Act, taint: Taint) -> bool:
         """Whether an act would change a taint."""
-        record = self.draft.taints.get(taint.identity)
+        record = self.taint_list.taints.get(taint.identity)
         if act.adds:
-            may = self._allowed(taint.effect) and not self.draft.of_state(taint.key, taint.effect, taint.value)
+            may = self._allowed(taint.effect) and not self.taint_list.of_state(taint.key, taint.effect, taint.value)
             return may and (record is None or TaintOrigin.POLICY not in record.origins)
         return record is not None and any(origin not in DERIVED for origin in record.origins)
 
     def _do(self, act: Act) -> None:
-        draft = self.draft
+        taint_list = self.taint_list
         for taint in act.policy.taints:
             if act.adds and self._allowed(taint.effect):
-                draft.policies.setdefault(taint.identity, act.policy.name)
+                taint_list.policies.setdefault(taint.identity, act.policy.name)
             if not self._moves(act, taint):
                 continue
-            record = draft.taints.get(taint.identity)
+            record = taint_list.taints.get(taint.identity)
             if record is None:
-                draft.add(taint.key, taint.effect, taint.value, self.now, TaintOrigin.POLICY)
+                taint_list.add(taint.key, taint.effect, taint.value, self.now, TaintOrigin.POLICY)
             elif act.adds:
-                draft.change(record, (*record.origins, TaintOrigin.POLICY))
+                taint_list.change(record, (*record.origins, TaintOrigin.POLICY))
             else:
                 # State was followed before, so what is derived of the taint is as it must be.
-                active = draft.want.active.get(record.identity)
+                active = taint_list.desired.active.get(record.identity)
                 left = [origin for origin in record.origins if origin in DERIVED]
-                draft.change(record, left, value=active.value if active is not None and left else None)
+                taint_list.change(record, left, value=active.value if active is not None and left else None)
 
     def _allowed(self, effect: str) -> bool:
         return self.rules.no_execute_policies or effect != TaintEffect.NO_EXECUTE.value
@@ -170,7 +167,7 @@ def _first(one: datetime | None, other: datetime | None) -> datetime | None:
 
 
 def _work_out(
-    want: Want,
+    desired: DesiredTaints,
     resource: ResourceDeclared,
     pending: Sequence[TaintWish],
     rules: TaintRules,
@@ -180,36 +177,36 @@ def _work_out(
 ) -> _Policies | None:
     """Wishes, then the state, then policies, worked into a draft; None when nothing asks for anything."""
     policies = policies if resource.kind == TargetKind.CLUSTER.value else ()
-    if not (pending or want.present or want.active or policies):
+    if not (pending or desired.present or desired.active or policies):
         return None
-    draft = Draft(
+    taint_list = TaintList(
         document=resource.object,
-        wishes={(wish.key, wish.effect): wish for wish in resource.wishes} if resource.wishes else {},
-        want=want,
-        taints=dict(want.present),
+        wishes={(edit.key, edit.effect): edit for edit in resource.wishes} if resource.wishes else {},
+        desired=desired,
+        taints=dict(desired.present),
     )
-    for wish in pending:
-        work_in_wish(draft, wish)
-    follow_state(draft, want.now)
-    asked = _Policies(draft, rules, want.now, evaluate)
+    for edit in pending:
+        work_in_edit(taint_list, edit)
+    follow_state(taint_list, desired.now)
+    merged = _Policies(taint_list, rules, desired.now, evaluate)
     if policies:
-        asked.work_in(policies, ClusterFacts.of(resource.object))
-    return asked
+        merged.work_in(policies, ClusterFacts.of(resource.object))
+    return merged
 
 
-def _waits(want: Want, asked: _Policies | None) -> tuple[tuple[HeldTaint, ...], datetime | None, bool]:
+def _waits(desired: DesiredTaints, merged: _Policies | None) -> tuple[tuple[HeldTaint, ...], datetime | None, bool]:
     """What waits, until when, and whether it is then that policies act."""
-    if asked is None:
-        held, due, of_policy = want.held, want.due, False
+    if merged is None:
+        held, due, of_policy = desired.held, desired.due, False
     else:
-        there = asked.draft.taints
-        held = {name: taint for name, taint in (asked.held | want.held).items() if name not in there}
-        due = _first(_first(want.due, asked.due), asked.freed)
-        of_policy = due is not None and asked.due == due
+        there = merged.taint_list.taints
+        held = {name: taint for name, taint in (merged.held | desired.held).items() if name not in there}
+        due = _first(_first(desired.due, merged.due), merged.freed)
+        of_policy = due is not None and merged.due == due
     return tuple(held[name] for name in sorted(held)) if held else (), due, of_policy
 
 
-def decide_taints(
+def reconcile_taints(
     current: TargetTainted | None,
     resource: ResourceDeclared,
     conditions: Mapping[str, ConditionChanged],
@@ -222,7 +219,7 @@ def decide_taints(
     evaluate: bool = False,
     addons: AddOns | None = None,
     gone: Collection[Named] = (),
-) -> Decided:
+) -> ReconciledTaints:
     """The taints of a target after what has happened.
 
     A target that is declared always has a set, even if it is empty, from the first decision on: whoever finds none
@@ -247,61 +244,69 @@ def decide_taints(
         addons: of a managed cluster, what is known of its add-ons; without it the labels stay as they are.
         gone: see `add_on_labels`.
     """
-    uid = resource.uid
-    same = current is not None and current.target_uid == uid
-    known = current if same else None
-    before = known.taints if known is not None else ()
-    applied = known.wishes_applied if known is not None else 0
+    known = current if current is not None and current.target_uid == resource.uid else None
     generation = (current.generation if current is not None else 0) + 1
-    own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
-    zone = zone_of_target(resource)
-    # A target may be read after later news of its conditions: what these bring did not begin before they did.
-    now = max([now, *(condition.status_since for condition in own.values() if condition.status_since is not None)])
-    incident = incident_of(resource.kind, own, known, generation, now)
-    taints = {record.identity: record for record in before}
-    want = Want(
-        kind=resource.kind,
-        conditions=own,
-        present=taints,
-        was_held=frozenset((held.key, held.effect) for held in known.held) if known is not None else frozenset(),
-        now=now,
-        holds=rules.holds,
-        incident=incident,
-        grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
-        zone=zone,
-        first=known is None,
-    )
-    want.work_out(resource)
-    pending = [wish for wish in resource.wishes if wish.generation > applied]
-    pending.sort(key=lambda wish: wish.generation)
-    asked = _work_out(want, resource, pending, rules, policies if rules.policies else (), evaluate=evaluate)
-    after = tuple(asked.draft.taints.values()) if asked is not None else ()
-    held, settles_at, of_policy = _waits(want, asked)
-    due = settles_at
-    labels = Labels(known.labels if known is not None else {})
+    desired = _desired(known, resource, conditions, now, generation=generation, grant=grant, holds=rules.holds)
+    desired.work_out(resource)
+    applied = known.wishes_applied if known is not None else 0
+    edits = sorted((edit for edit in resource.wishes if edit.generation > applied), key=lambda edit: edit.generation)
+    merged = _work_out(desired, resource, edits, rules, policies if rules.policies else (), evaluate=evaluate)
+    held, settles_at, of_policy = _waits(desired, merged)
+    due, labels = settles_at, Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
-        labels = add_on_labels(labels.labels, addons, available=is_available(own), now=now, gone=gone)
+        available = is_available(desired.conditions)
+        labels = add_on_labels(labels.labels, addons, available=available, now=desired.now, gone=gone)
         due = _first(due, labels.due)
-    settled = Decided(None, due, evaluate=of_policy)
-    if known is not None:
-        found = (after, zone, incident[0], held, settles_at, labels.labels)
-        if not pending and found == (before, known.zone, known.incident, known.held, known.settles_at, known.labels):
-            return settled
+    incident, since = desired.incident
+    after: dict[str, Any] = {
+        "taints": tuple(merged.taint_list.taints.values()) if merged is not None else (),
+        "zone": zone_of_target(resource),
+        "incident": incident,
+        "held": held,
+        "settles_at": settles_at,
+        "labels": labels.labels,
+    }
+    if known is not None and not edits and all(getattr(known, name) == value for name, value in after.items()):
+        return ReconciledTaints(None, due, evaluate=of_policy)
     event = TargetTainted(
         target=TargetRef(kind=TargetKind(resource.kind), name=resource.name),
-        target_uid=uid,
+        target_uid=resource.uid,
         generation=generation,
-        taints=after,
-        wishes_applied=max([applied, *(wish.generation for wish in pending)]),
+        wishes_applied=max([applied, *(edit.generation for edit in edits)]),
         report_time=report_time,
-        zone=zone,
-        incident=incident[0],
-        incident_time=incident[1],
-        held=held,
-        settles_at=settles_at,
-        labels=labels.labels,
+        incident_time=since,
+        **after,
     )
-    return Decided(event, due, settled.evaluate)
+    return ReconciledTaints(event, due, of_policy)
+
+
+def _desired(
+    known: TargetTainted | None,
+    resource: ResourceDeclared,
+    conditions: Mapping[str, ConditionChanged],
+    now: datetime,
+    *,
+    generation: int,
+    grant: NoExecuteGranted | None,
+    holds: Holds,
+) -> DesiredTaints:
+    """What the state of a target demands; conditions and grants of an earlier target of its name are left out."""
+    uid = resource.uid
+    own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
+    # A target may be read after later news of its conditions: what these bring did not begin before they did.
+    now = max([now, *(condition.status_since for condition in own.values() if condition.status_since is not None)])
+    return DesiredTaints(
+        kind=resource.kind,
+        conditions=own,
+        present={record.identity: record for record in known.taints} if known is not None else {},
+        was_held=frozenset((held.key, held.effect) for held in known.held) if known is not None else frozenset(),
+        now=now,
+        holds=holds,
+        incident=incident_of(resource.kind, own, known, generation, now),
+        grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
+        zone=zone_of_target(resource),
+        first=known is None,
+    )
 
 
 def next_taints(
@@ -313,9 +318,9 @@ def next_taints(
 ) -> TargetTainted | None:
     """The taints of a target by its wishes and its state alone, as far as they can be told without the governor.
 
-    What policies have added stays; nothing is damped. See `decide_taints`; None when nothing changes.
+    What policies have added stays; nothing is damped. See `reconcile_taints`; None when nothing changes.
     """
-    return decide_taints(current, resource, conditions, now, report_time).event
+    return reconcile_taints(current, resource, conditions, now, report_time).event
 
 
 def newer_taints(event: TargetTainted, known: TargetTainted | None) -> bool:

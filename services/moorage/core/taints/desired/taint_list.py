@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from moorage.core.taints.desired.from_conditions import Identity, Want, belongs_to_state
+from moorage.core.taints.desired.from_conditions import DesiredTaints, Identity, belongs_to_state
 from moorage_schemas.resource import TaintWish
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
@@ -19,7 +19,7 @@ BY_POLICY: Final = "ClusterTaintPolicy "
 
 
 @dataclass(slots=True)
-class Draft:
+class TaintList:
     """The set while it is being worked out; only what changes is built anew.
 
     Attributes:
@@ -32,7 +32,7 @@ class Draft:
 
     document: Mapping[str, Any]
     wishes: Mapping[Identity, TaintWish]
-    want: Want
+    desired: DesiredTaints
     taints: dict[Identity, TaintRecord] = field(default_factory=dict)
     policies: dict[Identity, str] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Draft:
 
         It would be added again at once by the system that derives it, so it never leaves.
         """
-        active = self.want.active.get(record.identity)
+        active = self.desired.active.get(record.identity)
         left = [origin for origin in record.origins if origin in DERIVED and active is not None]
         self.change(record, left, value=active.value if active is not None and left else None)
 
@@ -93,61 +93,61 @@ class Draft:
         """
         derived = [origin for origin in record.origins if origin in DERIVED]
         if len(derived) != len(record.origins):
-            active = self.want.active.get(record.identity)
+            active = self.desired.active.get(record.identity)
             self.change(record, derived, value=active.value if active is not None and derived else None)
 
     def _reason(self, identity: Identity, origins: Iterable[TaintOrigin], before: str) -> str:
         parts = []
         for origin in origins:
             if origin is TaintOrigin.EXPLICIT:
-                wish = self.wishes.get(identity)
-                parts.append(f"declared by {wish.actor}" if wish is not None and wish.actor else "declared")
+                edit = self.wishes.get(identity)
+                parts.append(f"declared by {edit.actor}" if edit is not None and edit.actor else "declared")
             elif origin is TaintOrigin.POLICY:
                 name = self.policies.get(identity)
                 old = next((said for said in before.split("; ") if said.startswith(BY_POLICY)), "")
                 parts.append(f"{BY_POLICY}{name}" if name is not None else old)
-            elif (wanted := self.want.active.get(identity)) is not None:
+            elif (wanted := self.desired.active.get(identity)) is not None:
                 parts.append(wanted.reason)
         return "; ".join(filter(None, parts))
 
 
-def work_in_wish(draft: Draft, wish: TaintWish) -> None:
+def work_in_edit(taint_list: TaintList, edit: TaintWish) -> None:
     """Work one wish in; one for a taint that belongs to the state adds nothing, and has nothing stay."""
-    record = draft.taints.get((wish.key, wish.effect))
-    if wish.present and draft.of_state(wish.key, wish.effect, wish.value):
+    record = taint_list.taints.get((edit.key, edit.effect))
+    if edit.present and taint_list.of_state(edit.key, edit.effect, edit.value):
         if record is not None:
-            draft.leave_to_state(record)
-    elif wish.present:
+            taint_list.leave_to_state(record)
+    elif edit.present:
         if record is None:
-            draft.add(wish.key, wish.effect, wish.value, wish.time, TaintOrigin.EXPLICIT)
-        elif record.value != wish.value:
-            draft.change(record, (*record.origins, TaintOrigin.EXPLICIT), value=wish.value, time=wish.time)
+            taint_list.add(edit.key, edit.effect, edit.value, edit.time, TaintOrigin.EXPLICIT)
+        elif record.value != edit.value:
+            taint_list.change(record, (*record.origins, TaintOrigin.EXPLICIT), value=edit.value, time=edit.time)
         else:
-            draft.change(record, (*record.origins, TaintOrigin.EXPLICIT))
+            taint_list.change(record, (*record.origins, TaintOrigin.EXPLICIT))
     elif record is not None:
-        draft.take_away(record)
+        taint_list.take_away(record)
 
 
-def follow_state(draft: Draft, now: datetime) -> None:
+def follow_state(taint_list: TaintList, now: datetime) -> None:
     """Take away what is derived from a state that is over, then add what is wanted and missing."""
-    want = draft.want
-    for record in list(draft.taints.values()):
-        if draft.of_state(record.key, record.effect, record.value):
-            draft.leave_to_state(record)
-    for record in list(draft.taints.values()):
-        asked = want.active.get(record.identity)
+    desired = taint_list.desired
+    for record in list(taint_list.taints.values()):
+        if taint_list.of_state(record.key, record.effect, record.value):
+            taint_list.leave_to_state(record)
+    for record in list(taint_list.taints.values()):
+        merged = desired.active.get(record.identity)
         kept = [
             origin
             for origin in record.origins
             if origin not in DERIVED
-            or (asked is not None and asked.origin is origin)
-            or (origin is TaintOrigin.CONDITION and want.stays(record))
+            or (merged is not None and merged.origin is origin)
+            or (origin is TaintOrigin.CONDITION and desired.stays(record))
         ]
         if len(kept) != len(record.origins):
-            draft.change(record, kept)
-    for asked in want.active.values():
-        present = draft.taints.get(asked.identity)
+            taint_list.change(record, kept)
+    for merged in desired.active.values():
+        present = taint_list.taints.get(merged.identity)
         if present is None:
-            draft.add(asked.key, asked.effect, asked.value, asked.time or now, asked.origin)
-        elif asked.origin not in present.origins:
-            draft.change(present, (*present.origins, asked.origin))
+            taint_list.add(merged.key, merged.effect, merged.value, merged.time or now, merged.origin)
+        elif merged.origin not in present.origins:
+            taint_list.change(present, (*present.origins, merged.origin))

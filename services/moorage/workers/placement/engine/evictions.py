@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import EvictionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,10 @@ class EvictionTable:
 
     def fold(self, record: Input) -> Requested | None:
         """Fold a record of `evictions` in. Returns the eviction when it is one that is requested."""
-        workload, generation = record.key.partition("|")[0], record.key.rpartition("|")[2]
+        workload, _, generation = EvictionKey.parse(record.key)
         event = record.event if isinstance(record.event, EvictionDecided) else None
-        if event is not None and generation.isdigit():
-            self._highest[workload] = max(self._highest.get(workload, 0), int(generation))
+        if event is not None:
+            self._highest[workload] = max(self._highest.get(workload, 0), generation)
         if event is not None and event.state is EvictionState.REQUESTED:
             found = Requested(event, record.meta)
             self._requested.setdefault(workload, {})[record.key] = found

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.scheduling.nodes.shape import PodShape, shape_of
 from moorage.core.scheduling.nodes.workloads import (
-    Controller,
+    WorkloadController,
     WorkloadError,
     controller_of,
     make_pod,
@@ -38,7 +38,7 @@ class Owner:
         self.ref = WorkloadRef(kind=event.kind, namespace=event.namespace, name=event.name)
         self.uid = event.uid
         self.version = event.version
-        self.controller: Controller | None = None
+        self.controller: WorkloadController | None = None
         self.error = ""
         """Why it cannot be read; such an owner keeps the pods that it has."""
 

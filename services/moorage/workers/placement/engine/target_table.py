@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from moorage.core.taints.desired.from_conditions import belongs_to_state
-from moorage.core.taints.desired.reconcile import newer_taints, wanted_taints
+from moorage.core.taints.desired.from_conditions import belongs_to_state, desired_taints
+from moorage.core.taints.desired.reconcile import newer_taints
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import Taint, TargetTainted
 
@@ -79,7 +79,7 @@ def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) ->
         applied = tainted.wishes_applied
         found = {record.identity: record.as_taint() for record in tainted.taints}
     else:
-        found = {t.identity: Taint(key=t.key, value=t.value, effect=t.effect) for t in wanted_taints(resource, {})}
+        found = {t.identity: Taint(key=t.key, value=t.value, effect=t.effect) for t in desired_taints(resource, {})}
     for wish in sorted(resource.wishes, key=lambda wish: wish.generation):
         built_in = belongs_to_state(resource.object, wish.key, wish.effect, wish.value)
         if wish.present and wish.generation > applied and not built_in:

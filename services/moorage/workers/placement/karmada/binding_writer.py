@@ -8,14 +8,15 @@ from typing import Final
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.decision import BindingDecision
-from moorage.workers.placement.karmada.draft import Draft
+from moorage.workers.placement.karmada.draft import BindingDraft
 from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Rules, terms_of
 from moorage.workers.placement.karmada.view import Terms, bound_of
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 REFRESH: Final = timedelta(seconds=30)
 """How often the counts in a waiting resource's message are brought up to date, at most."""
@@ -76,7 +77,7 @@ class BindingWriter:
         """The resource is to be looked at once more."""
         self.again = self.outbox.cause
 
-    def is_healthy(self, draft: Draft, cluster: str) -> bool:
+    def is_healthy(self, draft: BindingDraft, cluster: str) -> bool:
         """Whether the workload was reported healthy on a cluster since its binding is as it is."""
         bound = self.state.binding(binding_key(draft.workload, cluster_ref(cluster)))
         generation = draft.kept[cluster].binding_generation
@@ -91,14 +92,14 @@ class BindingWriter:
         self._emit_placed(known.workload, None)
         self.flipped = True
 
-    def end_orphans(self, draft: Draft) -> None:
+    def end_orphans(self, draft: BindingDraft) -> None:
         """End the bindings that belong to no decision; only the reconciler looks for them."""
         wanted = {binding_key(draft.workload, cluster_ref(name)) for name in draft.kept.keys() | draft.leaving.keys()}
         for key in self.view.bindings_of(draft.workload.key):
             if key not in wanted and self.state.binding(key) is not None:
-                self._unbind(draft.workload, key.rpartition("/")[2])
+                self._unbind(draft.workload, TargetKey.parse(BindingKey.parse(key).target).name)
 
-    def write(self, draft: Draft, *, repair: bool) -> None:
+    def write(self, draft: BindingDraft, *, repair: bool) -> None:
         """Write a decision and its bindings, as far as they differ from what is there."""
         changed = self._bindings(draft, repair=repair)
         if not changed and not draft.ended and not self._says_more(draft, repair=repair):
@@ -115,7 +116,7 @@ class BindingWriter:
         if first:
             self.flipped = True
 
-    def _bindings(self, draft: Draft, *, repair: bool) -> list[WorkloadBound]:
+    def _bindings(self, draft: BindingDraft, *, repair: bool) -> list[WorkloadBound]:
         """The bindings that are new, or say something else from now on."""
         found = []
         was = draft.known.targets if draft.known is not None else {}
@@ -137,7 +138,9 @@ class BindingWriter:
                 found.append(self._bound(draft, cluster_ref(name), leaving.binding_generation, terms, leaving.since))
         return found
 
-    def _bound(self, draft: Draft, target: TargetRef, generation: int, terms: Terms, time: datetime) -> WorkloadBound:
+    def _bound(
+        self, draft: BindingDraft, target: TargetRef, generation: int, terms: Terms, time: datetime
+    ) -> WorkloadBound:
         return WorkloadBound(
             workload=draft.workload,
             uid=draft.uid,
@@ -154,7 +157,7 @@ class BindingWriter:
             purge_mode=terms.purge_mode,
         )
 
-    def _says_more(self, draft: Draft, *, repair: bool) -> bool:
+    def _says_more(self, draft: BindingDraft, *, repair: bool) -> bool:
         """Whether a decision says something that the one before did not."""
         known = draft.known
         if known is None:
@@ -174,7 +177,7 @@ class BindingWriter:
             return False
         return known.grounds != _grounds(draft) or self.at - known.decided_time >= REFRESH
 
-    def _event(self, draft: Draft) -> WorkloadPlaced:
+    def _event(self, draft: BindingDraft) -> WorkloadPlaced:
         decision, known = draft.decision, draft.known
         waiting = known is not None and known.state is PlacementState.PENDING
         return WorkloadPlaced(
@@ -211,5 +214,5 @@ class BindingWriter:
         self.outbox.put(PLACEMENTS, workload, self.owner, event, step=step)
 
 
-def _grounds(draft: Draft) -> tuple[tuple[str, str], ...]:
+def _grounds(draft: BindingDraft) -> tuple[tuple[str, str], ...]:
     return tuple((one.filter, one.reason) for one in draft.decision.filters) if draft.decision is not None else ()

@@ -16,6 +16,7 @@ from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Demand, Rules
 from moorage.workers.placement.karmada.view import ClusterView, Scope
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
@@ -151,6 +152,6 @@ class BindingController(Controller):
             if self._kind_versions.get(scope) != version:
                 api_version, kind, namespace = scope
                 keys = self.state.of_kind(api_version, kind)
-                found.update(key for key in keys if not namespace or key.split("/")[1] == namespace)
+                found.update(key for key in keys if not namespace or ResourceKey.parse(key).namespace == namespace)
                 self._kind_versions[scope] = version
         return sorted(found)

@@ -8,17 +8,17 @@ from datetime import datetime
 from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.core.scheduling.karmada.scheduler import ClusterDecision
 from moorage.workers.placement.karmada.decision import SCHEDULED, BindingDecision
-from moorage.workers.placement.karmada.resource import Resource
+from moorage.workers.placement.karmada.resource import ClaimedResource
 from moorage.workers.placement.karmada.terms import Demand, binding_uid
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 from moorage_schemas.refs import WorkloadRef
 
 
 @dataclass(slots=True)
-class Draft:
+class BindingDraft:
     """A decision in the making."""
 
-    resource: Resource
+    resource: ClaimedResource
     policy: Policy
     demand: Demand
     workload: WorkloadRef

@@ -22,8 +22,8 @@ from moorage.workers.placement.karmada.decision import (
     BindingDecision,
 )
 from moorage.workers.placement.karmada.departure import Departure, decide, depart
-from moorage.workers.placement.karmada.draft import Draft
-from moorage.workers.placement.karmada.resource import Resource
+from moorage.workers.placement.karmada.draft import BindingDraft
+from moorage.workers.placement.karmada.resource import ClaimedResource
 from moorage.workers.placement.karmada.terms import DIRECTLY, Demand, binding_ref
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 
@@ -63,13 +63,13 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
 
 
 def draft_of(
-    writer: BindingWriter, resource: Resource, policy: Policy, known: BindingDecision | None, demand: Demand
-) -> Draft:
+    writer: BindingWriter, resource: ClaimedResource, policy: Policy, known: BindingDecision | None, demand: Demand
+) -> BindingDraft:
     """The decision that there is, as the beginning of the next one."""
     workload = binding_ref(resource)
     same = known if known is not None and known.owner_uid == resource.uid else None
     least = max(known.generation if known else 0, writer.view.highest_eviction(workload.key))
-    draft = Draft(
+    draft = BindingDraft(
         resource=resource,
         policy=policy,
         demand=demand,
@@ -86,7 +86,7 @@ def draft_of(
     return draft
 
 
-def _lose(writer: BindingWriter, draft: Draft, work: Work) -> None:
+def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
     """Forget the clusters that are no more."""
     for name in [name for name in (*draft.kept, *draft.leaving) if name not in writer.view.fleet or name == work.gone]:
         draft.kept.pop(name, None)
@@ -94,7 +94,7 @@ def _lose(writer: BindingWriter, draft: Draft, work: Work) -> None:
         draft.ended.add(name)
 
 
-def _finish_leaving(writer: BindingWriter, draft: Draft) -> None:
+def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
     """End the bindings whose grace period is over, and all of them when the replacement is healthy.
 
     While there is no replacement (any more), they stay, unless they would have left without one.
@@ -109,16 +109,16 @@ def _finish_leaving(writer: BindingWriter, draft: Draft) -> None:
             draft.ended.add(name)
 
 
-def _is_whole(draft: Draft) -> bool:
+def _is_whole(draft: BindingDraft) -> bool:
     return draft.reason != UNSCHEDULABLE and bool(draft.kept)
 
 
-def _is_replaced(writer: BindingWriter, draft: Draft) -> bool:
+def _is_replaced(writer: BindingWriter, draft: BindingDraft) -> bool:
     """Whether a resource is placed whole, and healthy on each of its clusters."""
     return _is_whole(draft) and all(writer.is_healthy(draft, name) for name in draft.kept)
 
 
-def _place(writer: BindingWriter, draft: Draft) -> None:
+def _place(writer: BindingWriter, draft: BindingDraft) -> None:
     """Decide where the resource goes, if there is something to decide."""
     asked = _asked(writer, draft)
     for name in [name for name, task in asked.items() if not _evicts(writer, draft, task)]:
@@ -147,7 +147,7 @@ def _place(writer: BindingWriter, draft: Draft) -> None:
         draft.report_time = max((t.event.report_time for t in asked.values() if t.event.report_time), default=None)
 
 
-def request_of(draft: Draft, now: datetime | None) -> ClusterRequest:
+def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
     """What is asked of the decider; without an instant no tolerated time counts as over."""
     return ClusterRequest(
         placement=draft.policy.spec.placement,
@@ -164,7 +164,7 @@ def request_of(draft: Draft, now: datetime | None) -> ClusterRequest:
     )
 
 
-def _asked(writer: BindingWriter, draft: Draft) -> dict[str, Requested]:
+def _asked(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
     """The clusters that the resource is asked to leave; none while evictions from clusters are switched off."""
     if not writer.rules.evicts:
         return {}
@@ -175,7 +175,7 @@ def _asked(writer: BindingWriter, draft: Draft) -> dict[str, Requested]:
     return {name: task for name, task in sorted(found.items()) if task is not None}
 
 
-def _evicts(writer: BindingWriter, draft: Draft, task: Requested) -> bool:
+def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool:
     """Whether the taints for which an eviction was requested still ask for it, as far as they are known here."""
     event, name = task.event, task.event.target.name
     if not event.taints or writer.view.taint_generation(name) < event.taint_generation:
@@ -186,12 +186,12 @@ def _evicts(writer: BindingWriter, draft: Draft, task: Requested) -> bool:
     return isinstance(found, EvictNow) or (isinstance(found, EvictAt) and found.deadline <= at)
 
 
-def _bind_anew(draft: Draft, name: str) -> None:
+def _bind_anew(draft: BindingDraft, name: str) -> None:
     """Give a cluster a new binding in place of the one that it is to leave: so the eviction is over."""
     draft.kept[name] = draft.kept[name].model_copy(update={"binding_generation": draft.generation})
 
 
-def _is_open(draft: Draft, request: ClusterRequest, asked: dict[str, Requested]) -> bool:
+def _is_open(draft: BindingDraft, request: ClusterRequest, asked: dict[str, Requested]) -> bool:
     """Whether there is something to decide but for those that are asked to leave."""
     known = draft.known
     if known is None or known.placement_key != draft.placement_key or not is_steady(request):
@@ -202,7 +202,7 @@ def _is_open(draft: Draft, request: ClusterRequest, asked: dict[str, Requested])
 
 def _take(
     writer: BindingWriter,
-    draft: Draft,
+    draft: BindingDraft,
     decision: ClusterDecision,
     departure: Departure,
     asked: dict[str, Requested],
@@ -248,7 +248,7 @@ def _take(
                 draft.message = f"{cluster_ref(name).key} is left: {task.event.message or task.event.reason}"
 
 
-def _leaving(writer: BindingWriter, draft: Draft, one: PlacedTarget, task: Requested | None) -> LeavingTarget:
+def _leaving(writer: BindingWriter, draft: BindingDraft, one: PlacedTarget, task: Requested | None) -> LeavingTarget:
     return LeavingTarget(
         target=one.target,
         replicas=one.replicas,

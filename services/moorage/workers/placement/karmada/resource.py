@@ -23,7 +23,7 @@ PLACED: Final = f"{RESOURCE_BINDING}/"
 
 
 @dataclass(slots=True, eq=False)
-class Resource:
+class ClaimedResource:
     """A declared resource of a kind that policies can claim."""
 
     ref: WorkloadRef
@@ -32,12 +32,12 @@ class Resource:
     claimable: Claimable
 
 
-def resource_of(event: ResourceDeclared) -> Resource:
+def resource_of(event: ResourceDeclared) -> ClaimedResource:
     """What the state keeps of a resource."""
     metadata = event.object.get("metadata") or {}
     api_version, kind = sys.intern(str(event.object.get("apiVersion", ""))), sys.intern(event.kind)
     namespace, name = sys.intern(event.namespace), event.name
-    return Resource(
+    return ClaimedResource(
         ref=WorkloadRef(kind=kind, namespace=namespace, name=name),
         uid=event.uid,
         version=event.version,

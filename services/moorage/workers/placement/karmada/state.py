@@ -9,8 +9,8 @@ from moorage.core.scheduling.karmada.policy_match import Policy, claim
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.karmada.decision import BindingDecision, binding_decision_of
-from moorage.workers.placement.karmada.resource import Resource, resource_of
-from moorage.workers.placement.karmada.view import Bound, ClusterView
+from moorage.workers.placement.karmada.resource import ClaimedResource, resource_of
+from moorage.workers.placement.karmada.view import ClusterBinding, ClusterView
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
@@ -20,7 +20,7 @@ class BindingState:
     """One partition, as far as claimed resources are concerned."""
 
     view: ClusterView = field(default_factory=ClusterView)
-    resources: dict[str, Resource] = field(default_factory=dict)
+    resources: dict[str, ClaimedResource] = field(default_factory=dict)
     last: dict[str, BindingDecision] = field(default_factory=dict)
     """The last decisions, by the key of the resource."""
 
@@ -117,6 +117,6 @@ class BindingState:
         """Whether a resource is, or was until now, placed on clusters."""
         return key in self.last or self.claims(key)
 
-    def binding(self, key: str) -> Bound | None:
+    def binding(self, key: str) -> ClusterBinding | None:
         """The binding that holds now, written or about to be; None when there is none."""
         return self.view.bindings.get(key)

@@ -10,7 +10,7 @@ from typing import Final
 from moorage.core.scheduling.karmada.policy_match import Policy
 from moorage.runtime.settings import Settings
 from moorage.workers.placement.engine.owner import Owner
-from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, Resource
+from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
 from moorage.workers.placement.karmada.view import Terms
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -96,7 +96,7 @@ def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_vers
     return Demand(replicas, requests if replicas else ())
 
 
-def terms_of(policy: Policy, resource: Resource, demand: Demand, rules: Rules, replicas: int) -> Terms:
+def terms_of(policy: Policy, resource: ClaimedResource, demand: Demand, rules: Rules, replicas: int) -> Terms:
     """What the binding to a cluster with so many replicas says."""
     return Terms(
         tolerations=tuple(
@@ -116,7 +116,7 @@ def terms_of(policy: Policy, resource: Resource, demand: Demand, rules: Rules, r
     )
 
 
-def binding_ref(resource: Resource) -> WorkloadRef:
+def binding_ref(resource: ClaimedResource) -> WorkloadRef:
     """The workload that a claimed resource is: named after it and its kind, as upstream names a binding."""
     ending = f"-{resource.ref.kind.lower()}"
     name = resource.ref.name
@@ -126,7 +126,7 @@ def binding_ref(resource: Resource) -> WorkloadRef:
     return WorkloadRef(kind=RESOURCE_BINDING, namespace=resource.ref.namespace, name=name + ending)
 
 
-def binding_uid(resource: Resource) -> str:
+def binding_uid(resource: ClaimedResource) -> str:
     """The uid of the binding of a resource, in the form of a UUID."""
     text = hashlib.blake2b(f"{RESOURCE_BINDING} {resource.uid}".encode(), digest_size=16).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

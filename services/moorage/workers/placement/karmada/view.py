@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from moorage.core.scheduling.karmada.fleet import Change, ClusterFleet, ClusterInfo
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
 from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
 from moorage.core.scheduling.karmada.scheduler import ClusterDecider
 from moorage.runtime.service import Input
@@ -19,19 +19,12 @@ from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted, Toleration
-from moorage_schemas.topics import (
-    BINDINGS,
-    EVICTIONS,
-    RESOURCES,
-    TAINTS,
-    WORKLOAD_CONDITIONS,
-    Topic,
-    workload_condition_key,
-)
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
 
 CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
@@ -67,7 +60,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ClusterBinding:
     """A binding of a workload to a cluster."""
 
     generation: int
@@ -100,7 +93,7 @@ class ClusterView:
 
         self.policy_version = 0
         self.policy_by: Meta | None = None
-        self.bindings: Overlay[Bound] = Overlay(lambda found, assumed: found.age >= assumed.age)
+        self.bindings: Overlay[ClusterBinding] = Overlay(lambda found, assumed: found.age >= assumed.age)
         """Of workloads to clusters, by binding key."""
 
         self.evictions = EvictionTable()
@@ -119,7 +112,7 @@ class ClusterView:
             return key.startswith((CLUSTERS, *POLICIES))
         if topic is TAINTS:
             return key.startswith(CLUSTERS)
-        about = key.partition("|")[2]
+        about = BindingKey.parse(key).target
         return about.startswith(CLUSTERS) and (topic is not WORKLOAD_CONDITIONS or about.endswith(f"|{HEALTHY}"))
 
     def apply(self, record: Input) -> None:
@@ -154,7 +147,7 @@ class ClusterView:
             self._fold(target.name, record.meta)
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
-        name = record.key.partition("/")[2]
+        name = TargetKey.parse(record.key).name
         self._targets.taint(name, event)
         self._fold(name, record.meta)
 
@@ -167,9 +160,9 @@ class ClusterView:
         except ValidationError:
             return  # the gateway lets none through that cannot be read: what was known before holds
         change = self.fleet.put(info)
-        if change >= Change.ROOM:
+        if change >= FleetChange.ROOM:
             self.rooms += 1
-            self.openings += change is Change.OPENED
+            self.openings += change is FleetChange.OPENED
             self.opened_by = meta
 
     def _gone(self, name: str, meta: Meta) -> None:
@@ -196,7 +189,7 @@ class ClusterView:
         self.policy_by = record.meta
 
     def _binding(self, key: str, event: WorkloadBound | None) -> None:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         found = bound_of(event) if event is not None else None
         known = self.bindings.logged.get(key)
         if found is not None and known is not None and found.age < known.age:
@@ -216,7 +209,7 @@ class ClusterView:
             heard = event.accepted_time or event.last_heartbeat_time
             self._healthy[record.key] = min(heard, event.last_heartbeat_time)
             for listener in self._listeners:
-                listener.healthy(record.key.partition("|")[0], record.meta)
+                listener.healthy(BindingKey.parse(record.key).workload, record.meta)
         else:
             self._healthy.pop(record.key, None)
 
@@ -271,7 +264,7 @@ def _scopes(policy: Policy | None) -> set[Scope]:
     return set() if policy is None else {(api, kind, policy.namespace) for api, kind in policy.selects}
 
 
-def bound_of(event: WorkloadBound) -> Bound:
+def bound_of(event: WorkloadBound) -> ClusterBinding:
     """What is kept of a binding."""
     terms = Terms(
         tolerations=event.tolerations,
@@ -280,7 +273,7 @@ def bound_of(event: WorkloadBound) -> Bound:
         labels=tuple(sorted(event.labels.items())),
         purge_mode=event.purge_mode,
     )
-    return Bound(event.generation, event.revision, event.bound_time, _shared(terms))
+    return ClusterBinding(event.generation, event.revision, event.bound_time, _shared(terms))
 
 
 _shared: Callable[[Terms], Terms] = lru_cache(maxsize=65_536)(lambda terms: terms)

@@ -10,10 +10,10 @@ from moorage.core.scheduling.ocm.statuses import deciding
 from moorage.workers.placement.engine.outbox import SOURCE, Outbox
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION, SelectionDecision
-from moorage.workers.placement.ocm.outcome import Outcome
-from moorage.workers.placement.ocm.spec import PLACEMENT, PlacementSpec
+from moorage.workers.placement.ocm.outcome import SelectionOutcome
+from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
 from moorage.workers.placement.ocm.state import SelectionState
-from moorage.workers.placement.ocm.view import Decided
+from moorage.workers.placement.ocm.view import SelectedClusters
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
@@ -76,7 +76,7 @@ class DecisionWriter:
         self._pages(uid, self._generation, {})
         self._emit(self._owner, None)
 
-    def write(self, spec: PlacementSpec, known: SelectionDecision | None, outcome: Outcome) -> bool:
+    def write(self, spec: SelectionSpec, known: SelectionDecision | None, outcome: SelectionOutcome) -> bool:
         """Write a decision, as far as it differs from what is there. Returns whether clusters moved."""
         generation = self._generation + 1
         changed = self._pages(spec.uid, generation, outcome.layout.parts)
@@ -117,7 +117,7 @@ class DecisionWriter:
             for record in records
         ]
         assumed = {
-            ref.key: None if record.part is None else Decided(uid, generation, record.part.clusters)
+            ref.key: None if record.part is None else SelectedClusters(uid, generation, record.part.clusters)
             for ref, record in zip(refs, records, strict=True)
         }
         self.view.assume(self._partition, assumed)

@@ -20,20 +20,16 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.columns import Column, Mask, Rows
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import instant, microseconds
 from moorage.core.scheduling.ocm.membership import SetColumn, members
-from moorage.core.scheduling.ocm.plugin import MisconfiguredError, Plugins, Request, discovered
+from moorage.core.scheduling.ocm.plugin import MisconfiguredError, PlacementRequest, Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
-from moorage.core.taints.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE
 from moorage_schemas.envelope import Meta
-
-PLUGINS: Final[Plugins] = discovered()
-RELATIVE: Final = frozenset({ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE})
-"""The prioritizers whose scores are relative to those of all clusters that can be selected."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """An instant at which no toleration has ended yet."""
@@ -44,7 +40,7 @@ ClassKey = tuple[frozenset[ManagedSet], Hashable]
 """The sets that candidates come from, and what else decides whether a cluster passes and how it scores."""
 
 
-class Partition(Protocol):
+class MemberPartition(Protocol):
     """A partition's state, as classes see it."""
 
     def notice(self, member: Member, meta: Meta) -> None:
@@ -61,7 +57,7 @@ class Member:
     grouped: int
     """What of a cluster decides which of its groups the cluster is in: the value of an `Aspect`."""
 
-    partition: Partition
+    partition: MemberPartition
     clusters: tuple[tuple[str, ...], ...] = ()
     """What is selected: the clusters of each PlacementDecision, by name."""
 
@@ -69,7 +65,7 @@ class Member:
     wrong: bool = False
     """Whether it was refused when it was decided: what it depends on then is not known."""
 
-    of: PlacementClass | None = None
+    of: EquivalenceClass | None = None
     place: int = -1
     """Its place in the view's `Selections`."""
 
@@ -80,9 +76,8 @@ class Member:
 
     def ends(self, fleet: ManagedFleet, usage: Usage, rows: Rows, now: datetime) -> datetime | None:
         """When the first time is over for which it tolerates one of some clusters; None when none is limited."""
-        request = Request(self.terms, rows, usage, usage_has_decided=True, now=now, now_us=microseconds(now))
-        ends = [one.again(request, fleet, rows) for one in PLUGINS.filters]
-        found = min((end for end in ends if end is not None), default=None)
+        request = PlacementRequest(self.terms, rows, usage, usage_has_decided=True, now=now, now_us=microseconds(now))
+        found = Plugins.discovered().requeue_at(request, fleet, rows)
         return None if found is None else instant(found)
 
     @property
@@ -110,7 +105,7 @@ class Seen:
     wrong: bool = False
 
 
-class PlacementClass:
+class EquivalenceClass:
     """Placements whose candidates, filters and prioritizers are the same.
 
     Args:
@@ -130,10 +125,16 @@ class PlacementClass:
         self.key = key
         self.terms = terms
         self.members: dict[str, Member] = {}
-        self.filter_columns = frozenset(column for one in PLUGINS.filters for column in one.columns(terms))
-        self.score_columns = _score_columns(terms)
+        self.plugins = Plugins.discovered()
+        self.filter_columns = frozenset(column for one in self.plugins.filters for column in one.columns(terms))
+        self._prioritizers = [one.prioritizer for one in self.plugins.chosen(terms)]
+        self.score_columns = frozenset(column for one in self._prioritizers for column in one.columns(terms))
         self._sets = tuple(SetColumn(one) for one in key[0])
-        self.relative = any(coordinate.built_in in RELATIVE for coordinate, _ in terms.weights)
+        self.relative = any(one.relative for one in self._prioritizers)
+        self._timed = [one for one in self.plugins.filters if one.timed(terms)]
+        self.scores_end = any(Basis.CLOCK in one.rests_on for one in self._prioritizers)
+        """Whether time alone may change a score."""
+
         self._fleet = fleet
         self._usage = usage
         self._in = members(fleet, key[0])
@@ -190,27 +191,25 @@ class PlacementClass:
 
     def _score_ends(self, row: int) -> bool:
         """Whether the end of a score of a cluster may be when placements are to be decided again."""
-        name = self._fleet.name(row)
-        scores = (self._fleet.score(name, one.resource) for one, _ in self.terms.weights if not one.built_in_type)
-        return any(score is not None and score.valid_until is not None for score in scores)
+        return any(one.score_ends(self._fleet, row) for one in self._prioritizers)
 
     @property
     def wrong(self) -> bool:
         """Whether some of its placements may have been refused."""
-        return bool(self.terms.errors)
+        return bool(self.plugins.problems(self.terms))
 
     def _pass_all(self) -> Mask:
         """The clusters that pass for good; those that pass for a time are left out, for nobody tells when it ends."""
         request = _request(self.terms, self._usage, _NO_ROWS)
         mask = self._in.copy()
         try:
-            for one in PLUGINS.filters:
+            for one in self.plugins.filters:
                 if mask.any():
                     mask = one.apply(request, self._fleet, mask)
         except MisconfiguredError:
             return np.zeros_like(self._in)
         mask = mask.copy()
-        if self.terms.limited:
+        if self._timed:
             self._for_a_time = {row for row in np.flatnonzero(mask).tolist() if self._ends(request, row)}
             mask[list(self._for_a_time)] = False
         return mask
@@ -224,32 +223,32 @@ class PlacementClass:
         shown = np.zeros(fleet.capacity, dtype=np.bool_)
         shown[row] = True
         try:
-            for one in PLUGINS.filters:
+            for one in self.plugins.filters:
                 shown = one.apply(request, fleet, shown)
                 if not shown[row]:
                     return Seen(candidate=True)
         except MisconfiguredError:
             return Seen(candidate=True, wrong=True)
-        return Seen(candidate=True, passes=True, ends=self.terms.limited and self._ends(request, row))
+        return Seen(candidate=True, passes=True, ends=self._ends(request, row))
 
-    def _ends(self, request: Request, row: int) -> bool:
-        return any(one.until(request, self._fleet, row) is not None for one in PLUGINS.filters)
+    def _ends(self, request: PlacementRequest, row: int) -> bool:
+        return any(one.until(request, self._fleet, row) is not None for one in self._timed)
 
 
 @dataclass(slots=True)
 class ClassIndex:
     """The classes that there are, and which of them rest on a column."""
 
-    classes: dict[ClassKey, PlacementClass] = field(default_factory=dict)
+    classes: dict[ClassKey, EquivalenceClass] = field(default_factory=dict)
     _on: dict[Column, dict[ClassKey, None]] = field(default_factory=dict)
 
-    def add(self, one: PlacementClass) -> None:
+    def add(self, one: EquivalenceClass) -> None:
         """There is a new class."""
         self.classes[one.key] = one
         for column in one.columns:
             self._on.setdefault(column, {})[one.key] = None
 
-    def remove(self, one: PlacementClass) -> None:
+    def remove(self, one: EquivalenceClass) -> None:
         """A class has no placements any more."""
         del self.classes[one.key]
         for column in one.columns:
@@ -258,7 +257,7 @@ class ClassIndex:
             if not resting:
                 del self._on[column]
 
-    def resting_on(self, columns: frozenset[Column]) -> list[PlacementClass]:
+    def resting_on(self, columns: frozenset[Column]) -> list[EquivalenceClass]:
         """The classes that rest on any of the columns."""
         found: dict[ClassKey, None] = {}
         for column in columns:
@@ -266,17 +265,8 @@ class ClassIndex:
         return [self.classes[key] for key in found]
 
 
-def _score_columns(terms: PlacementTerms) -> frozenset[Column]:
-    found: set[Column] = set()
-    for coordinate, _ in terms.weights:
-        prioritizer = PLUGINS.find(coordinate, as_upstream=terms.as_upstream)
-        if prioritizer is not None:
-            found.update(prioritizer.columns(coordinate, terms))
-    return frozenset(found)
-
-
-def _request(terms: PlacementTerms, usage: Usage, decided: Rows) -> Request:
-    return Request(terms, decided, usage, usage_has_decided=False, now=_EPOCH, now_us=0)
+def _request(terms: PlacementTerms, usage: Usage, decided: Rows) -> PlacementRequest:
+    return PlacementRequest(terms, decided, usage, usage_has_decided=False, now=_EPOCH, now_us=0)
 
 
 def _longer(mask: Mask, size: int) -> Mask:

@@ -11,7 +11,7 @@ from moorage_schemas.placement import PlacementCondition
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SelectionOutcome:
     """A decision, ready to be written."""
 
     layout: Layout

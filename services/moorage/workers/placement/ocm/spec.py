@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import WorkloadRef
@@ -23,7 +24,7 @@ DISABLED_ANNOTATION: Final = "cluster.open-cluster-management.io/experimental-sc
 
 
 @dataclass(slots=True, eq=False)
-class PlacementSpec:
+class SelectionSpec:
     """A placement as it is declared."""
 
     ref: WorkloadRef
@@ -40,20 +41,20 @@ class PlacementSpec:
     """Nothing is decided: it is disabled, or about to be deleted."""
 
 
-def placement_spec_of(event: ResourceDeclared) -> PlacementSpec:
+def selection_spec_of(event: ResourceDeclared) -> SelectionSpec:
     """What the state keeps of a placement."""
     ref = WorkloadRef(kind=PLACEMENT, namespace=event.namespace, name=event.name)
     try:
         placement = Placement.model_validate(event.object)
     except ValidationError:  # the gateway lets none through that cannot be read
-        return PlacementSpec(ref, event.uid, event.version, None, GroupTerms(), "", paused=True)
+        return SelectionSpec(ref, event.uid, event.version, None, GroupTerms(), "", paused=True)
     metadata, spec = placement.metadata, placement.spec
     disabled = (metadata.annotations or {}).get(DISABLED_ANNOTATION) == "true"
-    return PlacementSpec(
+    return SelectionSpec(
         ref=ref,
         uid=event.uid,
         version=event.version,
-        terms=PlacementTerms.of(spec),
+        terms=terms_of(spec),
         groups=GroupTerms.of(spec.decision_strategy),
         spec_key=event_id(json.dumps(event.object.get("spec"), sort_keys=True)),
         paused=disabled or metadata.deletion_timestamp is not None,

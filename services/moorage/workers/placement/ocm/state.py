@@ -8,9 +8,10 @@ from moorage.core.scheduling.ocm.decision_pages import DecisionPart
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.ocm.decision import DecisionPage, SelectionDecision, selection_decision_of
-from moorage.workers.placement.ocm.equivalence_classes import Member, Partition
-from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX, PlacementSpec, placement_spec_of
+from moorage.workers.placement.ocm.equivalence_classes import Member, MemberPartition
+from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX, SelectionSpec, selection_spec_of
 from moorage.workers.placement.ocm.view import ManagedView
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
@@ -20,7 +21,7 @@ class SelectionState:
     """One partition, as far as OCM placements are concerned."""
 
     view: ManagedView = field(default_factory=ManagedView)
-    specs: dict[str, PlacementSpec] = field(default_factory=dict)
+    specs: dict[str, SelectionSpec] = field(default_factory=dict)
     """What placements ask for, by key."""
 
     last: dict[str, SelectionDecision] = field(default_factory=dict)
@@ -41,7 +42,7 @@ class SelectionState:
         if event is None:
             self.specs.pop(key, None)
         elif known is None or known.uid != event.uid or event.version >= known.version:
-            self.specs[key] = placement_spec_of(event)
+            self.specs[key] = selection_spec_of(event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         """A decision was made on a placement, or one of its pages was written; None when it is no more."""
@@ -63,7 +64,7 @@ class SelectionState:
             self.last.pop(key, None)
             self.requeues.remove(key)
             return
-        _, namespace, name = key.split("/")
+        _, namespace, name, _ = ResourceKey.parse(key)
         owner = f"{PLACEMENT_PREFIX}{namespace}/{name.rpartition('-decision-')[0]}"
         mine = self.pages.get(owner)
         if mine is not None and mine.pop(name, None) is not None and not mine:
@@ -71,7 +72,7 @@ class SelectionState:
 
     # What the view is told.
 
-    def join(self, key: str, partition: Partition) -> None:
+    def join(self, key: str, partition: MemberPartition) -> None:
         """Let the view know what a placement asks for, as it is declared now; `partition` is told what matters."""
         known, spec = self.members.get(key), self.specs.get(key)
         terms = None if spec is None or spec.paused else spec.terms

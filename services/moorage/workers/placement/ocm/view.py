@@ -23,10 +23,11 @@ from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
-from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, Member, PlacementClass
+from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, EquivalenceClass, Member
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.sets import Membership
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ResourceKey, TargetKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
@@ -49,7 +50,7 @@ Clusters = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class SelectedClusters:
     """The clusters of one PlacementDecision, as a record says them."""
 
     uid: str
@@ -68,7 +69,7 @@ class ManagedView:
         self.usage = Usage(self.fleet)
         self.members = Membership()
         self._targets = TargetTable()
-        self._pages: Overlay[Decided] = Overlay(_reaches)
+        self._pages: Overlay[SelectedClusters] = Overlay(_reaches)
         self._index = ClassIndex()
         self._spaces: dict[str, dict[str, Member]] = {}
         self._left_behind = 0
@@ -96,7 +97,7 @@ class ManagedView:
             self._decision(record.key, event if isinstance(event, WorkloadPlaced) else None)
         else:
             declared = event if isinstance(event, ResourceDeclared) else None
-            _, namespace, name = record.key.split("/", 2)
+            _, namespace, name, _ = ResourceKey.parse(record.key)
             try:
                 self._resource(record, namespace, name, declared)
             except ValidationError:
@@ -136,7 +137,7 @@ class ManagedView:
             self._left_behind = 2 * fleet.left_behind
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
-        name = sys.intern(record.key.partition("/")[2])
+        name = sys.intern(TargetKey.parse(record.key).name)
         self._targets.taint(name, event)
         declared = self._targets.declared(name)
         if declared is not None:
@@ -212,7 +213,7 @@ class ManagedView:
         key = (self.candidates(self.sets_of(member)), member.terms.key)
         one = self._index.classes.get(key)
         if one is None:
-            one = PlacementClass(key, member.terms, self.fleet, self.usage)
+            one = EquivalenceClass(key, member.terms, self.fleet, self.usage)
             self.fleet.hold(one.columns)
             self._index.add(one)
         one.members[member.key] = member
@@ -241,12 +242,12 @@ class ManagedView:
     def _decision(self, key: str, event: WorkloadPlaced | None) -> None:
         found = None
         if event is not None:
-            found = Decided(event.uid, event.generation, self.shared(key, event.clusters))
+            found = SelectedClusters(event.uid, event.generation, self.shared(key, event.clusters))
         before = self.clusters_of(key)
         self._pages.arrive(key, found)
         self._count(before, self.clusters_of(key))
 
-    def assume(self, partition: object, decided: Mapping[str, Decided | None]) -> None:
+    def assume(self, partition: object, decided: Mapping[str, SelectedClusters | None]) -> None:
         """PlacementDecisions of one placement that are about to be written hold from now on; None for a tombstone.
 
         What one loses and another gets is counted at once, so that a cluster that only moves costs nothing.
@@ -287,5 +288,5 @@ class ManagedView:
             self.usage.add(after)
 
 
-def _reaches(found: Decided, assumed: Decided) -> bool:
+def _reaches(found: SelectedClusters, assumed: SelectedClusters) -> bool:
     return found.uid == assumed.uid and found.generation >= assumed.generation

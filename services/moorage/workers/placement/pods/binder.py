@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.scheduling.nodes.plugin import Request
+from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.scheduler import Decision
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.workers.placement.engine.outbox import Outbox
@@ -15,10 +15,11 @@ from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.decision import PodDecision
 from moorage.workers.placement.pods.reservation import Reservation
 from moorage.workers.placement.pods.state import PodState
-from moorage.workers.placement.pods.view import Listener
+from moorage.workers.placement.pods.view import PodListener
+from moorage_schemas.keys import ResourceKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -80,7 +81,7 @@ class Binder:
         outbox: where decisions and bindings are put.
     """
 
-    def __init__(self, listener: Listener, state: PodState, outbox: Outbox) -> None:
+    def __init__(self, listener: PodListener, state: PodState, outbox: Outbox) -> None:
         self.state = state
         self.view = state.view
         self.outbox = outbox
@@ -237,11 +238,11 @@ class Binder:
             del failed[shape.key]
         return decision
 
-    def request(self, owner: Owner, shape: PodShape) -> Request:
+    def request(self, owner: Owner, shape: PodShape) -> PodRequest:
         """What is asked of the decider for a pod of an owner."""
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
-        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
+        return PodRequest(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
 
     def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
         """Write that a pod waits; while only the counts of the reasons change, not more often than `REFRESH`."""
@@ -337,4 +338,4 @@ class Binder:
 
 def _labels(owner: Owner, last: PodDecision) -> dict[str, str]:
     """The labels of a pod."""
-    return owner.labels(last.workload.rpartition("/")[2], last.index, last.template_hash)
+    return owner.labels(ResourceKey.parse(last.workload).name, last.index, last.template_hash)

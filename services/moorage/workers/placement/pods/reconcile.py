@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from moorage.core.scheduling.nodes.workloads import Controller, daemon_index, pod_name, pod_uid
+from moorage.core.scheduling.nodes.workloads import WorkloadController, daemon_index, pod_name, pod_uid
 from moorage.workers.placement.engine.controller import PORTION
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
@@ -95,7 +95,7 @@ def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
     yield
 
 
-def _controller_steps(binder: Binder, owner: Owner, controller: Controller, work: Work) -> Iterator[None]:
+def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadController, work: Work) -> Iterator[None]:
     mine = binder.state.pods_of(owner.key)
     yield from _end_all(binder, [one for one in mine.values() if one.owner_uid != owner.uid])
     for one in [one for one in mine.values() if one.placed]:
@@ -114,7 +114,9 @@ def _controller_steps(binder: Binder, owner: Owner, controller: Controller, work
     yield from _fill(binder, owner, controller, wanted)
 
 
-def _fill(binder: Binder, owner: Owner, controller: Controller, wanted: dict[int, str | None]) -> Iterator[None]:
+def _fill(
+    binder: Binder, owner: Owner, controller: WorkloadController, wanted: dict[int, str | None]
+) -> Iterator[None]:
     """One pod of the present template for each place; older ones go as the new ones find room."""
     places: dict[int, list[PodDecision]] = {}
     for one in binder.state.pods_of(owner.key).values():
@@ -144,7 +146,7 @@ def _fill(binder: Binder, owner: Owner, controller: Controller, wanted: dict[int
 def _roll(
     binder: Binder,
     owner: Owner,
-    controller: Controller,
+    controller: WorkloadController,
     outdated: list[PodDecision],
     wanted: dict[int, str | None],
     *,
@@ -177,7 +179,7 @@ def _roll(
         yield
 
 
-def _leave(binder: Binder, owner: Owner, controller: Controller, last: PodDecision, leaving: Leaving) -> None:
+def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: PodDecision, leaving: Leaving) -> None:
     """A replica has to leave: another takes its place, on another node if need be."""
     if leaving.reason == CONFLICT:
         _place_again(binder, owner, last, leaving)
@@ -224,7 +226,7 @@ def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leavi
     binder.place(owner, slot)
 
 
-def _again(controller: Controller, last: PodDecision, only: str | None) -> Slot:
+def _again(controller: WorkloadController, last: PodDecision, only: str | None) -> Slot:
     """A pod that waits, once more."""
     return Slot(
         workload=WorkloadRef.parse(last.workload),
@@ -239,7 +241,7 @@ def _again(controller: Controller, last: PodDecision, only: str | None) -> Slot:
 
 
 def _fresh(
-    binder: Binder, owner: Owner, controller: Controller, index: int, only: str | None, *, previous: str = ""
+    binder: Binder, owner: Owner, controller: WorkloadController, index: int, only: str | None, *, previous: str = ""
 ) -> Slot:
     """A pod for a place that has none of the present template."""
     salt = (owner.version, only or "")
@@ -254,7 +256,7 @@ def _fresh(
     )
 
 
-def _free_name(binder: Binder, owner: Owner, controller: Controller, index: int, *salt: object) -> str:
+def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, index: int, *salt: object) -> str:
     """A name that no pod of the owner has: short hashes do meet, and then the next one is taken."""
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
@@ -265,7 +267,7 @@ def _free_name(binder: Binder, owner: Owner, controller: Controller, index: int,
     return name
 
 
-def _ref(controller: Controller, name: str) -> WorkloadRef:
+def _ref(controller: WorkloadController, name: str) -> WorkloadRef:
     return WorkloadRef(kind="Pod", namespace=controller.ref.namespace, name=name)
 
 

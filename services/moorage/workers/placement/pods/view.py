@@ -21,6 +21,7 @@ from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.pods.nodes import NodeTable
 from moorage.workers.placement.pods.reservation import Reservation, reservation_of
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -32,7 +33,7 @@ _RULES: Final = "DedicatedNodes/"
 _NODES: Final = f"{TargetKind.NODE.value}/"
 
 
-class Listener(Protocol):
+class PodListener(Protocol):
     """A partition, as the view sees it."""
 
     def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
@@ -68,7 +69,7 @@ class PodView:
         self._at_node: dict[str, set[str]] = {}
         self._of_owner: dict[str, dict[str, str]] = {}
         self._rules: dict[str, DedicatedNodes] = {}
-        self._listeners: list[Listener] = []
+        self._listeners: list[PodListener] = []
 
     # From the log.
 
@@ -79,14 +80,14 @@ class PodView:
             return key.startswith((_NODES, _RULES))
         if topic is TAINTS:
             return key.startswith(_NODES)
-        return topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
+        return topic in {BINDINGS, EVICTIONS} and BindingKey.parse(key).target.startswith(_NODES)
 
     def apply(self, record: Input) -> None:
         """Fold a record in; what is not newer changes nothing."""
         if record.topic is RESOURCES:
             self._resource(record)
         elif record.topic is TAINTS:
-            name = record.key.partition("/")[2]
+            name = TargetKey.parse(record.key).name
             event = record.event if isinstance(record.event, TargetTainted) else None
             self._node_changed(self.nodes.taint(name, event), record.meta)
         elif record.topic is BINDINGS:
@@ -172,11 +173,11 @@ class PodView:
 
     # From this process's own decisions.
 
-    def attach(self, listener: Listener) -> None:
+    def attach(self, listener: PodListener) -> None:
         """A partition begins."""
         self._listeners.append(listener)
 
-    def detach(self, listener: Listener) -> None:
+    def detach(self, listener: PodListener) -> None:
         """A partition is taken away: what it has assumed is taken back.
 
         Other partitions may have found no room because of it, and no record will ever tell them that there is some.
@@ -192,15 +193,15 @@ class PodView:
         if freed:
             self._opened(None)
 
-    def assume(self, listener: Listener, key: str, bound: WorkloadBound) -> None:
+    def assume(self, listener: PodListener, key: str, bound: WorkloadBound) -> None:
         """A binding that is about to be written holds from now on."""
         self._assume(listener, key, reservation_of(bound))
 
-    def release(self, listener: Listener, key: str) -> None:
+    def release(self, listener: PodListener, key: str) -> None:
         """A binding whose tombstone is about to be written is over from now on."""
         self._assume(listener, key, None)
 
-    def set_aside(self, listener: Listener, key: str) -> Callable[[], None]:
+    def set_aside(self, listener: PodListener, key: str) -> Callable[[], None]:
         """Take a binding out for a question; what comes back puts it in again."""
         known, before = self._bindings.assumption(key), self._bindings.get(key)
         self._assume(listener, key, None)
@@ -211,7 +212,7 @@ class PodView:
 
         return restore
 
-    def _assume(self, listener: Listener, key: str, reservation: Reservation | None) -> None:
+    def _assume(self, listener: PodListener, key: str, reservation: Reservation | None) -> None:
         before = self._bindings.get(key)
         self._bindings.assume(key, reservation, by=listener)
         self._account(key, before, reservation)
