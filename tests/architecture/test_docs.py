@@ -74,10 +74,15 @@ RUN_ELSEWHERE = {
     "make up": "tests/e2e/test_cli_up.py",
     "make setup": ".ci/run",
     ". .venv/bin/activate": ".ci/run",
-    "uv build --all-packages": ".ci/run",
-    "uv tool install dist/moorage-*.whl --with dist/moorage_schemas-*.whl": ".ci/run",
-    "pip install dist/moorage_schemas-*.whl dist/moorage-*.whl": ".ci/run",
     "docker compose up --build --wait": "ops/compose-check",
+}
+
+
+# They build and install from a package index, which no test may need.
+NEED_AN_INDEX = {
+    "uv build --all-packages",
+    "uv tool install dist/moorage-*.whl --with dist/moorage_schemas-*.whl",
+    "pip install dist/moorage_schemas-*.whl dist/moorage-*.whl",
 }
 
 
@@ -88,7 +93,7 @@ def test_every_command_that_sets_something_up_is_run_elsewhere() -> None:
         for _, _, lines in console.blocks(PAGES[page], "sh")
         for line in lines
     }
-    assert named == set(RUN_ELSEWHERE)
+    assert named == RUN_ELSEWHERE.keys() | NEED_AN_INDEX
     assert [path for path in RUN_ELSEWHERE.values() if not (ROOT / path).exists()] == []
 
 
