@@ -10,12 +10,13 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 from moorage.cli import app, flags
-from moorage.cli.contract.jsonschemas import event_schema, field_docs, resource_schema
+from moorage.cli.contract.jsonschemas import event_schema, resource_schema
 from moorage.cli.contract.participants import participants
-from moorage.gateway.kinds import SERVED
+from moorage.cli.field_docs import field_docs
+from moorage.gateway.kinds import served
+from moorage.kinds.kind import declared
 from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
-from moorage_schemas.resources.table import KINDS
 from moorage_schemas.topics import TOPICS, Topic
 
 Row = Sequence[str]
@@ -154,15 +155,15 @@ def api() -> str:
     """The HTTP API: what is served, and the fields of each kind."""
     rows = [
         (
-            f"[{one.kind}](#{one.kind.lower()})" if one.declared is not None else one.kind,
+            f"[{one.kind}](#{one.kind.lower()})" if not one.definition.read_only else one.kind,
             f"`{one.api_version}`",
             f"`{one.plural}`",
-            ", ".join(f"`{name}`" for name in one.short_names),
+            ", ".join(f"`{name}`" for name in one.definition.short_names),
             "namespace" if one.namespaced else "fleet",
-            ", ".join(one.verbs) if one.declared is not None else "read only",
-            ", ".join(one.subresources),
+            ", ".join(one.verbs) if not one.definition.read_only else "read only",
+            ", ".join(one.definition.subresources),
         )
-        for one in SERVED
+        for one in served()
     ]
     parts = [
         "# HTTP API",
@@ -170,7 +171,7 @@ def api() -> str:
         _table(("kind", "version", "path", "short names", "scope", "verbs", "subresources"), rows),
     ]
     types: dict[str, Mapping[str, Any]] = {}
-    for kind in KINDS:
+    for kind in declared():
         schema = resource_schema(kind)
         definitions = schema.get("$defs", {})
         parts.append(f"## {kind.kind}")

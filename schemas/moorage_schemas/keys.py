@@ -1,8 +1,8 @@
-"""Record keys: how they are written, and what they say.
+"""Record keys: how they are written and parsed.
 
-A key is text, so that any client makes the same one. `|` stands between what a key is made of, and `/` between the
-parts of a name. Names of Kubernetes objects hold neither. What runs in another cluster than the home fleet has that
-cluster's name and a colon in front: `paris:Node/n1`.
+A key is text, so that any client can build the same one. `|` separates the parts of a key, and `/` separates the parts
+of a name. Names of Kubernetes objects contain neither character. The key of something in another cluster than the home
+fleet starts with that cluster's name and a colon: `paris:Node/n1`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 
 
 class ResourceKey(NamedTuple):
-    """Of a resource or a workload: `Kind/namespace/name`, the namespace empty for what is cluster-scoped."""
+    """Key of a resource or a workload: `Kind/namespace/name`. The namespace is empty for cluster-scoped kinds."""
 
     kind: str
     namespace: str
     name: str
     cluster: str = ""
-    """Where it runs; empty for the home fleet."""
+    """The cluster that the object is in. Empty for the home fleet."""
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The parts of a key; those that it does not have are empty."""
+        """Parse a key. Parts that the key does not have are empty."""
         head, _, rest = key.partition("/")
         namespace, _, name = rest.partition("/")
         cluster, _, kind = head.rpartition(":")
@@ -34,16 +34,16 @@ class ResourceKey(NamedTuple):
 
 
 class TargetKey(NamedTuple):
-    """Of a target: `Kind/name`."""
+    """Key of a target: `Kind/name`."""
 
     kind: str
     name: str
     cluster: str = ""
-    """Where it is; empty for the home fleet."""
+    """The cluster that the target is in. Empty for the home fleet."""
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The parts of a key; the name is empty when it has none."""
+        """Parse a key. The name is empty if the key has none."""
         head, _, name = key.partition("/")
         cluster, _, kind = head.rpartition(":")
         return cls(kind, name, cluster)
@@ -53,14 +53,14 @@ class TargetKey(NamedTuple):
 
 
 class ConditionKey(NamedTuple):
-    """Of a condition: the target's key and the condition's type."""
+    """Key of a condition: the target's key and the condition's type."""
 
     target: str
     type: str
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The parts of a key."""
+        """Parse a key."""
         target, _, condition = key.partition("|")
         return cls(target, condition)
 
@@ -69,14 +69,14 @@ class ConditionKey(NamedTuple):
 
 
 class BindingKey(NamedTuple):
-    """Of a binding: the workload's key and the target's."""
+    """Key of a binding: the workload's key and the target's key."""
 
     workload: str
     target: str
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The parts of a key."""
+        """Parse a key."""
         workload, _, target = key.partition("|")
         return cls(workload, target)
 
@@ -85,7 +85,7 @@ class BindingKey(NamedTuple):
 
 
 class WorkloadConditionKey(NamedTuple):
-    """Of a workload's condition on a target."""
+    """Key of a workload's condition on a target."""
 
     workload: str
     target: str
@@ -93,7 +93,7 @@ class WorkloadConditionKey(NamedTuple):
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The parts of a key; those that it does not have are empty."""
+        """Parse a key. Parts that the key does not have are empty."""
         workload, _, rest = key.partition("|")
         target, _, condition = rest.partition("|")
         return cls(workload, target, condition)
@@ -103,7 +103,7 @@ class WorkloadConditionKey(NamedTuple):
 
 
 class EvictionKey(NamedTuple):
-    """Of an eviction: its binding, and the binding's generation."""
+    """Key of an eviction: its binding, and the binding's generation."""
 
     workload: str
     target: str
@@ -111,7 +111,7 @@ class EvictionKey(NamedTuple):
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The parts of a key; the generation is 0 when it is no number."""
+        """Parse a key. The generation is 0 if the key has no number there."""
         workload, _, rest = key.partition("|")
         target, _, generation = rest.partition("|")
         return cls(workload, target, int(generation) if generation.isdigit() else 0)

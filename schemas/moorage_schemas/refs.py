@@ -1,4 +1,4 @@
-"""Names of targets and workloads."""
+"""References to targets and workloads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from moorage_schemas.base import Model
 
 
 class TargetKind(StrEnum):
-    """What can carry taints and conditions."""
+    """Kinds that can carry taints and conditions."""
 
     NODE = "Node"
     CLUSTER = "Cluster"
     MANAGED_CLUSTER = "ManagedCluster"
 
 
-Cluster = Annotated[str, Field(max_length=253, exclude_if=lambda cluster: not cluster)]
-"""The cluster that something is in; empty, and left out on the wire, for the home fleet."""
+Cluster = Annotated[
+    str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", exclude_if=lambda cluster: not cluster)
+]
+"""The cluster that something is in. Empty for the home fleet, and then left out on the wire."""
 
 
 class TargetRef(Model):
-    """A target by kind and name; its `key` is the record key and decides the partition."""
+    """A target by kind and name. Its `key` is the record key and decides the partition."""
 
     kind: TargetKind
     name: str = Field(min_length=1, max_length=253)
@@ -31,13 +33,13 @@ class TargetRef(Model):
 
     @property
     def key(self) -> str:
-        """`Kind/name`; with `cluster:` in front of what is not in the home fleet."""
+        """`Kind/name`. Outside the home fleet, the cluster and a colon precede it."""
         key = f"{self.kind.value}/{self.name}"
         return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The target of a key.
+        """Parse the key of a target.
 
         Raises:
             ValueError: the text is not `Kind/name` with a known kind.
@@ -53,7 +55,7 @@ class TargetRef(Model):
 
 
 class WorkloadRef(Model):
-    """A workload by kind, namespace and name (`namespace` empty for what is cluster-scoped)."""
+    """A workload by kind, namespace and name. `namespace` is empty for cluster-scoped kinds."""
 
     kind: str = Field(min_length=1, max_length=63)
     namespace: str = Field(default="", max_length=63)
@@ -62,13 +64,13 @@ class WorkloadRef(Model):
 
     @property
     def key(self) -> str:
-        """`Kind/namespace/name`; with `cluster:` in front of what is not in the home fleet."""
+        """`Kind/namespace/name`. Outside the home fleet, the cluster and a colon precede it."""
         key = f"{self.kind}/{self.namespace}/{self.name}"
         return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The workload of a key.
+        """Parse the key of a workload.
 
         Raises:
             ValueError: the text is not `Kind/namespace/name`.

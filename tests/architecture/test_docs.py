@@ -12,8 +12,8 @@ from tests.architecture.files import ROOT, files, name
 from tests.support import console, documents
 
 from moorage.cli.app import COMMANDS
-from moorage.cli.contract.jsonschemas import field_docs
 from moorage.cli.contract.participants import service_classes
+from moorage.cli.field_docs import field_docs
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import from_headers

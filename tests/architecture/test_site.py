@@ -15,7 +15,7 @@ from tests.architecture.files import ROOT
 
 from moorage.cli.app import COMMANDS
 from moorage.cli.flags import FIELDS, flag
-from moorage.gateway.kinds import SERVED
+from moorage.gateway.kinds import served
 from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
@@ -91,5 +91,5 @@ def test_the_reference_has_every_topic_and_its_event(site: Path) -> None:
 
 def test_the_reference_has_every_kind(site: Path) -> None:
     text = shown(site, "reference/api")
-    assert [one.kind for one in SERVED if f" {one.plural} " not in text or one.api_version not in text] == []
+    assert [one.kind for one in served() if f" {one.plural} " not in text or one.api_version not in text] == []
     assert "maxConcurrent" in text

@@ -10,13 +10,17 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import RUN
-from tests.e2e.cli_stack import ROOT, Live, collect, program, running, until
 from tests.support.brokers import Broker
+from tests.support.commands import program
+from tests.support.forks import ROOT, fork, moorage
+from tests.support.live import Live, collect, running
+from tests.support.waiting import until
 
 from moorage.cli.api.topics import Seen
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -279,11 +283,8 @@ async def test_watch_ends_by_count_and_by_time(live: Live) -> None:
 async def test_watch_writes_each_event_as_it_comes(live: Live) -> None:
     """A reader of the pipe sees an event while the watch goes on."""
     await live.here("apply", "-f", "-", text=yaml.dump(node("y1")))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "moorage.cli", "watch", "taints", "--since", "5m", "-o", "json"),
-        env={**os.environ, **live.env},
-        stdout=asyncio.subprocess.PIPE,
-    )
+    words = ("watch", "taints", "--since", "5m", "-o", "json")
+    process = await fork(moorage, *words, environment=live.env)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(30):
@@ -293,9 +294,9 @@ async def test_watch_writes_each_event_as_it_comes(live: Live) -> None:
         assert process.returncode is None
     finally:
         # Not SIGINT, which is ignored where the tests run in the background of a script.
-        process.terminate()
-        await process.communicate()
-    assert process.returncode == -signal.SIGTERM
+        process.send_signal(signal.SIGTERM)
+        code = await process.wait()
+    assert code == -signal.SIGTERM
 
 
 async def test_applying_the_fleet_twice_changes_nothing(live: Live) -> None:
@@ -348,14 +349,11 @@ async def test_topics_are_listed_with_their_partitions(live: Live) -> None:
     assert "EVENT" in (await live.moorage("topics", "list", "-o", "wide")).out
 
 
-async def test_get_watches_changes(live: Live) -> None:
+async def test_get_watches_changes(live: Live, tmp_path: Path) -> None:
     await live.here("apply", "-f", "-", text=yaml.dump(node("v1")))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "moorage.cli", "get", "node", "v1", "-w"),
-        env={**os.environ, **live.env},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    errors = tmp_path / "errors"
+    with errors.open("wb") as file:
+        process = await fork(moorage, "get", "node", "v1", "-w", environment=live.env, stderr=file)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(30):
@@ -365,9 +363,9 @@ async def test_get_watches_changes(live: Live) -> None:
             while b"key1=value1:NoSchedule" not in await process.stdout.readline():
                 pass
     finally:
-        process.terminate()  # not SIGINT, which is ignored in the background of a script
-        _, err = await process.communicate()
-    assert err == b""
+        process.send_signal(signal.SIGTERM)  # not SIGINT, which is ignored in the background of a script
+        await process.wait()
+    assert errors.read_bytes() == b""
 
 
 async def test_a_watch_goes_on_when_the_gateway_restarts(live: Live) -> None:

@@ -10,8 +10,10 @@ import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import RUN
-from tests.e2e.cli_stack import ROOT, Live, running, until
 from tests.support.brokers import Broker
+from tests.support.forks import ROOT
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 

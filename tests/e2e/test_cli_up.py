@@ -12,10 +12,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from tests.e2e.cli_stack import ROOT, program, until
 from tests.support import console
 from tests.support.brokers import Broker
+from tests.support.commands import moorage
+from tests.support.forks import ROOT
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -105,14 +108,19 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert running["server"] in "".join(up.said)
         (shown,) = (one for one in console.steps(TUTORIAL) if one.command == "moorage up")
         assert console.missing(shown.output, up.said) == []
+        (told,) = (line for line in up.said if line.startswith("health and metrics: "))
+        health = dict(pair.split(" ") for pair in told.strip().removeprefix("health and metrics: ").split(", "))
+        assert set(health) == SERVICES
+        async with httpx.AsyncClient(trust_env=False) as http:
+            assert {(await http.get(f"{address}/healthz")).status_code for address in health.values()} == {200}
         # Another command finds it by the run file alone, and a second `up` is refused.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'
-        done = await program(sys.executable, "-m", "moorage.cli", "apply", "-f", "-", env=alone, text=node)
+        done = await moorage("apply", "-f", "-", env=alone, text=node)
         assert (done.code, done.out) == (0, "node/n1 created\n"), done.err
-        done = await program(sys.executable, "-m", "moorage.cli", "topics", "list", "-o", "name", env=alone)
+        done = await moorage("topics", "list", "-o", "name", env=alone)
         assert topic_prefix in done.out
-        second = await program(sys.executable, "-m", "moorage.cli", "up", env=up.env)
+        second = await moorage("up", env=up.env)
         assert second.code == 1
         assert f"runs already as process {up.process.pid}" in second.err
         before = up.children()
@@ -149,14 +157,14 @@ async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_pref
         await until(lambda: gone(children), 40)
         # What it left behind points nowhere, and does not mislead.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
-        done = await program(sys.executable, "-m", "moorage.cli", "watch", env=alone)
+        done = await moorage("watch", env=alone)
         assert done.code == 1
         assert "no `moorage up` runs" in done.err
 
 
 async def test_up_says_when_kafka_is_not_there(tmp_path: Path) -> None:
     env = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "127.0.0.1:9", "MOORAGE_GATEWAY_PORT": "0"}
-    done = await program(sys.executable, "-m", "moorage.cli", "up", env=env)
+    done = await moorage("up", env=env)
     assert done.code == 1
     assert "Kafka at 127.0.0.1:9 does not answer" in done.err
     assert "Traceback" not in done.err

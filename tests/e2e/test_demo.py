@@ -12,8 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from docs import record_demo
 from rich.text import Text
-from tests.e2e.cli_stack import ROOT, program
 from tests.support import console
+from tests.support.commands import program
+from tests.support.forks import ROOT
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.acts import Hold, Outage

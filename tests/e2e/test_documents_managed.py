@@ -15,9 +15,10 @@ import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import RUN
-from tests.e2e.cli_stack import Live, running, until
 from tests.support import documents
 from tests.support.brokers import Broker
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.kinds import find

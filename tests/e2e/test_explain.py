@@ -8,9 +8,10 @@ import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import RUN
-from tests.e2e.cli_stack import Live, running, until
 from tests.e2e.test_cli import node
 from tests.support.brokers import Broker
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 from moorage.cli.api.topics import BEGINNING, TopicReader
 from moorage_schemas.topics import TOPICS

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.conftest import RUN
-from tests.e2e.cli_stack import ROOT, Live, program, running, until
 from tests.support import console
 from tests.support.brokers import Broker
+from tests.support.commands import program
+from tests.support.forks import ROOT
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.conftest import RUN
-from tests.e2e.cli_stack import running, until
 from tests.support.brokers import Broker
+from tests.support.live import running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 

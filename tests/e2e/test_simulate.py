@@ -11,8 +11,9 @@ import pytest_asyncio
 import yaml
 from aiokafka import TopicPartition
 from tests.conftest import RUN
-from tests.e2e.cli_stack import Live, running, until
 from tests.support.brokers import Broker
+from tests.support.live import Live, running
+from tests.support.waiting import until
 
 from moorage.cli.api.topics import BEGINNING, TopicReader
 from moorage.runtime.kafka import clients

@@ -11,8 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,13 @@ import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.support.brokers import EmbeddedBroker
+from tests.support.waiting import until
 
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, jars, places
 from moorage.runtime.embedded.datadir import DataDir
 from moorage.runtime.kafka_version import KAFKA_VERSION
 
 pytestmark = pytest.mark.kafka
-
-
-async def until(condition: Callable[[], bool], within: float = 30.0) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {within} s"
-        await asyncio.sleep(0.05)  # between two looks, up to the deadline
 
 
 def listens(port: int) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from tests.kafka.toys import eventually
 from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.waiting import until
 
 from moorage.gateway import serve, server
 from moorage.gateway.kafka.reader import Reader
@@ -320,7 +320,7 @@ async def answers_ready(client: httpx.AsyncClient, code: int = 200) -> None:
     async def asked() -> bool:
         return (await client.get("/readyz")).status_code == code
 
-    await eventually(asked, 90.0, f"/readyz did not come to answer {code}")
+    await until(asked, 90.0, f"/readyz did not come to answer {code}")
 
 
 async def test_a_watch_sees_what_is_written(broker: Broker, topic_prefix: str) -> None:

@@ -12,8 +12,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faststream.kafka import KafkaBroker
 from tests.architecture.files import ROOT
-from tests.kafka.toys import eventually, read_all, settings_for, worker_for
+from tests.kafka.toys import read_all, settings_for, worker_for
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
@@ -90,18 +91,18 @@ async def test_a_source_falls_silent_while_nobody_is_there_and_is_found_out_afte
     settings = await prepare(broker, topic_prefix, node_monitor_grace_period=1.0)
     await write(settings, CONDITION_REPORTS, NODE.key, report())
     async with worker_for(condition_ingest.service(settings), settings):
-        await eventually(statuses(settings, "True"))
+        await until(statuses(settings, "True"))
     async with (
         worker_for(timer.service(settings), settings),
         worker_for(condition_ingest.service(settings), settings),
     ):
-        await eventually(statuses(settings, "True", "Unknown"))
+        await until(statuses(settings, "True", "Unknown"))
         spoken, silent = await conditions(settings)
         assert spoken.accepted_time is not None
         assert silent.last_transition_time == spoken.accepted_time + timedelta(seconds=1)
         assert (silent.accepted_time, silent.generation) == (spoken.accepted_time, 2)
         await write(settings, CONDITION_REPORTS, NODE.key, report())
-        await eventually(statuses(settings, "True", "Unknown", "True", "Unknown"))
+        await until(statuses(settings, "True", "Unknown", "True", "Unknown"))
     timers = {record.key: record.value for record in await read_all(settings, TIMERS)}
     assert len(timers) == 2, "each watch has an id of its own"
     assert set(timers.values()) == {None}
@@ -133,7 +134,7 @@ async def test_the_example_deployer_says_how_its_work_does(broker: Broker, topic
         return len(await read_all(settings, WORKLOAD_CONDITIONS)) == 1
 
     async with worker_for(condition_ingest.service(settings), settings):
-        await eventually(there, message="nothing was taken up")
+        await until(there, message="nothing was taken up")
     (record,) = await read_all(settings, WORKLOAD_CONDITIONS)
     found = WorkloadConditionChanged.model_validate_json(record.value)
     assert record.key == b"Pod/shop/web-0|Node/n1|Healthy"

@@ -22,7 +22,6 @@ from tests.kafka.toys import (
     Tally,
     assert_exactly_once,
     counted,
-    eventually,
     make_toys,
     read_all,
     settings_for,
@@ -31,6 +30,7 @@ from tests.kafka.toys import (
     write_raw,
 )
 from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.waiting import until
 
 from moorage.runtime import metrics
 from moorage.runtime.codec import Outgoing
@@ -153,7 +153,7 @@ async def all_counted(settings: Settings, wanted: int) -> None:
     async def there() -> bool:
         return sum(map(len, (await counted(settings)).values())) >= wanted
 
-    await eventually(there, message=f"{wanted} records were not processed")
+    await until(there, message=f"{wanted} records were not processed")
 
 
 async def test_an_owner_ends_what_the_broker_left_open_as_aborted(gullible_broker: EmbeddedBroker) -> None:
@@ -242,7 +242,7 @@ async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_befor
         async def refused() -> bool:
             return await letters() == 1
 
-        await eventually(refused)
+        await until(refused)
         producer = worker.owners[0]._producer
         assert producer is not None
 
@@ -262,7 +262,7 @@ async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_befor
         async def all_there() -> bool:
             return await committed_offset(settings, tp) == end
 
-        await eventually(all_there, message="the offsets were not committed")
+        await until(all_there, message="the offsets were not committed")
     found: list[int | None] = []
     sweep = PartitionProducer.sweep
 
@@ -295,7 +295,7 @@ async def test_an_owner_that_cannot_end_it_starts_afresh_until_it_is_over(broker
     await stranger.send_and_wait(tp.topic, b"{}", key=_PLANTED.encode(), partition=tp.partition)
     before = restarts("kafka")
     async with worker_for(Counter(), settings) as worker:
-        await eventually(lambda: restarts("kafka") > before, message="it waits for ever")
+        await until(lambda: restarts("kafka") > before, message="it waits for ever")
         assert not worker.ready
         await stranger.abort_transaction()
         await worker.wait_ready(30)

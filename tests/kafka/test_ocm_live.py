@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from tests.kafka.toys import eventually, read_all, settings_for, worker_for
+from tests.kafka.toys import read_all, settings_for, worker_for
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
@@ -86,18 +87,18 @@ async def test_a_tolerated_time_that_ends_between_two_workers(broker: Broker, to
     patient = {"tolerations": [{"key": "bad", "operator": "Exists", "tolerationSeconds": 5}]}
     await declare(settings, "Placement", "p", patient, "v1beta1")
     async with worker_for(placement.service(settings), settings):
-        await eventually(told(settings, ["c1", "c2"]))
+        await until(told(settings, ["c1", "c2"]))
         await taint(settings, "c1", 2, "bad")
 
         async def noted() -> bool:
             last = [WorkloadPlaced.model_validate_json(one.value) for one in await read_all(settings, PLACEMENTS)][-1]
             return last.decide_again is not None
 
-        await eventually(noted, message="the end of the tolerated time is not in the record")
+        await until(noted, message="the end of the tolerated time is not in the record")
     async with worker_for(placement.service(settings), settings):
-        await eventually(told(settings, ["c1", "c2"], ["c2"]))
+        await until(told(settings, ["c1", "c2"], ["c2"]))
         await taint(settings, "c1", 3)
-        await eventually(told(settings, ["c1", "c2"], ["c2"], ["c1", "c2"]))
+        await until(told(settings, ["c1", "c2"], ["c2"], ["c1", "c2"]))
     changes = [(event.added, event.removed) for event in await decided(settings)]
     assert changes == [(("c1", "c2"), ()), ((), ("c1",)), (("c1",), ())]
     assert await read_all(settings, BINDINGS) == []

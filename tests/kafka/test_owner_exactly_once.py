@@ -10,6 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from tests.kafka.toy_process import counting
 from tests.kafka.toys import (
     COUNTED,
     NUMBERS,
@@ -20,7 +21,6 @@ from tests.kafka.toys import (
     Number,
     assert_exactly_once,
     counted,
-    eventually,
     make_toys,
     read_all,
     settings_for,
@@ -28,7 +28,7 @@ from tests.kafka.toys import (
     write_numbers,
 )
 from tests.support.brokers import Broker
-from tests.support.processes import CounterProcess
+from tests.support.waiting import until
 
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings import Settings
@@ -45,7 +45,7 @@ async def all_counted(settings: Settings, wanted: int, seconds: float = 60.0) ->
     async def there() -> bool:
         return sum(map(len, (await counted(settings)).values())) >= wanted
 
-    await eventually(there, seconds, f"{wanted} records were not processed")
+    await until(there, seconds, f"{wanted} records were not processed")
 
 
 async def test_a_restarted_worker_goes_on_where_the_one_before_it_stopped(broker: Broker, topic_prefix: str) -> None:
@@ -75,7 +75,7 @@ async def test_a_stop_in_the_middle_of_the_work_loses_and_doubles_nothing(broker
     for _ in range(4):
         service = Counter()
         async with worker_for(service, settings):
-            await eventually(lambda service=service: len(service.batches) >= 8, message="no batches")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            await until(lambda service=service: len(service.batches) >= 8, message="no batches")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         stops += 1
     async with worker_for(Counter(), settings):
         await all_counted(settings, 2000)
@@ -97,7 +97,7 @@ async def test_the_source_offsets_in_state_records_win_over_lost_committed_ones(
         def table_was_read() -> bool:
             return sum(len(owner._engine.state.table) for owner in worker.owners.values()) == 7
 
-        await eventually(table_was_read)
+        await until(table_was_read)
         await write_numbers(settings, work)
         await all_counted(settings, 300)
     before = await counted(settings)
@@ -127,7 +127,7 @@ async def test_offsets_follow_the_state_that_carries_them(broker: Broker, topic_
         await write_numbers(settings, numbers(70))
         await all_counted(settings, 70)
         # Whoever comes now rests on the state records; soon the offsets say the same.
-        await eventually(lambda: _committed_sum(settings, worker.group, 70), 15, "the offsets did not follow")
+        await until(lambda: _committed_sum(settings, worker.group, 70), 15, "the offsets did not follow")
 
 
 async def _committed_sum(settings: Settings, group: str, wanted: int) -> bool:
@@ -163,22 +163,20 @@ async def test_a_process_killed_at_any_moment_loses_and_doubles_nothing(
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - chooses moments, repeatably
     settings = settings_for(
-        broker.bootstrap, topic_prefix, batch_max_records=20, transaction_timeout_ms=4000, session_timeout_ms=6000
+        broker.bootstrap, topic_prefix, batch_max_records=20, transaction_timeout_ms=2000, session_timeout_ms=2000
     )
     await make_toys(settings)
     work: list[Number] = []
     for round_ in range(4):
         part = numbers(250, start=250 * round_)
-        async with CounterProcess(settings) as process:
-            await process.wait_ready()
+        async with counting(settings) as process:
             writing = asyncio.create_task(write_numbers(settings, part))
             target = chance.randint(1, 200) + 250 * round_
             await _written_past(settings, target)
-            await process.kill()
+            process.kill()
             await writing
         work += part
-    async with CounterProcess(settings) as process:
-        await process.wait_ready()
+    async with counting(settings):
         await all_counted(settings, len(work))
     assert_exactly_once(await counted(settings), work)
 
@@ -193,7 +191,7 @@ async def _written_past(settings: Settings, wanted: int) -> None:
         async def there() -> bool:
             return int(sum((await consumer.end_offsets(places)).values())) >= wanted
 
-        await eventually(there, 40.0, f"{wanted} results were not written")
+        await until(there, 40.0, f"{wanted} results were not written")
     finally:
         await consumer.stop()
 
@@ -202,24 +200,23 @@ async def test_a_paused_process_writes_nothing_after_its_partitions_have_moved(
     broker: Broker, topic_prefix: str
 ) -> None:
     settings = settings_for(
-        broker.bootstrap, topic_prefix, batch_max_records=20, transaction_timeout_ms=4000, session_timeout_ms=6000
+        broker.bootstrap, topic_prefix, batch_max_records=20, transaction_timeout_ms=2000, session_timeout_ms=2000
     )
     await make_toys(settings)
     first, second, third = numbers(200), numbers(300, start=200), numbers(100, start=500)
-    async with CounterProcess(settings) as zombie:
-        await zombie.wait_ready()
+    async with counting(settings) as zombie:
         await write_numbers(settings, first)
         await _written_past(settings, 50)
-        zombie.send(signal.SIGSTOP)
+        zombie.send_signal(signal.SIGSTOP)
         await write_numbers(settings, second)
         async with worker_for(Counter(), settings) as worker:
             await worker.wait_ready()  # after the zombie's session has timed out
             await all_counted(settings, 500)
-            zombie.send(signal.SIGCONT)
+            zombie.send_signal(signal.SIGCONT)
             await write_numbers(settings, third)
             await all_counted(settings, 600)
             # Both are members again in the end: the work goes on, and nothing of the zombie's old batch came in.
-            await eventually(lambda: worker.ready and len(worker.owners) == 2, message="the two do not share")
+            await until(lambda: worker.ready and len(worker.owners) == 2, message="the two do not share")
         more = numbers(100, start=600)
         await write_numbers(settings, more)
         await all_counted(settings, 700)
@@ -257,7 +254,7 @@ async def test_restored_positions_are_committed_before_the_record_that_carries_t
         async def erased() -> bool:
             return any(record.value is None for record in await read_all(settings, TALLIES))
 
-        await eventually(erased)
+        await until(erased)
     await _compact_away(settings, TALLIES)
     await write_numbers(settings, [Number(key="k", n=7)])
     async with worker_for(Erasing(), settings) as worker:

@@ -15,7 +15,6 @@ from tests.kafka.toys import (
     Counter,
     Number,
     counted,
-    eventually,
     make_toys,
     read_all,
     settings_for,
@@ -24,6 +23,7 @@ from tests.kafka.toys import (
     write_raw,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.offsets import Offsets
@@ -89,7 +89,7 @@ async def test_a_large_id_of_a_third_party_is_refused_and_the_rest_goes_on(broke
         return len(await read_all(settings, CONDITIONS)) == len(await read_all(settings, DEAD_LETTERS)) == 1
 
     async with worker_for(condition_ingest.service(settings), settings):
-        await eventually(both, message="the partition is stuck behind it")
+        await until(both, message="the partition is stuck behind it")
 
 
 @pytest.mark.parametrize("where", ["header", "key"])
@@ -105,7 +105,7 @@ async def test_a_dead_letter_always_fits_its_topic(broker: Broker, topic_prefix:
         return len(await read_all(settings, DEAD_LETTERS)) == 2
 
     async with worker_for(condition_ingest.service(settings), settings):
-        await eventually(both, message="the partition is stuck behind it")
+        await until(both, message="the partition is stuck behind it")
 
 
 async def test_a_table_whose_limit_is_moved_on_loses_nothing(broker: Broker, topic_prefix: str) -> None:
@@ -158,5 +158,5 @@ async def test_what_is_written_to_a_followed_table_during_a_restore_is_seen(
         async def there() -> bool:
             return bool(await counted(settings))
 
-        await eventually(there)
+        await until(there)
     assert (await counted(settings))["a"][0].total == 1

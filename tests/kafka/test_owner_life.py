@@ -19,7 +19,6 @@ from tests.kafka.toys import (
     Number,
     assert_exactly_once,
     counted,
-    eventually,
     make_toys,
     settings_for,
     worker_for,
@@ -27,6 +26,7 @@ from tests.kafka.toys import (
     write_raw,
 )
 from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.waiting import until
 
 from moorage.runtime.kafka.worker import Worker
 from moorage.runtime.service import Emit, GlobalView, Input
@@ -103,7 +103,7 @@ async def all_counted(settings: Settings, wanted: int, seconds: float = 60.0) ->
     async def there() -> bool:
         return await count_of(settings) >= wanted
 
-    await eventually(there, seconds, f"{wanted} records were not processed")
+    await until(there, seconds, f"{wanted} records were not processed")
 
 
 async def test_a_wake_up_comes_at_its_time_by_the_clock_and_never_before(broker: Broker, topic_prefix: str) -> None:
@@ -114,10 +114,10 @@ async def test_a_wake_up_comes_at_its_time_by_the_clock_and_never_before(broker:
     async with Worker(service, settings, clock=clock, partitions=1) as worker:
         await worker.wait_ready()
         await write_numbers(settings, [Number(key="a", n=300), Number(key="b", n=100)])
-        await eventually(lambda: len(service.due) == 2, message="not read")
+        await until(lambda: len(service.due) == 2, message="not read")
         await clock.move(99.999)
         # The owner has looked at the clock again, for it committed the offsets of a batch without output.
-        await eventually(lambda: worker.owners[0]._engine._committed[NUMBERS] == 2, message="not committed")
+        await until(lambda: worker.owners[0]._engine._committed[NUMBERS] == 2, message="not committed")
         assert service.woken == []
         await clock.move(0.001)
         await all_counted(settings, 1)
@@ -134,7 +134,7 @@ async def test_wake_ups_by_the_wall_clock_are_not_early_and_hardly_late(broker: 
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
         await write_numbers(settings, [Number(key="a", n=1), Number(key="b", n=2)])
-        await eventually(lambda: len(service.due) == 2, message="not read")
+        await until(lambda: len(service.due) == 2, message="not read")
         wanted = sorted(when for when, _ in service.due)
         await all_counted(settings, 2)
     for when, woken in zip(wanted, service.woken, strict=True):
@@ -185,7 +185,7 @@ async def test_the_reconciler_repairs_what_differs(broker: Broker, topic_prefix:
         service.repairs = [[Emit(COUNTED, "a", "a", record, cause)]]
         await all_counted(settings, 2)
         before = service.reconciled
-        await eventually(lambda: service.reconciled > before + 1, message="it ran once only")
+        await until(lambda: service.reconciled > before + 1, message="it ran once only")
     assert await count_of(settings) == 2
 
 
@@ -253,11 +253,11 @@ async def test_global_views_are_caught_up_before_work_and_wake_every_partition(
     service = Global()
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
-        await eventually(lambda: len(service.said) == settings.partitions, message="not woken")
+        await until(lambda: len(service.said) == settings.partitions, message="not woken")
         assert set(service.at_first_wake.values()) == {8}
         assert len({id(view) for view in service.views.values()}) == 1
         await write_raw(settings, KNOWN, b"later", b'{"name": "n"}', headers)
-        await eventually(lambda: set(service.said.values()) == {9}, message="the change woke nobody")
+        await until(lambda: set(service.said.values()) == {9}, message="the change woke nobody")
 
 
 async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, topic_prefix: str) -> None:
@@ -265,14 +265,14 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
     await make_toys(settings)
     await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(6000)], topic=TABLE)
     async with worker_for(Counter(), settings) as worker:
-        await eventually(
+        await until(
             lambda: (
                 sum(len(owner._engine.state.table) for owner in worker.owners.values() if owner._engine._has_state)
                 == 6000
             ),
             message="the table was not read",
         )
-        await eventually(
+        await until(
             lambda: sum(owner._engine._committed.get(TABLE, 0) for owner in worker.owners.values()) == 6000,
             message="its offsets were not committed",
         )
@@ -283,7 +283,7 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
             seen.update(part["restored"] for part in worker.report()["partitions"].values())
             return worker.ready
 
-        await eventually(ready, message="not restored")
+        await until(ready, message="not restored")
         assert sum(len(owner._engine.state.table) for owner in worker.owners.values()) == 6000
         assert {part["restored"] for part in worker.report()["partitions"].values()} == {1.0}
         assert all(0 <= fraction <= 1 for fraction in seen)
@@ -300,13 +300,13 @@ async def test_a_worker_knows_that_its_consumer_has_fallen_silent(broker: Broker
         async def is_behind(*partitions: int) -> bool:
             return (await worker.behind()).partitions == set(partitions)
 
-        await eventually(is_behind, message="it has not heard of everything, the markers of transactions too")
+        await until(is_behind, message="it has not heard of everything, the markers of transactions too")
         context = worker._context
         assert context is not None
         deaf = [context.tp(topic, partition) for topic in (NUMBERS, TABLE) for partition in range(2)]
         context.consumer.pause(*deaf)
         await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(20, 40)])
-        await eventually(lambda: is_behind(0, 1), message="it does not know what it has not heard")
+        await until(lambda: is_behind(0, 1), message="it does not know what it has not heard")
 
 
 async def test_a_broker_that_is_killed_and_started_again_costs_nothing_but_time(own_broker: EmbeddedBroker) -> None:
@@ -318,7 +318,7 @@ async def test_a_broker_that_is_killed_and_started_again_costs_nothing_but_time(
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
         await write_numbers(settings, first)
-        await eventually(lambda: len(service.batches) > 5, message="nothing happens")
+        await until(lambda: len(service.batches) > 5, message="nothing happens")
         await own_broker.kill()
         await own_broker.start()
         await write_numbers(settings, second)
@@ -335,10 +335,10 @@ async def test_a_broker_that_hangs_longer_than_a_transaction_may_take(patient_br
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
         await write_numbers(settings, work)
-        await eventually(lambda: len(service.batches) > 3, message="nothing happens")
+        await until(lambda: len(service.batches) > 3, message="nothing happens")
         await patient_broker.pause()
         began = asyncio.get_running_loop().time()
-        await eventually(lambda: asyncio.get_running_loop().time() - began > 9, message="time stands still")
+        await until(lambda: asyncio.get_running_loop().time() - began > 9, message="time stands still")
         await patient_broker.resume()
         await all_counted(settings, 1000, 90.0)
     assert_exactly_once(await counted(settings), work)

@@ -21,16 +21,16 @@ from tests.kafka.toys import (
     Number,
     assert_exactly_once,
     counted,
-    eventually,
     make_toys,
     settings_for,
     worker_for,
     write_numbers,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime import app
-from moorage.runtime.app import Running, run_services
+from moorage.runtime.app import ServiceRun, run_services
 from moorage.runtime.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.kafka.worker import Worker
@@ -97,7 +97,7 @@ async def test_a_process_serves_its_health_and_stops_in_order_on_sigterm(broker:
                 in (await client.get("/metrics")).text
             )
 
-        await eventually(emitted, message="nothing was emitted")
+        await until(emitted, message="nothing was emitted")
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         ready = await client.get("/readyz")
         assert ready.status_code == 200
@@ -125,7 +125,7 @@ async def test_a_process_serves_its_health_and_stops_in_order_on_sigterm(broker:
         async def done() -> bool:
             return sum(map(len, (await counted(settings)).values())) >= 400
 
-        await eventually(done, message="not processed")
+        await until(done, message="not processed")
     assert_exactly_once(await counted(settings), work)
 
 
@@ -155,20 +155,20 @@ async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
     monkeypatch.setattr(app, "ensure_topics", _toys_only)
     wrong = settings.model_copy(update={"partitions": 24})
     seen: list[int] = []
-    running: list[Running] = []
+    running: list[ServiceRun] = []
     stop = asyncio.Event()
 
     def make(given: Settings) -> Counter:
         seen.append(given.partitions)
         return Counter()
 
-    def ready(what: Running) -> None:
+    def ready(what: ServiceRun) -> None:
         running.append(what)
         stop.set()
 
     assert await run_services([make], wrong, ready=ready, stop=stop, http=False) == 0
     assert seen == [3]
-    assert running == [Running(services=("counter",), http_host="127.0.0.1", http_port=0)]
+    assert running == [ServiceRun(services=("counter",), http_host="127.0.0.1", http_port=0)]
     assert await run_services([Counter()], wrong, stop=stop, http=False) == EXIT_FAILED
 
 

@@ -12,13 +12,13 @@ from tests.kafka.toys import (
     Number,
     assert_exactly_once,
     counted,
-    eventually,
     make_toys,
     settings_for,
     worker_for,
     write_numbers,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.kafka.partition_task import Phase
 from moorage.runtime.kafka.worker import Worker
@@ -32,7 +32,7 @@ async def all_counted(settings: Settings, wanted: int) -> None:
     async def there() -> bool:
         return sum(map(len, (await counted(settings)).values())) >= wanted
 
-    await eventually(there, 60.0, f"{wanted} records were not processed")
+    await until(there, 60.0, f"{wanted} records were not processed")
 
 
 def shares(*workers: Worker[object]) -> list[int]:
@@ -57,18 +57,18 @@ async def test_three_workers_coming_and_going_lose_and_double_nothing(broker: Br
     await one.wait_ready()
     assert shares(one) == [6]
     await two.start()
-    await eventually(lambda: one.ready and two.ready and shares(one, two) == [3, 3], message="two do not share")
+    await until(lambda: one.ready and two.ready and shares(one, two) == [3, 3], message="two do not share")
     await three.start()
-    await eventually(
+    await until(
         lambda: one.ready and two.ready and three.ready and shares(one, two, three) == [2, 2, 2],
         message="three do not share",
     )
     held = [set(worker.owners) for worker in (one, two, three)]
     assert set.union(*held) == set(range(6))
     await two.stop()
-    await eventually(lambda: one.ready and three.ready and shares(one, three) == [3, 3], message="nobody took over")
+    await until(lambda: one.ready and three.ready and shares(one, three) == [3, 3], message="nobody took over")
     await one.stop()
-    await eventually(lambda: three.ready and shares(three) == [6], message="nobody took over")
+    await until(lambda: three.ready and shares(three) == [6], message="nobody took over")
     stop.set()
     await writing
     await all_counted(settings, len(work))
@@ -84,11 +84,11 @@ async def test_a_partition_that_stays_keeps_its_state(broker: Broker, topic_pref
         await one.wait_ready()
         owners = dict(one.owners)
         async with worker_for(second, settings) as two:
-            await eventually(lambda: one.ready and two.ready and shares(one, two) == [2, 2], message="not shared")
+            await until(lambda: one.ready and two.ready and shares(one, two) == [2, 2], message="not shared")
             kept = {partition: owner for partition, owner in one.owners.items() if owners[partition] is owner}
             assert len(kept) == 2
             assert all(owner.phase is Phase.RUNNING for owner in kept.values())
-            await eventually(lambda: first.dropped == 2, message="the given-up states were not dropped")
+            await until(lambda: first.dropped == 2, message="the given-up states were not dropped")
             work = [Number(key=f"k{i}", n=i) for i in range(40)]
             await write_numbers(settings, work)
             await all_counted(settings, 40)
@@ -99,7 +99,7 @@ async def test_a_worker_without_partitions_is_ready(broker: Broker, topic_prefix
     settings = settings_for(broker.bootstrap, topic_prefix, partitions=1)
     await make_toys(settings)
     async with worker_for(Counter(), settings) as one, worker_for(Counter(), settings) as two:
-        await eventually(lambda: one.ready and two.ready and shares(one, two) == [0, 1], message="not ready")
+        await until(lambda: one.ready and two.ready and shares(one, two) == [0, 1], message="not ready")
         empty = next(worker for worker in (one, two) if not worker.owners)
         assert empty.report() == {"ready": True, "assigned": True, "globals": None, "partitions": {}, "standing": []}
 
@@ -140,14 +140,12 @@ async def test_a_partition_has_one_owner_while_an_earlier_version_with_fewer_sou
     await earlier.start()
     await earlier.wait_ready()
     await later.start()
-    await eventually(
-        lambda: earlier.ready and later.ready and shares(earlier, later) == [3, 3], message="they do not share"
-    )
+    await until(lambda: earlier.ready and later.ready and shares(earlier, later) == [3, 3], message="they do not share")
     assert sorted([*earlier.owners, *later.owners]) == list(range(6))
     await write_numbers(settings, work[:200])
     await all_counted(settings, 200)
     await earlier.stop()
-    await eventually(lambda: later.ready and shares(later) == [6], message="not all came to the later one")
+    await until(lambda: later.ready and shares(later) == [6], message="not all came to the later one")
     await write_numbers(settings, work[200:])
     await all_counted(settings, 300)
     await later.stop()

@@ -25,7 +25,6 @@ from tests.kafka.toys import (
     assert_exactly_once,
     counted,
     dead_letters,
-    eventually,
     make_toys,
     number_record,
     read_all,
@@ -35,6 +34,7 @@ from tests.kafka.toys import (
     write_raw,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.engine.dead_letters import dead_letter
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed
@@ -63,7 +63,7 @@ async def refused(settings: Settings, wanted: int) -> list[dict[str, Any]]:
         found[:] = dead_letters(await read_all(settings, DEAD_LETTERS))
         return len(found) >= wanted
 
-    await eventually(there, message=f"{wanted} dead letters did not come")
+    await until(there, message=f"{wanted} dead letters did not come")
     assert len(found) == wanted
     return found
 
@@ -72,7 +72,7 @@ async def all_counted(settings: Settings, wanted: int) -> None:
     async def there() -> bool:
         return sum(map(len, (await counted(settings)).values())) >= wanted
 
-    await eventually(there, message=f"{wanted} records were not processed")
+    await until(there, message=f"{wanted} records were not processed")
 
 
 @pytest.mark.parametrize("service", [Refusing(), Counter()], ids=["refused by the service", "by the runtime"])
@@ -249,10 +249,10 @@ async def test_tombstones_reach_the_state_live_and_in_a_restore(broker: Broker, 
     await write_raw(settings, TABLE, b"k", None)
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        await eventually(lambda: worker.owners[0]._engine.state.table == {"other": 7}, message="not deleted")
+        await until(lambda: worker.owners[0]._engine.state.table == {"other": 7}, message="not deleted")
         # Batches without output commit their offsets too, a little later.
         table = worker.owners[0]._tps[TABLE]
-        await eventually(
+        await until(
             lambda: worker.owners[0]._engine._committed[TABLE] == 3, message="the table's offsets were not committed"
         )
         assert await worker.owners[0]._context.consumer.committed(table) == 3

@@ -14,13 +14,13 @@ from tests.kafka.toys import (
     KNOWN,
     Counter,
     CounterState,
-    eventually,
     make_toys,
     settings_for,
     worker_for,
     write_raw,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.errors import RuntimeFailure, StartAfresh
 from moorage.runtime.kafka import clients
@@ -95,7 +95,7 @@ async def test_a_global_view_that_fails_ends_its_worker(broker: Broker, topic_pr
     async with worker_for(Global(), settings) as worker:
         await worker.wait_ready()
         await name(settings, "broken")
-        await eventually(lambda: not worker.ready, message="it is still ready")
+        await until(lambda: not worker.ready, message="it is still ready")
         with pytest.raises(RuntimeFailure, match=r"global view of global failed: ZeroDivisionError"):
             await asyncio.wait_for(worker.join(), 10)
 
@@ -110,13 +110,13 @@ async def test_a_consumer_that_has_ceased_to_fetch_is_replaced(
     async with worker_for(service(), settings) as worker:
         await worker.wait_ready()
         await name(settings, "first")
-        await eventually(lambda: known(worker) == {"first"}, message="it is not read")
+        await until(lambda: known(worker) == {"first"}, message="it is not read")
         reader = reader_of(worker)
         before = reader._consumer
         assert before is not None
         before._fetcher._fetch_task.cancel()
         await name(settings, "second")
-        await eventually(lambda: known(worker) == {"first", "second"}, message="the table stands still")
+        await until(lambda: known(worker) == {"first", "second"}, message="the table stands still")
         assert reader._consumer is not before
         assert worker.ready
 
@@ -162,11 +162,11 @@ async def test_a_table_that_stands_still_though_kafka_has_more_ends_the_process(
         async def is_behind(*tables: TopicPartition) -> bool:
             return (await worker.behind()).tables.keys() == set(tables)
 
-        await eventually(is_behind, message="nobody has written anything")
+        await until(is_behind, message="nobody has written anything")
         assert worker.report()["standing"] == []
         consumer.pause(table)  # behind its reader's back
         await name(settings, "unread")
-        await eventually(lambda: is_behind(table), message="it does not know what it has not read")
+        await until(lambda: is_behind(table), message="it does not know what it has not read")
         await watchdog.look(1)
         assert not worker.ready
         assert worker.report()["standing"] == [f"{table.topic}/0"]
@@ -177,7 +177,7 @@ async def test_a_table_that_stands_still_though_kafka_has_more_ends_the_process(
         what = f"{worker.service.name}, whose table {table.topic} partition 0 stands still though Kafka has more,"
         assert ended == [f"{what} made no progress for 10 s; Kafka answers"]
         consumer.resume(table)
-        await eventually(is_behind, message="it does not go on")
+        await until(is_behind, message="it does not go on")
         assert worker.ready
 
 

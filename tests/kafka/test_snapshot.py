@@ -15,7 +15,6 @@ from tests.kafka.toys import (
     TOYS,
     Counter,
     Number,
-    eventually,
     make_toys,
     number_record,
     settings_for,
@@ -24,6 +23,7 @@ from tests.kafka.toys import (
     write_raw,
 )
 from tests.support.brokers import Broker
+from tests.support.waiting import until
 
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
@@ -106,7 +106,7 @@ async def test_what_a_state_rests_on_goes_before_offsets_that_were_lost(broker: 
             found = await Snapshot.load(settings, topics=[TALLIES])
             return bool(sum(event.count for event in found.table(TALLIES).values()) == len(work))
 
-        await eventually(done)
+        await until(done)
     await commit(settings, {NUMBERS: 0})
     snapshot = await load(settings)
     for p in range(settings.partitions):

@@ -1,26 +1,48 @@
-"""Runs the counter in a process of its own, for tests that kill or pause it: `toy_process.py SETTINGS_JSON`."""
+"""Processes that run the counter, to be killed and paused."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import uvloop
 from tests.kafka.toys import Counter, worker_for
+from tests.support.forks import Forked, fork
 
 from moorage.runtime.logs import configure_logs
 from moorage.runtime.settings import Settings
 
+_READY = "ready"
 
-async def main() -> None:
-    settings = Settings.model_validate_json(sys.argv[1])
+
+@asynccontextmanager
+async def counting(settings: Settings) -> AsyncIterator[Forked]:
+    """A process with one worker of the counter, which is ready; it is killed at the end."""
+    with tempfile.TemporaryFile() as nowhere:
+        process = await fork(_run, settings.model_dump_json(), environment={}, stderr=nowhere)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            while (await process.stdout.readline()).strip() != _READY.encode():
+                assert not process.stdout.at_eof(), "it ended before it was ready"
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+def _run(settings: str) -> None:
+    uvloop.run(_count(Settings.model_validate_json(settings)))
+
+
+async def _count(settings: Settings) -> None:
     configure_logs(settings)
     worker = worker_for(Counter(), settings)
     await worker.start()
     await worker.wait_ready()
-    print("ready", flush=True)  # noqa: T201 - what the test waits for
+    print(_READY, flush=True)  # noqa: T201 - what the test waits for
     await worker.join()
     await asyncio.Event().wait()
-
-
-uvloop.run(main())

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -143,21 +142,6 @@ class Counter(Service[CounterState]):
 
     def drop(self, state: CounterState) -> None:
         self.dropped += 1
-
-
-async def eventually(
-    what: Callable[[], Awaitable[bool] | bool], seconds: float = 30.0, message: str = "it did not come to pass"
-) -> None:
-    """Poll a condition until it holds; an assertion error when the time is over."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while True:
-        held = what()
-        if not isinstance(held, bool):
-            held = await held
-        if held:
-            return
-        assert asyncio.get_running_loop().time() < deadline, message
-        await asyncio.sleep(0.02)
 
 
 def settings_for(bootstrap: str, prefix: str, **more: Any) -> Settings:

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 from moorage.core.scheduling.ocm.terms import PlacementTerms
@@ -53,7 +53,7 @@ class GreenPower(ManagedPrioritizer):
         yield f"{_share(fleet.at(fleet.row(target)))} % of its power is green"
 
 
-def _share(facts: ClusterFacts) -> int:
+def _share(facts: ManagedClusterFacts) -> int:
     said = facts.claims.get(CLAIM, "")
     return min(int(said), MAX_SCORE) if said.isdecimal() else 0
 

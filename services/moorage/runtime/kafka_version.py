@@ -1,4 +1,4 @@
-"""Which Kafka the embedded broker is. A module of its own, so that it can be told without loading the broker."""
+"""The version of the embedded Kafka. It has its own module, so that it can be read without loading the broker."""
 
 from __future__ import annotations
 

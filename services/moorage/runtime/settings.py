@@ -13,16 +13,16 @@ from moorage.runtime import environment
 
 
 def _seconds(value: object) -> object:
-    """`40s`, `5m` or `1m30s` as seconds; what is not such text is for pydantic to judge."""
+    """Return `40s`, `5m` or `1m30s` as seconds. Other values are left for pydantic to validate."""
     seconds = seconds_of(value.strip()) if isinstance(value, str) else None
     return value if seconds is None else seconds
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
-"""Seconds, or a duration as Kubernetes' flags take it, such as `40s`."""
+"""Seconds, or a duration in the form of Kubernetes' flags, such as `40s`."""
 
 FEATURE_GATES = ("Failover",)
-"""The feature gates that there are."""
+"""The feature gates that exist."""
 
 
 class Settings(BaseSettings):
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     report_max_bytes: int = Field(default=65_536, ge=1024)
     """Bytes of the largest report."""
 
-    # What decides how fast and how far taints go. The names are upstream's own flags where there is one.
+    # These settings decide how fast and how far taints go. Where upstream has such a flag, the setting has its name.
 
     feature_gates: str = ""
     """`Failover=true` turns on taints by ClusterTaintPolicy and evictions from clusters; off by default."""
@@ -170,7 +170,7 @@ class Settings(BaseSettings):
 
 
 def _gates(text: str) -> dict[str, bool]:
-    """`Failover=true,…` as a mapping.
+    """Return `Failover=true,…` as a mapping.
 
     Raises:
         ValueError: a gate is unknown, or its value is neither true nor false.

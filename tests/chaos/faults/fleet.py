@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.cli_stack import program
+from tests.support import commands, forks
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.local import services
@@ -72,7 +71,9 @@ class Fleet:
         for (name, copy), port in zip(names, ports, strict=True):
             specs.setdefault(name, []).append(spec(name, copy, port))
         specs[services.GATEWAY] = [spec(services.GATEWAY, 0, health)]
-        self._supervisors = {name: Supervisor(of_one, lambda _: None) for name, of_one in specs.items()}
+        self._supervisors = {
+            name: Supervisor(of_one, lambda _: None, launch=forks.launch) for name, of_one in specs.items()
+        }
 
     @property
     def children(self) -> list[Child]:
@@ -109,7 +110,7 @@ class Fleet:
     async def bring_back(self, service: str, *, wait: bool = True) -> None:
         """Start the processes of a service that was taken away."""
         specs = [child.spec for child in self._supervisors[service].children]
-        supervisor = self._supervisors[service] = Supervisor(specs, lambda _: None)
+        supervisor = self._supervisors[service] = Supervisor(specs, lambda _: None, launch=forks.launch)
         await supervisor.start()
         if wait:
             await supervisor.until_ready(120)
@@ -132,13 +133,13 @@ class Fleet:
 
     async def moorage(self, *words: str, text: str | None = None) -> str:
         """Run the command line; it must end well."""
-        done = await program(*(sys.executable, "-m", "moorage.cli", *words), env=self.env, text=text)
+        done = await commands.moorage(*words, env=self.env, text=text)
         assert done.code == 0, done.out + done.err
         return done.out
 
     async def is_gone(self, pod: str) -> bool:
         """Whether the gateway knows no pod of that name."""
-        done = await program(sys.executable, "-m", "moorage.cli", "get", "pod", pod, env=self.env)
+        done = await commands.moorage("get", "pod", pod, env=self.env)
         return done.code == 1 and "not found" in done.err
 
 

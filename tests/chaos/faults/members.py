@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,8 @@ from typing import Self
 
 import httpx
 
-ROOT = Path(__file__).parents[3]
+from moorage.cli.local.supervisor import Launch, Process
+
 _GRACE = 15.0  # seconds to stop in order before the process is killed
 _BACK_AFTER = 0.5  # seconds after which one that ended by itself is started again, as a supervisor would
 _POLL = 0.05
@@ -31,13 +31,14 @@ class Member:
     """One process."""
 
     name: str
-    command: Sequence[str]
+    launch: Launch
+    arguments: Sequence[str]
     environment: Mapping[str, str]
     url: str
     """Answers 200 when it is ready."""
 
     log: Path
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
     keeper: asyncio.Task[None] | None = field(default=None, repr=False)
     wanted: bool = False
     """Whether it is to run: else its end is nobody's concern."""
@@ -102,15 +103,7 @@ class Member:
 
     async def _spawn(self) -> None:
         with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *self.command,
-                stdin=asyncio.subprocess.PIPE,  # closed when this process ends, at which the child ends, too
-                stdout=log,
-                stderr=log,
-                cwd=ROOT,
-                env={**os.environ, **self.environment},
-                start_new_session=True,
-            )
+            self.process = await self.launch(self.arguments, self.environment, log)
 
     async def _keep(self) -> None:
         while self.process is not None:
@@ -162,18 +155,6 @@ class Members:
     def crashes(self) -> dict[str, list[int]]:
         """The exit codes of processes that ended by themselves."""
         return {one.name: one.crashes for one in self.all.values() if one.crashes}
-
-
-def service_command(services: Sequence[str], *, offset: float = 0.0) -> list[str]:
-    """The command that runs services as one process.
-
-    Args:
-        services: their names; the gateway may be among them.
-        offset: seconds by which the process's clock is ahead.
-    """
-    if offset:
-        return [sys.executable, str(ROOT / "tests" / "chaos" / "faults" / "skewed.py"), str(offset), *services]
-    return [sys.executable, "-m", "moorage.cli", "run", "--with-parent", *services]
 
 
 async def _answers(http: httpx.AsyncClient, url: str) -> bool:

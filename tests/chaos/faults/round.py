@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.chaos.faults import skewed
 from tests.chaos.faults.cluster import SIDES, Cluster, quick_cleaning
 from tests.chaos.faults.kinds import LAG, MEMBER_SESSION, REST, RETENTION, TRANSACTION, Field, Kind
 from tests.chaos.faults.load import Load, differing
-from tests.chaos.faults.members import Member, Members, service_command
+from tests.chaos.faults.members import Member, Members
 from tests.chaos.faults.record import Recorder
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.history import History
 from tests.chaos.seeded.saved import dumps
+from tests.support import forks
 
 from moorage.cli.local import services
 from moorage.cli.local.stack import free_ports
@@ -219,7 +221,8 @@ def _processes(
         }
         return Member(
             name=name,
-            command=service_command(chosen, offset=offset),
+            launch=skewed.launch if offset else forks.launch,
+            arguments=(str(offset), *chosen) if offset else ("run", "--with-parent", *chosen),
             environment=environment,
             url=f"http://127.0.0.1:{gateway if chosen == [services.GATEWAY] else port}/readyz",
             log=folder / f"{name}.log",

@@ -1,18 +1,20 @@
-"""Services as one process whose clock is off: `python skewed.py SECONDS SERVICE…`, settings from the environment.
-
-It runs what `moorage run` runs, with another clock. It ends when standard input is closed.
-"""
+"""Services as one process whose clock is off. It runs what `moorage run` runs, with another clock."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import IO
+
+from tests.support.forks import fork
 
 from moorage.cli.commands.run import _end_with_parent
 from moorage.cli.local import services
+from moorage.cli.local.supervisor import Process
 from moorage.runtime.app import run_async, run_services
 from moorage.runtime.clock import WallClock
 from moorage.runtime.logs import configure_logs
@@ -36,13 +38,22 @@ class SkewedClock:
             await asyncio.sleep(min(left, _STEP))
 
 
-def main(offset: str, *names: str) -> int:
+async def launch(arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> Process:
+    """Start such a process; in place of `moorage.cli.local.supervisor.launch`.
+
+    Args:
+        arguments: the seconds by which the clock is ahead, then the names of the services.
+        environment: its settings.
+        output: an open file for what it writes.
+    """
+    assert output is not None
+    return await fork(_run, *arguments, environment=environment, stdout=output)
+
+
+def _run(offset: str, *names: str) -> None:
     settings = Settings()
     configure_logs(settings)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     made = [partial(services.make, name) for name in names]
-    return run_async(run_services(made, settings, clock=SkewedClock(timedelta(seconds=float(offset)))))
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    clock = SkewedClock(timedelta(seconds=float(offset)))
+    sys.exit(run_async(run_services(made, settings, clock=clock)))

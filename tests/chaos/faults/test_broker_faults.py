@@ -30,8 +30,8 @@ from tests.chaos.faults.fleet import (
     events,
     running,
 )
-from tests.e2e.cli_stack import collect
 from tests.support.brokers import EmbeddedBroker
+from tests.support.live import collect
 
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.cli.errors import CliError

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.chaos.faults.fleet import Fleet, running
-from tests.e2e.cli_stack import collect
 from tests.support.brokers import Broker
+from tests.support.live import collect
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader

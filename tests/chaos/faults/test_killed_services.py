@@ -14,8 +14,9 @@ import yaml
 from tests.chaos.faults.fleet import PATIENCE, TOPICS, check_decisions, copies_of_each, documents, events, running
 from tests.chaos.seeded.checker import check
 from tests.chaos.seeded.real import read_history
-from tests.e2e.cli_stack import collect, until
 from tests.support.brokers import Broker
+from tests.support.live import collect
+from tests.support.waiting import until
 
 from moorage.cli.api.topics import BEGINNING, TopicReader
 from moorage.cli.local import services

@@ -18,8 +18,8 @@ import yaml
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from tests.chaos.faults.fleet import Fleet, copies_of_each, events, running
-from tests.e2e.cli_stack import collect
 from tests.support.brokers import Broker
+from tests.support.live import collect
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader

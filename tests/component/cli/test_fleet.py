@@ -12,9 +12,10 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 
 from moorage.cli.api import client
-from moorage.cli.api.kinds import ALL_KINDS, Kind, find
+from moorage.cli.api.kinds import Kind, all_kinds, find
 from moorage.cli.commands.edit import merge_change
 from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.errors import CliError
 from moorage.cli.render.tables import table
 
 OWN = "/apis/moorage.io/v1alpha1"
@@ -343,7 +344,7 @@ def test_warnings_are_told_as_kubectl_tells_them(gateway: FakeGateway, run: Run)
 # tables
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.kind)
 def test_every_kind_has_columns_that_bear_an_empty_object(kind: Kind) -> None:
     for wide in (False, True):
         columns = table(kind, wide=wide)
@@ -479,6 +480,31 @@ def test_describe_of_a_node_shows_zone_and_held_taints(gateway: FakeGateway, run
     assert re.search(r"Waiting \(1\):\n +TARGET +NOT READY SINCE\n +Node/n1", text)
 
 
+def test_times_are_shown_to_the_second_and_written_exactly(gateway: FakeGateway, run: Run) -> None:
+    when, shown_as = "2026-01-01T11:43:36.181000Z", "2026-01-01T11:43:36Z"
+    message = f"taint k:NoExecute is tolerated for 5 s, until {when}"
+    target = {"kind": "Node", "name": "n1"}
+    status = {"workload": {"kind": "Pod", "namespace": "default", "name": "p"}, "target": target, "state": "Scheduled"}
+    eviction = {"metadata": {"name": "p:node.n1:1", "namespace": "default", "annotations": {"moved": when}}}
+    path = f"{OWN}/namespaces/default/evictions/p:node.n1:1"
+    gateway.put(path, {**eviction, "status": {**status, "deadline": when, "message": message}})
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {}, "status": {}}
+    gateway.put("/api/v1/namespaces/default/pods/p", pod)
+    node_condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": when, "message": message}
+    gateway.put("/api/v1/nodes/n1", {"metadata": {"name": "n1"}, "status": {"conditions": [node_condition]}})
+    for words in (("describe", "pod", "p"), ("describe", "node", "n1"), ("get", "evictions", "-o", "wide")):
+        text = said(run(*words))[1]
+        assert shown_as in text, words
+        assert when not in text, words
+    table = said(run("describe", "node", "n1"))[1].partition("Conditions:\n")[2].splitlines()
+    assert table[0].index("TRANSITION") == table[1].index(shown_as) + len(shown_as) + 3
+    told = said(run("describe", "eviction", "p:node.n1:1"))[1]
+    assert f"moved={when}" in told  # what somebody has written is not a time of ours
+    assert f"until {shown_as}" in told
+    for form in ("json", "yaml"):
+        assert message in said(run("get", "evictions", "-o", form))[1]
+
+
 def test_machine_sets_are_shown_with_their_nodes(gateway: FakeGateway, run: Run) -> None:
     machine_set(gateway, "ms", 2)
     node = {"kind": "Node", "metadata": {"name": "ms-abcde", "ownerReferences": [{"kind": "MachineSet", "uid": "u1"}]}}
@@ -537,3 +563,11 @@ def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, r
     last = annotations["moorage.io/last-applied-configuration"]
     assert json.loads(last)["metadata"]["annotations"] == {"team": "a"}
     assert len(last) < len(first) + 200
+
+
+def test_every_kind_is_found_by_all_its_words() -> None:
+    for kind in all_kinds():
+        for word in (kind.kind, kind.plural, kind.singular, *kind.short_names):
+            assert find(word) == find(word.upper()) == find(f"{word}.{kind.group}" if kind.group else word) == kind
+    with pytest.raises(CliError, match=r"deployments\.batch"):
+        find("deployments.batch")

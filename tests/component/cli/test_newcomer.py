@@ -11,12 +11,11 @@ import httpx
 import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said, status
 
-from moorage.cli.api import resource_arguments
+from moorage.cli.api import resource_arguments, runfile
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import find
 from moorage.cli.api.topics import Seen
-from moorage.cli.local import runfile
 from moorage.cli.render.events import line
 from moorage_schemas.topics import TAINTS
 

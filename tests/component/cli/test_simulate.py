@@ -14,9 +14,9 @@ from tests.component.cli.fake_gateway import invoke, said
 from tests.component.simulation.copying import ProbedFleet
 from tests.component.simulation.test_clusters import AVAILABLE, hub
 
+from moorage.cli.api import runfile
 from moorage.cli.commands import simulate
 from moorage.cli.flags import given
-from moorage.cli.local import runfile
 from moorage.cli.render import simulation
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError

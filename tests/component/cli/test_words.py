@@ -125,6 +125,18 @@ def test_cordon_and_uncordon(gateway: FakeGateway, run: Run) -> None:
     assert said(run("cordon"))[0] == 2
 
 
+def test_a_line_of_oc_adm_can_be_copied(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    assert said(run("adm", "taint", "nodes", "n1", "key1=value1:NoSchedule")) == (0, "node/n1 tainted\n", "")
+    assert gateway.spec("n1") == {"taints": [{"key": "key1", "value": "value1", "effect": "NoSchedule"}]}
+    assert said(run("adm", "taint", "nodes", "n1", "key1-")) == (0, "node/n1 untainted\n", "")
+    assert said(run("adm", "cordon", "n1")) == (0, "node/n1 cordoned\n", "")
+    assert said(run("adm", "uncordon", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("adm", "taint", "nodes", "n1", "a=b")) == said(run("taint", "nodes", "n1", "a=b"))
+    assert said(run("adm", "taint", "nodes", "n1", "--server", "http://x"))[0] == 1
+    assert said(run("adm", "drain", "n1"))[0] == 2  # there is no such command
+
+
 def test_cordon_takes_the_kind_as_a_word_of_its_own(gateway: FakeGateway, run: Run) -> None:
     for name in ("n1", "n2", "cluster"):
         gateway.node(name)
@@ -448,6 +460,40 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: Fake
     assert gateway.requests == []
 
 
+def test_a_misspelt_variable_is_warned_of_and_no_error(
+    monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run
+) -> None:
+    gateway.node("n1")
+    nothing = "QUUX"
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv(f"MOORAGE_{nothing}", "1")
+    code, out, err = said(run("get", "nodes", "-o", "name"))
+    assert (code, out) == (0, "node/n1\n")
+    without = "is not known and has no effect"
+    assert err.splitlines() == [
+        f"Warning: the environment variable MOORAGE_GATWAY_PORT {without}; did you mean MOORAGE_GATEWAY_PORT?",
+        f"Warning: the environment variable MOORAGE_{nothing} {without}.",
+    ]
+    _, _, err = said(run("run", "nonsense"))
+    assert f"MOORAGE_{nothing}" not in err  # a service logs it
+
+
+def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr("moorage.cli.commands.run.run_services", nothing)
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv("MOORAGE_LOG_FORMAT", "json")
+    assert said(invoke("run", "timer"))[0] == 1  # no Kafka is known
+    monkeypatch.setenv("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    result = invoke("run", "timer")
+    assert result.exit_code == 0
+    (line,) = [json.loads(text) for text in result.stderr.splitlines()]
+    assert (line["event"], line["level"]) == ("environment.unknown", "warning")
+    assert (line["variable"], line["nearest"]) == ("MOORAGE_GATWAY_PORT", "MOORAGE_GATEWAY_PORT")
+
+
 @pytest.mark.parametrize("words", [("watch",), ("topics", "list"), ("run", "timer")])
 def test_without_a_kafka_it_says_how_to_get_one(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     code, _, err = said(run(*words))
@@ -464,6 +510,29 @@ def test_unknown_words_end_with_2(run: Run) -> None:
     assert said(run("run", "nonsense"))[0] == 2
     assert "there is no service 'nonsense'" in said(run("run", "nonsense"))[2]
     assert said(run("watch", "--since", "yesterday"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("gte", "nodes"), "No such command 'gte'. Did you mean 'get'?"),
+        (("descirbe", "node", "n1"), "No such command 'descirbe'. Did you mean 'describe'?"),
+        (("kafka", "stauts"), "No such command 'stauts'. Did you mean 'status'?"),
+        (("get", "nodes", "--namespce", "a"), "No such option: --namespce. Did you mean '--namespace'"),
+        (("--servre", "a", "get", "nodes"), "No such option: --servre. Did you mean '--server'?"),
+        (("up", "--gateway-prot", "1"), "No such option: --gateway-prot. Did you mean '--gateway-port'"),
+        (("kafka", "up", "--prot", "1"), "No such option: --prot. Did you mean '--port'?"),
+    ],
+)
+def test_what_is_mistyped_gets_a_suggestion(run: Run, words: tuple[str, ...], suggestion: str) -> None:
+    code, out, err = said(run(*words))
+    assert (code, out) == (2, "")
+    assert suggestion in " ".join(err.replace("│", " ").split())
+
+
+def test_what_is_like_nothing_gets_none(run: Run) -> None:
+    assert "Did you mean" not in said(run("qqqq"))[2]
+    assert "Did you mean" not in said(run("get", "--qqqq"))[2]
 
 
 def test_eval_answers_each_line_and_goes_on(run: Run) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.log import Place, Write

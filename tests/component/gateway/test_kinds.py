@@ -8,10 +8,11 @@ import orjson
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod_ref
 
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http import watch
-from moorage.gateway.kinds import SERVED
+from moorage.gateway.kinds import served
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -149,7 +150,7 @@ async def test_every_kind_can_be_written_conflicts_and_is_watched(path: str, bod
     assert (await gateway.ok("PUT", f"{path}/x", after))["metadata"] == after["metadata"]
     assert [item["metadata"]["name"] for item in (await gateway.ok("GET", path))["items"]] == ["x"]
     await gateway.ok("DELETE", f"{path}/x")
-    kind = next(kind for kind in SERVED if kind.kind == made["kind"])
+    kind = next(kind for kind in served() if kind.kind == made["kind"])
     version = int(made["metadata"]["resourceVersion"])
     asked = watch.Watch(kind=kind, namespace="", selected=lambda _: True, version=version, timeout=0.0)
     events = watch.events(gateway.store, asked, watch.start(gateway.store, asked))
@@ -171,7 +172,7 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
 
 async def test_switches_allow_what_they_are_named_for() -> None:
     settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
-    switches = FeatureGates.of(settings)
+    switches = feature_gates(settings)
     assert switches == FeatureGates(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
     gateway = Fixture(switches=switches)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))

@@ -18,11 +18,11 @@ from tests.unit.scheduling.test_nodes import BOUND, NODES, ask, filled, shape, s
 from moorage.core.apimachinery.quantities import amount_text
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import PodRequest
-from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.core.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts, objections, selects
@@ -45,11 +45,11 @@ def test_a_node_fits_if_and_only_if_all_filters_pass_and_the_best_is_chosen(
     alone: bool,  # noqa: FBT001 - drawn by hypothesis
 ) -> None:
     fleet = filled(nodes, bound)
-    decider = Decider(fleet)
+    scheduler = NodeScheduler(fleet)
     request = replace(ask(fleet, pod, bound, replica=replica), now=NOW)
     only = nodes[0].name if alone and nodes else None
-    decision = decider.decide(request, only=only)
-    verdicts = NodeVerdicts(decider, request, only=only)
+    decision = scheduler.decide(request, only=only)
+    verdicts = NodeVerdicts(scheduler, request, only=only)
     assert verdicts.considered == decision.considered
     assert [(one.filter, one.reason, one.count) for one in verdicts.reasons] == [
         (one.filter, one.reason, one.count) for one in decision.filters
@@ -80,7 +80,7 @@ def test_a_node_fits_if_and_only_if_all_filters_pass_and_the_best_is_chosen(
 
 
 def verdicts_of(fleet: Fleet, pod: PodShape, now: datetime = NOW) -> NodeVerdicts:
-    return NodeVerdicts(Decider(fleet), replace(ask(fleet, pod), now=now))
+    return NodeVerdicts(NodeScheduler(fleet), replace(ask(fleet, pod), now=now))
 
 
 def details(verdicts: NodeVerdicts, node: str, by: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def test_what_each_score_rests_on_is_told() -> None:
     pod = shape(affinity={"nodeAffinity": node}, containers=[{"name": "c", "resources": asked}])
     rows = np.array([fleet.row_of("a"), fleet.row_of("a"), fleet.row_of("b")])
     request = PodRequest(pod, owner="o", replica_rows=rows, spread=True, now=NOW)
-    found = NodeVerdicts(Decider(fleet), request)
+    found = NodeVerdicts(NodeScheduler(fleet), request)
     told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b")}
     assert told["a"] == {
         "NodeAffinity": ("preferred term 0, weight 5, matches",),
@@ -158,7 +158,7 @@ def test_what_each_score_rests_on_is_told() -> None:
         "PodTopologySpread": ("replicas in zone z: 3", "replicas on the node: 1"),
         "TaintToleration": ("nothing tolerates k:PreferNoSchedule",),
     }
-    alone = NodeVerdicts(Decider(fleet), PodRequest(pod))
+    alone = NodeVerdicts(NodeScheduler(fleet), PodRequest(pod))
     assert next(one.details for one in alone.verdict("a").scores if one.prioritizer == "PodTopologySpread") == ()
 
 
@@ -333,10 +333,10 @@ def test_a_cluster_fits_if_and_only_if_all_filters_pass(
     existing: dict[str, int],
     leaving: frozenset[str],
 ) -> None:
-    decider = ClusterDecider(fleet_of(clusters))
+    scheduler = ClusterScheduler(fleet_of(clusters))
     asked = request(placement, replicas=replicas, existing=existing, leaving=leaving, requests=(("cpu", 500),))
-    decision = decider.decide(asked)
-    verdicts = ClusterVerdicts(decider, asked)
+    decision = scheduler.decide(asked)
+    verdicts = ClusterVerdicts(scheduler, asked)
     assert verdicts.decision == decision
     assert [(one.filter, one.reason, one.count) for one in verdicts.reasons] == [
         (one.filter, one.reason, one.count) for one in decision.filters
@@ -359,7 +359,7 @@ def test_a_cluster_fits_if_and_only_if_all_filters_pass(
 
 def test_whether_a_resource_is_there_already_is_told() -> None:
     clusters = [ClusterInfo(ClusterFacts(name, labels={})) for name in ("a", "b")]
-    found = ClusterVerdicts(ClusterDecider(fleet_of(clusters)), request({}, existing={"b": 1}))
+    found = ClusterVerdicts(ClusterScheduler(fleet_of(clusters)), request({}, existing={"b": 1}))
     assert {name: [one.details for one in found.verdict(name).scores] for name in ("a", "b")} == {
         "a": [("the resource is not there",)],
         "b": [("the resource is there already",)],

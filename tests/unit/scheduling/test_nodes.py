@@ -16,7 +16,7 @@ from tests.unit.scheduling.nodes_reference import Bound
 
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.scheduler import Decider, Decision
+from moorage.core.scheduling.nodes.scheduler import Decision, NodeScheduler
 from moorage.core.scheduling.nodes.shape import PodShape, pod_requests, shape_of
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
@@ -176,7 +176,7 @@ def test_the_columns_decide_as_plain_python_does(
     replica: bool,  # noqa: FBT001 - drawn by hypothesis
 ) -> None:
     fleet = filled(nodes, bound)
-    decision = Decider(fleet).decide(ask(fleet, shape, bound, replica=replica))
+    decision = NodeScheduler(fleet).decide(ask(fleet, shape, bound, replica=replica))
     check(decision, shape, nodes, bound, replica=replica)
 
 
@@ -184,7 +184,7 @@ def test_the_columns_decide_as_plain_python_does(
 @settings(max_examples=60, deadline=None)
 def test_a_fleet_that_changes_answers_as_one_made_new(shape: PodShape, data: st.DataObject) -> None:
     fleet = Fleet()
-    decider = Decider(fleet)
+    scheduler = NodeScheduler(fleet)
     nodes: dict[str, NodeFacts] = {}
     bound: list[Bound] = []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -203,7 +203,7 @@ def test_a_fleet_that_changes_answers_as_one_made_new(shape: PodShape, data: st.
         elif step == "give" and bound:
             one = bound.pop()
             fleet.take(one.node, one.requests.items(), -1)
-        decision = decider.decide(ask(fleet, shape, bound, replica=True))
+        decision = scheduler.decide(ask(fleet, shape, bound, replica=True))
         check(decision, shape, list(nodes.values()), bound, replica=True)
 
 
@@ -219,7 +219,7 @@ def test_the_message_is_kube_schedulers() -> None:
     fleet.put(NodeFacts("d", unschedulable=True))
     fleet.put(NodeFacts("e", allocatable={"pods": 0}))
     wanted = shape(containers=[{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}])
-    decision = Decider(fleet).decide(ask(fleet, wanted))
+    decision = NodeScheduler(fleet).decide(ask(fleet, wanted))
     assert decision.message == (
         "0/5 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 Too many pods, "
         "1 node(s) were unschedulable, 2 node(s) had untolerated taint(s)."
@@ -240,12 +240,12 @@ def test_a_tolerated_time_that_is_over_keeps_away() -> None:
     patient = shape(tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 10}])
 
     def decide(wanted: PodShape, seconds: float) -> Decision:
-        return Decider(fleet).decide(replace(ask(fleet, wanted), now=added + timedelta(seconds=seconds)))
+        return NodeScheduler(fleet).decide(replace(ask(fleet, wanted), now=added + timedelta(seconds=seconds)))
 
     assert [decide(patient, seconds).target for seconds in (0, 9.999, 10, 11)] == ["a", "a", None, None]
     over = "0/1 nodes are available: 1 node(s) had taint(s) that are tolerated no longer."
     assert decide(patient, 10).message == over
-    assert Decider(fleet).decide(ask(fleet, patient)).target == "a", "no time, nothing is over"
+    assert NodeScheduler(fleet).decide(ask(fleet, patient)).target == "a", "no time, nothing is over"
     for_ever = shape(tolerations=[{"key": "k", "operator": "Exists"}])
     assert decide(for_ever, 11).target == "a"
     fleet.put(NodeFacts("a"))
@@ -254,7 +254,7 @@ def test_a_tolerated_time_that_is_over_keeps_away() -> None:
 
 def test_without_nodes_that_is_said() -> None:
     fleet = Fleet()
-    decision = Decider(fleet).decide(ask(fleet, shape()))
+    decision = NodeScheduler(fleet).decide(ask(fleet, shape()))
     assert decision.message == "0/0 nodes are available: no nodes available to schedule pods."
 
 
@@ -262,21 +262,21 @@ def test_a_daemon_pod_is_shown_only_its_node() -> None:
     fleet = Fleet()
     fleet.put(NodeFacts("a"))
     fleet.put(NodeFacts("b", taints=(Taint(key="k", effect="NoSchedule"),)))
-    decider = Decider(fleet)
-    assert decider.decide(ask(fleet, shape()), only="a").target == "a"
-    refused = decider.decide(ask(fleet, shape()), only="b")
+    scheduler = NodeScheduler(fleet)
+    assert scheduler.decide(ask(fleet, shape()), only="a").target == "a"
+    refused = scheduler.decide(ask(fleet, shape()), only="b")
     assert refused.message == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
-    assert decider.decide(ask(fleet, shape()), only="gone").target is None
+    assert scheduler.decide(ask(fleet, shape()), only="gone").target is None
 
 
 def test_replicas_of_pods_that_ask_for_nothing_spread() -> None:
     fleet = Fleet()
     for number in range(6):
         fleet.put(NodeFacts(f"n{number}", labels={reference.ZONE: f"z{number % 3}"}))
-    decider = Decider(fleet)
+    scheduler = NodeScheduler(fleet)
     bound: list[Bound] = []
     for _ in range(12):
-        target = decider.decide(ask(fleet, shape(), bound, replica=True)).target
+        target = scheduler.decide(ask(fleet, shape(), bound, replica=True)).target
         assert target is not None
         fleet.take(target, ())
         bound.append(Bound(target, {}, mine=True))
@@ -338,14 +338,14 @@ def test_equal_pods_have_one_shape() -> None:
 
 
 def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
-    assert [one.name for one in Decider(Fleet()).filters] == [
+    assert [one.name for one in NodeScheduler(Fleet()).filters] == [
         "NodeUnschedulable",
         "TaintToleration",
         "NodeAffinity",
         "TolerationOver",
         "NodeResourcesFit",
     ]
-    assert {one.name: one.weight for one in Decider(Fleet()).prioritizers} == {
+    assert {one.name: one.weight for one in NodeScheduler(Fleet()).prioritizers} == {
         "TaintToleration": 3,
         "NodeAffinity": 2,
         "PodTopologySpread": 2,
@@ -377,7 +377,7 @@ def test_huge_amounts_do_not_overflow() -> None:
     fleet.put(NodeFacts("b"))
     wanted = shape(containers=[{"resources": {"requests": {"memory": "7Ei"}}}])
     for _ in range(10):
-        decision = Decider(fleet).decide(ask(fleet, wanted))
+        decision = NodeScheduler(fleet).decide(ask(fleet, wanted))
         assert decision.message == "0/2 nodes are available: 2 Insufficient memory."
         fleet.take("a", wanted.requests)
     assert (fleet.free("memory") < 0).tolist() == [True, False]

@@ -11,25 +11,25 @@ from typing import Any, ClassVar
 import pytest
 from tests.support.plugins import EXAMPLES, added
 
-from moorage.core.admission.validation.ocm import validate_ocm
+from moorage.core.admission.validation.ocm import validate_placement
 from moorage.core.scheduling.framework.plugins import Basis, Plugin
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
 from moorage.core.scheduling.karmada.prioritizers.cluster_locality import ClusterLocality
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.core.scheduling.nodes.filters.node_unschedulable import NodeUnschedulable
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
 from moorage.core.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
-from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler
 from moorage.core.scheduling.nodes.shape import shape_of
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.filters.predicate import Predicate
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer, Plugins
 from moorage.core.scheduling.ocm.prioritizers.prefer_no_select import PreferNoSelect
 from moorage.core.scheduling.ocm.result import Scheduled
-from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts as KarmadaFacts
@@ -70,21 +70,21 @@ def nodes() -> Fleet:
 
 def test_a_filter_and_a_prioritizer_of_nodes(add: Add) -> None:
     request = PodRequest(shape_of(PodSpec()))
-    before = Decider(nodes()).decide(request)
+    before = NodeScheduler(nodes()).decide(request)
     assert before.target == "a"
     add(NodePrioritizer, "nodes/hardware_generation.py")
-    rated = Decider(nodes()).decide(request)
+    rated = NodeScheduler(nodes()).decide(request)
     assert rated.target == "c"
     assert {one.target: one.scores["HardwareGeneration"] for one in rated.scores} == {"a": 0, "b": 4 * 66, "c": 4 * 100}
     assert rated.scores[0].total == before.scores[0].total + 400
     add(NodeFilter, "nodes/quarantine.py")
-    decider = Decider(nodes())
-    assert [one.name for one in decider.filters][:3] == ["NodeUnschedulable", "Quarantine", "TaintToleration"]
-    filtered = decider.decide(request)
+    scheduler = NodeScheduler(nodes())
+    assert [one.name for one in scheduler.filters][:3] == ["NodeUnschedulable", "Quarantine", "TaintToleration"]
+    filtered = scheduler.decide(request)
     assert filtered.target == "b"
     (result,) = filtered.filters
     assert (result.filter, result.reason, result.targets) == ("Quarantine", "node(s) were in quarantine", ("c",))
-    assert not decider.eligible(request.shape)[decider.fleet.row_of("c")], "a DaemonSet wants no pod there"
+    assert not scheduler.eligible(request.shape)[scheduler.fleet.row_of("c")], "a DaemonSet wants no pod there"
 
 
 # Karmada's clusters.
@@ -104,9 +104,9 @@ def clusters() -> ClusterFleet:
 def test_a_filter_and_a_prioritizer_of_clusters(add: Add) -> None:
     one = {"spreadConstraints": [{"spreadByField": "cluster", "maxGroups": 1}]}
     request = ClusterRequest(Placement.model_validate(one), "key", "v1", "ConfigMap")
-    assert ClusterDecider(clusters()).decide(request).targets == {"a": 0}
+    assert ClusterScheduler(clusters()).decide(request).targets == {"a": 0}
     add(ClusterPrioritizer, "karmada/price.py")
-    rated = ClusterDecider(clusters()).decide(request)
+    rated = ClusterScheduler(clusters()).decide(request)
     assert rated.targets == {"c": 0}
     assert [(one.target, one.total, one.scores["Price"]) for one in rated.scores] == [
         ("c", 180, 180),
@@ -114,7 +114,7 @@ def test_a_filter_and_a_prioritizer_of_clusters(add: Add) -> None:
         ("a", 0, 0),
     ]
     add(ClusterFilter, "karmada/audited.py")
-    filtered = ClusterDecider(clusters()).decide(request)
+    filtered = ClusterScheduler(clusters()).decide(request)
     assert filtered.targets == {"b": 0}
     (result,) = filtered.filters
     assert (result.filter, result.reason, result.targets) == ("Audited", "cluster(s) were not audited", ("c",))
@@ -125,9 +125,9 @@ def test_a_filter_and_a_prioritizer_of_clusters(add: Add) -> None:
 
 def managed() -> ManagedFleet:
     fleet = ManagedFleet()
-    fleet.put(ClusterFacts("a"))
-    fleet.put(ClusterFacts("b", claims={"power.example.com": "40"}))
-    fleet.put(ClusterFacts("c", claims={"power.example.com": "90"}, labels={"example.com/frozen": "May"}))
+    fleet.put(ManagedClusterFacts("a"))
+    fleet.put(ManagedClusterFacts("b", claims={"power.example.com": "40"}))
+    fleet.put(ManagedClusterFacts("c", claims={"power.example.com": "90"}, labels={"example.com/frozen": "May"}))
     return fleet
 
 
@@ -142,12 +142,12 @@ def placement(weight: int | None) -> dict[str, Any]:
 def schedule(spec: dict[str, Any], *, as_upstream: bool = False) -> Scheduled:
     fleet = managed()
     terms = terms_of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
-    return Scheduler(fleet).schedule(terms, usage=Usage(fleet), now=NOW)
+    return PlacementScheduler(fleet).schedule(terms, usage=Usage(fleet), now=NOW)
 
 
 def wrong(spec: dict[str, Any]) -> list[str]:
     document = {"apiVersion": "a/v1", "kind": "Placement", "metadata": {"name": "p"}, "spec": spec}
-    found = validate_ocm(ManagedPlacement.model_validate(document), Plugins.discovered().built_in_names)
+    found = validate_placement(ManagedPlacement.model_validate(document), Plugins.discovered().built_in_names)
     return [str(one) for one in found]
 
 
@@ -292,9 +292,9 @@ def test_scores_that_would_not_fit_are_refused() -> None:
         weight: ClassVar[int] = 10
 
     with pytest.raises(ValueError, match="the scores of all prioritizers of nodes together can reach 2097152"):
-        Decider(Fleet(), prioritizers=[Heavy()])
+        NodeScheduler(Fleet(), prioritizers=[Heavy()])
     with pytest.raises(ValueError, match="the scores of all prioritizers of clusters together can reach 1000"):
-        ClusterDecider(ClusterFleet(), prioritizers=[Loud()])
+        ClusterScheduler(ClusterFleet(), prioritizers=[Loud()])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,8 +11,7 @@ from urllib.parse import quote, urlencode
 
 from moorage.cli.api.http import Answer, Connections, HttpError, RefusedError, Request, Transport
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import CliError, ServerError, UnreachableError
-from moorage.cli.render import output
+from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
 
 JsonObject = dict[str, Any]
 
@@ -34,15 +33,16 @@ class Client:
 
     Args:
         server: the gateway's address, without a path.
-        transport: what carries the requests; HTTP unless a test gives another.
+        transport: what carries the requests; HTTP unless said.
+        patience: seconds for which HTTP waits, if not for as long as usual.
     """
 
-    def __init__(self, server: str, transport: Transport | None = None) -> None:
+    def __init__(self, server: str, transport: Transport | None = None, *, patience: float | None = None) -> None:
         self.server = server
         self._told: set[str] = set()
         self._lock = threading.Lock()
         try:
-            self._http = transport or Connections(server)
+            self._http = transport or Connections(server, patience=patience)
         except ValueError as error:
             raise UnreachableError(server, f"no valid address: {error}") from None
 
@@ -114,7 +114,7 @@ class Client:
             fresh = [text for text in texts if text not in self._told]
             self._told.update(fresh)
         for text in fresh:
-            output.warn(f"Warning: {text}")
+            warn(f"Warning: {text}")
 
     def _call(
         self,

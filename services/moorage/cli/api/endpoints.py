@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from moorage.cli.api import runfile
 from moorage.cli.api.client import Client
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.local import runfile
 from moorage.runtime import environment
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def gateway(ctx: typer.Context) -> str:
     Raises:
         UsageError: the environment names a port that is none.
     """
-    chosen = str(ctx.find_root().obj or "") or environment.text("server") or ""
+    chosen = str(ctx.find_root().params.get("server") or "") or environment.text("server") or ""
     if not chosen:
         port = _gateway_port()
         running = runfile.read()
@@ -64,9 +64,14 @@ def gateway(ctx: typer.Context) -> str:
     return chosen.rstrip("/")
 
 
-def connect(ctx: typer.Context) -> Client:
-    """A client of the gateway."""
-    return Client(gateway(ctx))
+def connect(ctx: typer.Context, *, patience: float | None = None) -> Client:
+    """A client of the gateway.
+
+    Args:
+        ctx: of the command.
+        patience: seconds for which it waits, if not for as long as usual.
+    """
+    return Client(gateway(ctx), patience=patience)
 
 
 def kafka() -> tuple[str, str]:

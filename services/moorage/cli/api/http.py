@@ -113,12 +113,13 @@ class Connections:
 
     Args:
         server: `http://` or `https://`, a host, and perhaps a user, a port, and a path that all paths begin with.
+        patience: seconds for which a server may be silent, if not `CONNECT_SECONDS` and `ANSWER_SECONDS`.
 
     Raises:
         ValueError: the address is none.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, *, patience: float | None = None) -> None:
         parts = urlsplit(server)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ValueError(f"{server!r} is not http:// or https:// and a host")
@@ -131,6 +132,7 @@ class Connections:
         if self._proxy is not None and parts.scheme == "http":  # which reads the whole address from each request
             self._target = f"http://{self._headers['host']}{self._target}"
             self._headers |= _credentials("proxy-authorization", self._proxy)
+        self._connect_seconds, self._answer_seconds = patience or CONNECT_SECONDS, patience or ANSWER_SECONDS
         self._own = threading.local()
         self._open: set[http.client.HTTPConnection] = set()
         self._lock = threading.Lock()
@@ -191,14 +193,14 @@ class Connections:
     def _connect(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._server.scheme == "https" else http.client.HTTPConnection
         if self._proxy is None:
-            connection = kind(self._host, self._port, timeout=CONNECT_SECONDS)
+            connection = kind(self._host, self._port, timeout=self._connect_seconds)
         else:
             port = self._proxy.port or _PORTS[self._proxy.scheme]
-            connection = kind(self._proxy.hostname or "", port, timeout=CONNECT_SECONDS)
+            connection = kind(self._proxy.hostname or "", port, timeout=self._connect_seconds)
             if self._server.scheme == "https":
                 connection.set_tunnel(self._host, self._port, _credentials("proxy-authorization", self._proxy))
         connection.connect()
-        connection.sock.settimeout(ANSWER_SECONDS)
+        connection.sock.settimeout(self._answer_seconds)
         with self._lock:
             self._open.add(connection)
         return connection

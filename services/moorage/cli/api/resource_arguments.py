@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from moorage.cli.api import kinds, object_names
 from moorage.cli.api.client import Client
 from moorage.cli.api.kinds import Kind
+from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.render import tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def parse(words: Sequence[str]) -> list[Named]:
         return found
     first, *names = words
     if first == "all" and not names:
-        return [Named(kind) for kind in kinds.WORKLOADS]
+        return [Named(kind) for kind in kinds.workloads()]
     every = [kinds.find(word) for word in first.split(",") if word]
     if not every:
         raise UsageError(f"invalid resource type {first!r}")
@@ -76,4 +76,4 @@ def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, e
     if not every and not selector:
         raise UsageError("resource(s) were provided, but no name was specified")
     listed = client.list(one.kind, namespace, selector).get("items") or []
-    return tuple(str(tables.at(item, "metadata", "name")) for item in listed)
+    return tuple(str(at(item, "metadata", "name")) for item in listed)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import CliError, ServerError, UsageError
-from moorage.cli.render import output, tables
+from moorage.cli.api.objects import at
+from moorage.cli.errors import CliError, ServerError, UsageError, warn
 
 NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")
@@ -84,8 +84,8 @@ def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, e
         raise UsageError("at least one resource name must be specified since 'all' parameter is not set")
     listed = client.list(kind, None, selector).get("items") or []
     if not listed:
-        output.warn("No resources found")
-    return [str(tables.at(item, "metadata", "name")) for item in listed]
+        warn("No resources found")
+    return [str(at(item, "metadata", "name")) for item in listed]
 
 
 def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]) -> str:
@@ -105,7 +105,7 @@ def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject],
         patch, word = decide(found)
         if patch is None:
             return word
-        version = tables.at(found, "metadata", "resourceVersion")
+        version = at(found, "metadata", "resourceVersion")
         metadata = {**(patch.get("metadata") or {}), "resourceVersion": version}
         try:
             client.patch(kind, "", name, {**patch, "metadata": metadata})

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 
 _Names = Annotated[
@@ -21,6 +22,7 @@ _Names = Annotated[
         metavar="NODE… | KIND NAME… | KIND/NAME…",
         help="KIND is node or cluster; a name alone is a node's.",
         show_default=False,
+        autocompletion=completion.nodes_and_clusters,
     ),
 ]
 _Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels, or objects of the kind.")]
@@ -48,7 +50,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
                 try:
                     said = targets.change(client, kind, name, partial(decide, unschedulable=unschedulable))
                 except CliError as error:
-                    output.warn(str(error))
+                    warn(str(error))
                     failed = True
                 else:
                     output.line(f"{targets.called(kind, name)} {said}")

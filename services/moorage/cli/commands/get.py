@@ -7,23 +7,31 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.api.watching import Watching
-from moorage.cli.errors import FAILED, ServerError, UsageError
+from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, tables
+from moorage.cli.render.cells import Column, text
 from moorage.cli.render.output import Format
-from moorage.cli.render.tables import Column
 
 
 def get(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects
+        ),
+    ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+    ] = "default",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Labels, such as app=web,tier!=test.")] = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on with changes as they come.")] = False,
@@ -43,7 +51,7 @@ def get(
         watching = None
         if watch:
             name = asked[0].names[0] if asked[0].names else ""
-            watching = Watching(client, asked[0].kind, place, selector=selector, name=name, tell=output.warn)
+            watching = Watching(client, asked[0].kind, place, selector=selector, name=name, tell=warn)
         view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
         failed = view.show(asked, watching)
         if watching is not None and not failed:
@@ -100,7 +108,7 @@ class _View:
             )
             output.write(output.document(whole, self._form))
         elif not everything and not failed:
-            output.warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
+            warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
         else:
             first = True
             for kind, found in groups:
@@ -136,7 +144,7 @@ class _View:
             except ServerError as error:
                 if error.reason != "NotFound":
                     raise
-                output.warn(str(error))
+                warn(str(error))
                 missing = True
         return found, missing
 
@@ -144,7 +152,7 @@ class _View:
     def _fetch_to_watch(one: Named, watching: Watching) -> tuple[list[JsonObject], bool]:
         items = watching.start()
         if one.names and not items:
-            output.warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
+            warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
         return tables.listed(one.kind, {"items": items}), bool(one.names) and not items
 
     def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
@@ -160,7 +168,7 @@ class _View:
             if not self._no_headers:
                 output.line(output.columns(title, self._widths))
         for row in rows:
-            output.line(output.columns(row, self._widths or output.widths([title, row])))
+            output.line(output.columns(row, self._widths or output.widths([title, row]), title))
 
     def _columns(self, kind: Kind) -> list[Column]:
         name: Column = ("NAME", lambda item: object_names.shown(kind, item))
@@ -168,5 +176,5 @@ class _View:
             name = ("NAME", lambda item: kind.called(object_names.shown(kind, item)))
         head: list[Column] = [name]
         if self._namespace is None and kind.namespaced:
-            head = [("NAMESPACE", tables.text("metadata", "namespace")), name]
+            head = [("NAMESPACE", text("metadata", "namespace")), name]
         return [*head, *tables.table(kind, wide=self._form is Format.WIDE)]

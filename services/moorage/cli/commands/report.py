@@ -16,10 +16,11 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import ValidationError
 
+from moorage.cli import completion
 from moorage.cli.api import kinds, targets
 from moorage.cli.api.client import Client, refused
 from moorage.cli.api.endpoints import connect
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_instant
 from moorage.core.conditions.heartbeats import BY_HAND
@@ -34,14 +35,29 @@ _AT_ONCE: Final = 1000
 
 def report(
     ctx: typer.Context,
-    about: Annotated[str, typer.Argument(metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False)],
+    about: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
+        ),
+    ],
     statuses: Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)],
     *,
     on: Annotated[
         str,
-        typer.Option("--on", metavar="KIND/NAME", help="The target on which a workload runs, when it is about one."),
+        typer.Option(
+            "--on",
+            metavar="KIND/NAME",
+            help="The target on which a workload runs, when it is about one.",
+            autocompletion=completion.target,
+        ),
     ] = "",
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="The workload's, if it names none.")] = "default",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces
+        ),
+    ] = "default",
     reason: Annotated[str, typer.Option(help="One word for why.")] = "",
     message: Annotated[str, typer.Option(help="Why, for people.")] = "",
     source: Annotated[
@@ -122,7 +138,7 @@ def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported
     outcome = client.report(events)
     problems = refused(outcome)
     for refusal in problems:
-        output.warn(str(refusal))
+        warn(str(refusal))
     taken = {item["index"] for item in outcome.get("items") or [] if not item.get("status")} or set(range(len(events)))
     for index, (subject, _) in enumerate(reports):
         if index not in taken:

@@ -23,7 +23,7 @@ from moorage.gateway.errors import field_errors
 from moorage.simulation.copy.gateway import ADDRESS, Edge
 from moorage.simulation.copy.stack import Stack
 from moorage.simulation.diff import changes
-from moorage.simulation.diff.changes import ChangeError, Outage
+from moorage.simulation.diff.changes import ChangeError, ZoneOutage
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 
@@ -45,7 +45,7 @@ class Request:
 
     taint: Sequence[tuple[Kind, str, TaintSpecs]]
     condition: Sequence[tuple[TargetRef, str, ConditionStatus]]
-    outage: Sequence[Outage]
+    outage: Sequence[ZoneOutage]
     status: ConditionStatus
     overwrite: bool
 
@@ -74,7 +74,7 @@ class Request:
                 "--condition KIND/NAME=TYPE=STATUS or --outage WHERE"
             )
         try:
-            outages = [Outage.parse(text) for text in outage]
+            outages = [ZoneOutage.parse(text) for text in outage]
         except ChangeError as error:
             raise UsageError(f"--outage: {error}") from None
         word = _status("--outage-status", status)

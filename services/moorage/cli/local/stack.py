@@ -16,12 +16,13 @@ from moorage.cli import flags
 from moorage.cli.api import topics
 from moorage.cli.errors import CliError
 from moorage.cli.local import services
-from moorage.cli.local.supervisor import ChildSpec, Supervisor
+from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 
+_READY = "/readyz"
 _READY_SECONDS = 120.0
 _BROKER_BACKOFF_MAX = 30.0
 
@@ -37,16 +38,25 @@ class Stack:
         say: where to tell what happens.
         follow: whether the children's logs are told.
         together: whether all services share one process, which starts faster on a small machine.
+        launch: starts the process of a child.
     """
 
     def __init__(
-        self, settings: Settings, folder: Path, say: Say, *, follow: bool = False, together: bool = False
+        self,
+        settings: Settings,
+        folder: Path,
+        say: Say,
+        *,
+        follow: bool = False,
+        together: bool = False,
+        launch: Launch = launch,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._say = say
         self._follow = follow
         self._together = together
+        self._launch = launch
         self._broker: EmbeddedKafka | None = None
         self._supervisor: Supervisor | None = None
         self._broker_task: asyncio.Task[None] | None = None
@@ -65,6 +75,11 @@ class Stack:
     def logs(self) -> Path:
         """The folder of the children's logs."""
         return self._folder / "logs"
+
+    @property
+    def health(self) -> dict[str, str]:
+        """Where each process tells its health and metrics: an address by the child's name."""
+        return {child.spec.name: child.spec.ready_url.removesuffix(_READY) for child in self.supervisor.children}
 
     @property
     def supervisor(self) -> Supervisor:
@@ -119,7 +134,7 @@ class Stack:
         self._say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
         began = time.monotonic()
         self.server = f"http://127.0.0.1:{port}"
-        self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow)
+        self._supervisor = Supervisor(self._specs(settings, port), self._say, follow=self._follow, launch=self._launch)
         await self._supervisor.start()
         await self._supervisor.until_ready(_READY_SECONDS)
         self._say(f"services and gateway are ready ({_took(began)})")
@@ -188,7 +203,7 @@ class Stack:
             arguments=("run", "--with-parent", *group),
             environment=environment,
             log=self.logs / f"{name}.log",
-            ready_url=f"http://127.0.0.1:{gateway_port or port}/readyz",
+            ready_url=f"http://127.0.0.1:{gateway_port or port}{_READY}",
         )
 
 
@@ -212,7 +227,8 @@ def _gateway_port(settings: Settings) -> int:
         except OSError as error:
             raise CliError(
                 f"the gateway cannot listen on port {settings.gateway_port} of 127.0.0.1: {error.strerror}.\n"
-                "End the program that has it, or set MOORAGE_GATEWAY_PORT to another port, or to 0 for a free one."
+                "End the program that has it, or choose another port, or 0 for a free one, with `moorage up --port` or "
+                "MOORAGE_GATEWAY_PORT."
             ) from None
     return settings.gateway_port
 

@@ -12,9 +12,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Protocol
 
 import httpx
 
@@ -28,6 +29,57 @@ _TRIES_BEFORE_READY = 3  # a child that ends so often before it was ever ready w
 _TAIL_LINES = 15
 
 Say = Callable[[str], None]
+
+
+class Process(Protocol):
+    """What is needed of a child's process, as asyncio's have it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code; None while it runs."""
+        ...
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None:
+        """What it writes, where that is followed."""
+        ...
+
+    async def wait(self) -> int:
+        """Return its exit code when it has ended."""
+        ...
+
+    def send_signal(self, signal: int, /) -> None:
+        """Send it a signal."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it at once."""
+        ...
+
+
+Launch = Callable[[Sequence[str], Mapping[str, str], IO[bytes] | None], Awaitable[Process]]
+"""Starts `moorage` with arguments and, on top of this process's own, environment variables.
+
+What it writes goes to the open file, or to its `stdout` where there is none.
+"""
+
+
+async def launch(arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> Process:
+    """Start `moorage` by this interpreter; see `Launch`."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "moorage.cli", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE if output is None else output,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **environment},
+        start_new_session=True,  # Ctrl-C is for this process, which stops the children in order
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +101,7 @@ class Child:
     """A child process as it is now."""
 
     spec: ChildSpec
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
     task: asyncio.Task[None] | None = None
     started: float = 0.0
     ready: bool = False
@@ -69,12 +121,14 @@ class Supervisor:
         specs: what to run; stopped in the opposite order.
         say: where to tell what happens.
         follow: whether the children's logs are told too, with their names before them.
+        launch: starts a child's process.
     """
 
-    def __init__(self, specs: Sequence[ChildSpec], say: Say, *, follow: bool = False) -> None:
+    def __init__(self, specs: Sequence[ChildSpec], say: Say, *, follow: bool = False, launch: Launch = launch) -> None:
         self.children = [Child(spec) for spec in specs]
         self._say = say
         self._follow = follow
+        self._launch = launch
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
@@ -164,20 +218,12 @@ class Supervisor:
         spec = child.spec
         spec.log.parent.mkdir(parents=True, exist_ok=True)
         with spec.log.open("ab") as log:
-            child.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "moorage.cli", *spec.arguments),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE if self._follow else log,
-                stderr=asyncio.subprocess.STDOUT,
-                env={**os.environ, **spec.environment},
-                start_new_session=True,  # Ctrl-C is for this process, which stops the children in order
-            )
+            child.process = await self._launch(spec.arguments, spec.environment, None if self._follow else log)
         child.started = time.monotonic()
         if self._follow:
             child.pump = asyncio.create_task(self._tell(child, child.process))
 
-    async def _tell(self, child: Child, process: asyncio.subprocess.Process) -> None:
+    async def _tell(self, child: Child, process: Process) -> None:
         """Write a child's output to its log and, with its name, to the terminal."""
         if process.stdout is None:
             return

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.objects import at
 from moorage.cli.errors import ServerError
+from moorage.cli.render.cells import condition_status
 from moorage.cli.render.describe import conditions, grounds, many, pair, since, table, toleration_text
 from moorage.cli.render.describe_targets import taints
 from moorage.cli.render.durations import age
@@ -19,7 +21,6 @@ from moorage.cli.render.ocm_tables import (
     selector_text,
     set_text,
 )
-from moorage.cli.render.tables import at, condition_status
 from moorage_schemas.resources.names import GLOBAL_SET, MANAGED_CLUSTER_AVAILABLE
 
 if TYPE_CHECKING:

@@ -10,6 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli.render import colors
+from moorage.cli.render.durations import to_the_second
+
 
 class Format(StrEnum):
     """How objects are written."""
@@ -57,11 +60,6 @@ def line(text: str) -> None:
     write(text + "\n")
 
 
-def warn(text: str) -> None:
-    """Write one line to stderr."""
-    typer.echo(text, err=True)
-
-
 def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
     """A document as JSON or YAML."""
     return to_yaml(dict(value)) if form == "yaml" else to_json(value)
@@ -72,13 +70,22 @@ def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
 
-def columns(row: Sequence[str], wide: Sequence[int]) -> str:
-    """One row of a table: three blanks between the columns, none at the end."""
-    return "   ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip()
+def columns(row: Sequence[str], wide: Sequence[int], head: Sequence[str] = ()) -> str:
+    """One row of a table: three blanks between the columns, none at the end.
+
+    Args:
+        row: its cells.
+        wide: the width of each column.
+        head: the titles of the columns, by which cells are coloured where colours are wanted; none for a row of titles.
+    """
+    fill = [" " * (width - len(cell)) for cell, width in zip(row, wide, strict=True)]
+    if head and colors.wanted():
+        row = [colors.paint(title, cell) for title, cell in zip(head, row, strict=True)]
+    return "   ".join(cell + blanks for cell, blanks in zip(row, fill, strict=True)).rstrip()
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as kubectl writes it."""
-    every = [head, *rows]
-    wide = widths(every)
-    return "".join(columns(row, wide) + "\n" for row in every)
+    """A table as kubectl writes it, with times to the second."""
+    every = [[to_the_second(cell) for cell in row] for row in rows]
+    wide = widths([head, *every])
+    return "".join(f"{line}\n" for line in (columns(head, wide), *(columns(row, wide, head) for row in every)))

@@ -1,4 +1,4 @@
-"""The two ways to write a zone: `region/zone`, and the name of its object, which may hold no slash."""
+"""The two ways to write a zone: `region/zone`, and the name of its object, which may not contain a slash."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _NONE: Final = "none"
 
 
 def object_name(zone: str) -> str:
-    """The name of a zone's object: `eu.eu-1` of `eu/eu-1`, and `none` without region and zone.
+    """The name of a zone's object: `eu.eu-1` for `eu/eu-1`, and `none` for a zone without region and zone.
 
-    Between names that hold a dot themselves there is a colon, so that no two zones share a name.
+    If one of the parts contains a dot itself, a colon separates them, so that no two zones have the same name.
     """
     region, _, own = zone.partition("/")
     if not region and not own:
@@ -20,7 +20,7 @@ def object_name(zone: str) -> str:
 
 
 def zone_of_object(name: str) -> str:
-    """The zone whose object has a name: `eu/eu-1` of `eu.eu-1`, and `/` of `none`; another text as it is."""
+    """The zone of an object name: `eu/eu-1` for `eu.eu-1`, and `/` for `none`. Any other text is returned unchanged."""
     if name == _NONE:
         return "/"
     if "/" in name:

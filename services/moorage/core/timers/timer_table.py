@@ -1,6 +1,6 @@
-"""Deadlines that have not come yet, where generations decide what counts.
+"""Timers that have not fired yet. Their generations decide which records count.
 
-Nothing here asks for the time; `now` is an argument, and a timer is due at or after its deadline, never before.
+The code never reads the clock: `now` is an argument. A timer is due at or after its deadline, never before.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class DueTimer:
 
 
 class TimerTable:
-    """The timers of one partition, and which generation of each has fired.
+    """The timers of one partition, and the generation of each that has fired.
 
-    It may be filled in any order and as often as one likes: a lower generation is ignored, the same one
-    changes nothing.
+    Records may arrive in any order and any number of times: a lower generation is ignored, and an equal one changes
+    nothing.
     """
 
     __slots__ = ("_deadlines", "_fired", "_timers")
@@ -33,14 +33,14 @@ class TimerTable:
         self._timers: dict[str, SetTimer] = {}
         self._fired: dict[str, int] = {}
         self._deadlines: DeadlineIndex[str] = DeadlineIndex()
-        """Those that are still to fire, by timer."""
+        """The deadlines that have not fired yet, by timer id."""
 
     def __len__(self) -> int:
-        """How many timers are known, cancelled and fired ones included."""
+        """The number of known timers, including cancelled and fired ones."""
         return len(self._timers)
 
     def set(self, timer: SetTimer) -> bool:
-        """Set, move or cancel a timer; False when its generation is not newer than what is known."""
+        """Set, move or cancel a timer. Returns False if its generation is not newer than the known one."""
         known = self._timers.get(timer.id)
         if known is not None and known.generation >= timer.generation:
             return False
@@ -52,13 +52,13 @@ class TimerTable:
         return True
 
     def remove(self, timer_id: str) -> None:
-        """Forget a timer: its owner has no more use for it."""
+        """Remove a timer that its owner no longer needs."""
         self._timers.pop(timer_id, None)
         self._fired.pop(timer_id, None)
         self._deadlines.remove(timer_id)
 
     def fired(self, event: TimerFired) -> None:
-        """Note that a generation has fired, so that it and those below never fire again."""
+        """Record that a generation has fired, so that it and all lower ones never fire again."""
         if self._fired.get(event.id, 0) < event.generation:
             self._fired[event.id] = event.generation
         timer = self._timers.get(event.id)
@@ -68,18 +68,18 @@ class TimerTable:
     def due(self, now: datetime) -> list[DueTimer]:
         """The timers whose deadline is not after `now`, earliest first, then by id.
 
-        They stay due until `fired` is told.
+        They stay due until `fired` is called.
         """
         return [DueTimer(self._timers[timer_id], deadline) for timer_id, deadline in self._deadlines.due(now)]
 
     def next_deadline(self) -> datetime | None:
-        """The earliest deadline that is still to fire; None when there is none."""
+        """The earliest deadline that has not fired yet. None if there is none."""
         return self._deadlines.next()
 
     def forget_orphans(self) -> None:
-        """Drop what is known of fired timers that no longer exist; only when the timers are wholly restored.
+        """Forget fired timers that no longer exist. Call this only when all timers have been restored.
 
-        A timer is set before it fires, so one that has fired and is unknown was taken away by its owner.
+        A timer is set before it fires. So a timer that has fired and is unknown was removed by its owner.
         """
         for timer_id in [known for known in self._fired if known not in self._timers]:
             del self._fired[timer_id]

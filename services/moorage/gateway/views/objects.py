@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_API_VERSION, is_view
 from moorage.gateway.ocm_index import CLUSTER, SET
 from moorage.gateway.tables import ObjectId, Tables, taint_id
 from moorage.gateway.views import ocm, pods, reported, resource_bindings, status
@@ -45,7 +45,7 @@ class Views:
         """The object as it is now, without a resource version; None when there is none."""
         if object_id.kind in {BINDING_KIND, DECISION_KIND}:
             return self._decided(object_id)
-        if object_id.kind in _VIEWS:
+        if is_view(object_id.kind):
             return self._view(object_id)
         resource = self._tables.resources.get(object_id.key)
         if object_id.kind == "Pod":
@@ -205,7 +205,6 @@ class Views:
         return None
 
 
-_VIEWS = frozenset(kind.kind for kind in VIEWS)
 DEFAULT_NAMESPACE_ID = ObjectId("Namespace", "", DEFAULT_NAMESPACE)
 BUILT_IN_SET_IDS = frozenset(ObjectId(SET, "", name) for name in BUILT_IN_SETS)
 ALWAYS = BUILT_IN_SET_IDS | {DEFAULT_NAMESPACE_ID}
@@ -249,7 +248,7 @@ def _read_only(object_id: ObjectId, status: Mapping[str, Any]) -> Document:
     if object_id.namespace:
         metadata["namespace"] = object_id.namespace
     return {
-        "apiVersion": f"{VIEW_GROUP}/{VIEW_VERSION}",
+        "apiVersion": VIEW_API_VERSION,
         "kind": object_id.kind,
         "metadata": metadata,
         "status": dict(status),

@@ -41,14 +41,14 @@ class ChangeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class ZoneOutage:
     """An outage of the targets that fit."""
 
     text: str
     fits: Test
 
     @classmethod
-    def parse(cls, text: str) -> Outage:
+    def parse(cls, text: str) -> ZoneOutage:
         """Read `zone=a`, `zone=eu/a`, `region=eu`, `node=n1`, `cluster=c1`, or any selector of labels.
 
         Raises:

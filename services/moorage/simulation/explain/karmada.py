@@ -138,11 +138,11 @@ class _Binding:
             told.notes = (f"{self.owner} cannot be read: {draft.demand.error}",)
             return
         request = request_of(draft, self.now if self.rules.evicts else None)
-        verdicts = ClusterVerdicts(self.view.decider, request)
+        verdicts = ClusterVerdicts(self.view.scheduler, request)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reasons = verdicts.reasons
         # Where one leaves a cluster, going back there is the last resort.
-        now = dict(decide(self.view.decider, request).targets or {})
+        now = dict(decide(self.view.scheduler, request).targets or {})
         stays = self._stays(request)
         if stays:
             now = {name: one.replicas for name, one in self.here.items()}

@@ -159,7 +159,7 @@ class _Pod:
         binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
         binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
-        verdicts = NodeVerdicts(self.view.decider, binder.request(owner, shape), only=only)
+        verdicts = NodeVerdicts(self.view.scheduler, binder.request(owner, shape), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")

@@ -1,9 +1,9 @@
-"""What budgets look at: guards, how many pods their makers want, what is bound and whether it is well.
+"""What budgets use: guards, how many pods their owners want, what is bound and whether it is healthy.
 
-The view keeps sums while records come in, so that a budget is counted without going over all bindings again. A record
-of a binding costs a few look-ups, one more for each budget in percent and each disruption budget of its namespace; a
-new disruption budget costs one look at each pod of its namespace; a budget in percent that is new, or a target that
-changes its zone while there is one, costs one look at every binding, once, when it is asked for.
+The view keeps sums while records come in, so that a budget is counted without going through all bindings again. A
+record of a binding costs a few look-ups, one more for each budget in percent and each disruption budget of its
+namespace. A new disruption budget costs one check of each pod of its namespace. A new budget in percent, or a target
+that changes its zone while there is one, costs one pass over every binding, once, when the numbers are requested.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class GovernorView(GlobalView):
-    """The whole, as budgets see it."""
+    """The whole fleet as budgets see it."""
 
     def __init__(self) -> None:
         self.guards = Guards()
@@ -53,31 +53,31 @@ class GovernorView(GlobalView):
         self._pods: dict[str, dict[str, BoundWorkload]] = {}  # by namespace
         self._selected: dict[str, Selected] = {}
         self._zones: dict[str, str] = {}
-        self._ill: dict[str, float] = {}  # when Moorage last took up that a workload is unhealthy
+        self._ill: dict[str, float] = {}  # when Moorage last accepted a report that a workload is unhealthy
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         self._bases: dict[tuple[str, str], int] | None = None
         self._percent: tuple[Budget, ...] = ()
         self._watchers: weakref.WeakSet[Marks] = weakref.WeakSet()
 
     def watch(self) -> Marks:
-        """What changes from now on; for as long as the caller keeps it."""
+        """Return the record of changes from now on. It is kept up to date for as long as the caller keeps it."""
         marks = Marks()
         self._watchers.add(marks)
         return marks
 
-    # From the log.
+    # Input from the log.
 
     def wants(self, topic: Topic, key: str) -> bool:
-        """Guards, makers of pods, targets' zones; all bindings; how well workloads are."""
+        """Accept guards, owners of pods, targets for their zones, all bindings, and workloads' health."""
         if topic is RESOURCES:
             return key.startswith(_RESOURCES)
         return topic is not WORKLOAD_CONDITIONS or key.endswith(_HEALTHY)
 
     def apply(self, record: Input) -> None:
-        """Fold a record in.
+        """Fold in a record.
 
         Raises:
-            ValueError: a resource is wrong; it counts as gone.
+            ValueError: a resource is not valid. It counts as gone.
         """
         for marks in self._watchers:
             marks.meta = record.meta
@@ -159,7 +159,7 @@ class GovernorView(GlobalView):
                 marks.bases = True
 
     def _bind(self, key: str, event: WorkloadBound | None) -> None:
-        """Take in a binding, or its end; the log of a key is in order, so the last record holds."""
+        """Take in a binding, or its end. The records of a key are in order, so the last one counts."""
         before = self._bound.get(key)
         if before is not None:
             self._take(key, before)
@@ -176,7 +176,7 @@ class GovernorView(GlobalView):
             self._put(key, bound)
 
     def _condition(self, record: Input) -> None:
-        """Take in how well a workload is; what was said before it was bound is not about this binding."""
+        """Take in a workload's health. A condition from before the binding does not count for it."""
         event, key = record.event, record.key.removesuffix(_HEALTHY)
         if isinstance(event, WorkloadConditionChanged) and event.status is ConditionStatus.FALSE:
             self._ill[key] = (event.accepted_time or event.last_heartbeat_time).timestamp()
@@ -248,29 +248,29 @@ class GovernorView(GlobalView):
         if owner.wanted is None and not (owner.bound or owner.on_clusters):
             self._owners.pop(key, None)
 
-    # Questions.
+    # Queries.
 
     def nodes(self) -> list[str]:
-        """Every node that is declared, by its target's key."""
+        """Return every declared node, by its target's key."""
         return [target for target in self._zones if target.startswith(_TARGETS[0])]
 
     def bound(self, key: str) -> BoundWorkload | None:
-        """The binding of this key that stands."""
+        """Return the present binding of this key."""
         return self._bound.get(key)
 
     def owner(self, key: str) -> WorkloadOwner | None:
-        """What makes workloads; None when there is neither it nor anything of it."""
+        """Return an owner of workloads; None when neither it nor any of its workloads exists."""
         return self._owners.get(key)
 
     def selected(self, key: str) -> Selected:
-        """The pods that a disruption budget selects."""
+        """Return the pods that a disruption budget selects."""
         selected = self._selected.get(key) or Selected()
         if not selected.scaled:
             selected.scale, selected.scaled = self._scale(selected), True
         return selected
 
     def base(self, budget: Budget, part: str) -> int:
-        """How many workloads are bound that a budget counts, in one of its parts."""
+        """Return the number of bound workloads that a budget counts, in one of its parts."""
         if not budget.percent:
             return 0
         if self._bases is None:
@@ -280,7 +280,7 @@ class GovernorView(GlobalView):
         return self._bases.get((budget.key, part), 0)
 
     def parts(self, budget: Budget) -> list[str]:
-        """The parts of a budget in percent in which anything is bound."""
+        """Return the parts of a budget in percent in which anything is bound."""
         self.base(budget, "")
         return [part for key, part in self._bases or () if key == budget.key]
 
@@ -299,7 +299,7 @@ def _namespace(key: str) -> str:
 
 
 def _select(selected: Selected, bound: BoundWorkload, change: int) -> None:
-    """Count a pod in, or out."""
+    """Add a pod to the selected ones, or remove it."""
     selected.pods += change
     selected.unhealthy += change if bound.unhealthy else 0
     if not bound.owner:

@@ -1,4 +1,4 @@
-"""What the taint-manager knows of one partition."""
+"""What the taint-manager remembers of one partition."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from moorage_schemas.zone import NoExecuteGranted
 
 @dataclass(slots=True)
 class TaintManagerPartition:
-    """One partition."""
+    """The state of one partition."""
 
     resources: dict[str, ResourceDeclared] = field(default_factory=dict)
-    """By target key."""
+    """The declared targets, by target key."""
 
     conditions: dict[str, dict[str, ConditionChanged]] = field(default_factory=dict)
-    """By target key and type."""
+    """The conditions, by target key and type."""
 
     grants: dict[str, NoExecuteGranted] = field(default_factory=dict)
-    """The governor's last word on each target, by target key."""
+    """The governor's latest record about each target, by target key."""
 
     taints: dict[str, TargetTainted] = field(default_factory=dict)
-    """By target key."""
+    """The taints, by target key."""
 
     addons: dict[str, AddOns] = field(default_factory=dict)
-    """By the key of the managed cluster, whether it is declared or not."""
+    """The add-ons, by the key of the managed cluster, which may be undeclared."""
 
     view: PolicyView | None = None
-    """None where policies do not count."""
+    """The view of policies; None when policies do not count."""
 
     cursor: Cursor | None = None
     looked: bool = False
-    """Whether the whole has been looked at since it was restored."""
+    """Whether everything has been checked since the restore."""
 
     waits: dict[str, ReconciledTaints] = field(default_factory=dict)
-    """By target key, what has an instant at which time alone will change it; not restored but worked out anew."""
+    """By target key, what will change at a certain time without any record. It is not restored but computed again."""
 
     deadlines: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
-    """The instants of `waits`."""
+    """The times of `waits`."""
 
     def wait(self, target: str, decided: ReconciledTaints) -> None:
-        """Note when a target is to be looked at again, or that it is not."""
+        """Note when a target must be checked again, or that it need not be."""
         if decided.due is None:
             self.wait_no_more(target)
         else:

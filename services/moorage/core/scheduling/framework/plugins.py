@@ -13,6 +13,7 @@ from abc import ABC
 from collections.abc import Iterable
 from enum import Flag, auto
 from functools import cache
+from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from moorage.core.scheduling.framework.scores import MAX_SCORE
@@ -79,8 +80,7 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
             TypeError: a module of the package has no `PLUGIN` of this kind, or one that has a flaw, or whose name
                 another one has.
         """
-        folders = tuple(importlib.import_module(cls.package).__path__)
-        found: tuple[Self, ...] = _plugins_in(folders, cls)
+        found: tuple[Self, ...] = _plugins_in(tuple(_imported(cls.package).__path__), cls)
         return found
 
 
@@ -111,6 +111,11 @@ class Prioritizer(Plugin[RequestT, FleetT]):
         yield from super().flaws()
         if not -MAX_SCORE <= self.lowest < self.highest <= MAX_SCORE:
             yield f"its scores are between {self.lowest} and {self.highest}, not within -{MAX_SCORE} and {MAX_SCORE}"
+
+
+@cache
+def _imported(package: str) -> ModuleType:
+    return importlib.import_module(package)
 
 
 @cache

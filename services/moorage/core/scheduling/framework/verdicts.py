@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,8 @@ class TargetVerdict:
         return next((one for one in self.filters if not one.passed), None)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Objection:
-    """Why one filter rules a target out."""
+class Objection(NamedTuple):
+    """Why one filter rules a target out. A tuple, for decisions count thousands of them."""
 
     filter: str
     reason: str

@@ -1,4 +1,4 @@
-"""Filter → score → spread → divide, with every ground kept."""
+"""Filter, score, spread and divide over clusters, and keep all reasons."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from moorage_schemas.placement import FilterResult, TargetScore
 from moorage_schemas.resources.policies import ClusterAffinity
 
 SHOWN: Final = 10
-"""Names and scores that a decision keeps, at most."""
+"""The maximum number of names and of scores that a decision keeps."""
 
 _REMEMBERED: Final = 256
 
 _Objections = Mapping[str, Objection]
-"""Cluster → why it is ruled out; a cluster that passed is not there."""
+"""The first objection by cluster. Clusters that passed are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDecision:
-    """Where a resource goes, and why."""
+    """The clusters for a resource, with the reasons."""
 
     targets: Mapping[str, int] | None
-    """Clusters, each with its replicas; None when the whole of it cannot be placed."""
+    """The number of replicas by cluster. None if the resource cannot be placed completely."""
 
     fits: bool
-    """Whether some cluster passed the filters."""
+    """Whether at least one cluster passed the filters."""
 
     considered: int
-    """Clusters that there were."""
+    """The number of clusters that were considered."""
 
     filters: tuple[FilterResult, ...] = ()
     scores: tuple[TargetScore, ...] = ()
     message: str = ""
-    """Why the whole of it cannot be placed; empty when it can."""
+    """Why the resource cannot be placed completely. Empty if it can."""
 
     affinity_name: str = ""
-    """The group of clusters that it is in, where the placement has several."""
+    """The chosen group of clusters, if the placement has several."""
 
 
-class ClusterDecider:
+class ClusterScheduler:
     """Decides for one resource after another on a fleet; remembers what does not change between them."""
 
     def __init__(
@@ -73,8 +73,9 @@ class ClusterDecider:
     def decide(self, request: ClusterRequest) -> ClusterDecision:
         """The clusters for a resource.
 
-        Of several groups of clusters the one that it is in counts first, then those after it, then those before it; the
-        first that takes the whole is taken. (Upstream never goes back to an earlier group.)
+        If there are several groups of clusters, the present group of the resource is tried first, then the groups after
+        it, then those before it. The first group that takes the whole resource is chosen. (Upstream never goes back to
+        an earlier group.)
         """
         first: ClusterDecision | None = None
         for name, affinity in groups_of(request):
@@ -106,18 +107,17 @@ class ClusterDecider:
         return replace(decision, targets=targets)
 
     def _filter(self, request: ClusterRequest, name: str) -> tuple[list[ClusterInfo], tuple[FilterResult, ...]]:
-        remembered = self._remembered(request, name)
+        remembered, existing = self._remembered(request, name), request.existing
         passed: list[ClusterInfo] = []
         against: dict[Objection, list[str]] = {}
-        for cluster in self.fleet.all().values():
+        for who, cluster in self.fleet.all().items():
             # What is remembered holds for a cluster on which the resource is not.
-            here = cluster.name in request.existing
-            found = _first(self._static, request, cluster) if here else remembered.get(cluster.name)
+            found = _first(self._static, request, cluster) if who in existing else remembered.get(who)
             found = found or _first(self._dynamic, request, cluster)
             if found is None:
                 passed.append(cluster)
             else:
-                against.setdefault(found, []).append(cluster.name)
+                against.setdefault(found, []).append(who)
         results = tuple(
             FilterResult(filter=one.filter, reason=one.reason, count=len(names), targets=tuple(sorted(names)[:SHOWN]))
             for one, names in sorted(against.items())
@@ -125,7 +125,7 @@ class ClusterDecider:
         return passed, results
 
     def _remembered(self, request: ClusterRequest, name: str) -> _Objections:
-        """What the static filters say of each cluster for a resource that is nowhere yet."""
+        """The results of the static filters for each cluster, for a resource that is not placed anywhere yet."""
         if self._version != self.fleet.version or len(self._objections) >= _REMEMBERED:
             self._objections.clear()
             self._version = self.fleet.version
@@ -157,7 +157,7 @@ class ClusterDecider:
 
 
 def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: ClusterInfo) -> Objection | None:
-    """The first objection against a cluster; None when all let it pass."""
+    """The first objection against a cluster. None if all filters let it pass."""
     for one in filters:
         reason = one.objection(request, cluster)
         if reason:
@@ -166,7 +166,7 @@ def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: C
 
 
 def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:
-    """The groups of clusters that a placement names, in the order in which they are tried, each with its name."""
+    """The groups of clusters of a placement with their names, in the order in which they are tried."""
     placement = request.placement
     several = placement.cluster_affinities
     if placement.cluster_affinity is not None or not several:
@@ -188,5 +188,5 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def is_steady(request: ClusterRequest) -> bool:
-    """Whether an assignment that is whole stays as it is when only the fleet changes."""
+    """Whether a complete assignment stays unchanged when only the fleet changes."""
     return request.replicas > 0 and division_of(request.placement).steady

@@ -1,4 +1,4 @@
-"""Filter → score → select, with every ground kept."""
+"""Filter, score and select nodes, and keep all reasons."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from moorage.core.scheduling.nodes.shape import PodShape
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN_NAMES: Final = 10
-"""Names that a decision keeps of the nodes that a reason rules out."""
+"""The number of node names that a decision keeps for each reason."""
 
 SHOWN_SCORES: Final = 5
-"""Nodes whose scores a decision keeps: the best."""
+"""The number of best nodes whose scores a decision keeps."""
 
 _REMEMBERED: Final = 4096
 _RANK_BITS: Final = 22
 _POD_BITS: Final = 20
 _MOST_TOTAL: Final = 1 << (63 - _RANK_BITS - _POD_BITS)
-"""Totals stay below, so that `preference` fits into 64 bits."""
+"""Totals must stay below this value, so that `preference` fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a pod goes, and why."""
+    """The node for a pod, with the reasons."""
 
     target: str | None
-    """The node's name; None when none fits."""
+    """The name of the node. None if no node fits."""
 
     considered: int
-    """Nodes that there were."""
+    """The number of nodes that were considered."""
 
     filters: tuple[FilterResult, ...]
-    """What ruled nodes out."""
+    """The results of the filters that ruled nodes out."""
 
     scores: tuple[TargetScore, ...]
-    """The best nodes, best first; the first is the target."""
+    """The best nodes, best first. The first is the target."""
 
     message: str
-    """`0/3 nodes are available: …`; empty when there is a target."""
+    """`0/3 nodes are available: …`. Empty if there is a target."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What the static filters say of a shape, as of a version of the fleet."""
+    """The result of the static filters for a shape, at a version of the fleet."""
 
     version: int
     passed: Mask
     results: tuple[FilterResult, ...]
 
 
-class Decider:
+class NodeScheduler:
     """Decides for one pod after another on a fleet; remembers what does not change between them.
 
-    Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same answer.
+    Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same result.
 
     Args:
         fleet: the nodes.
-        filters: instead of those that are found.
-        prioritizers: instead of those that are found.
+        filters: replaces the discovered filters.
+        prioritizers: replaces the discovered prioritizers.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class Decider:
         return self._static + self._dynamic
 
     def eligible(self, shape: PodShape) -> Mask:
-        """The nodes that pass the static filters: where a DaemonSet wants a pod."""
+        """The nodes that pass the static filters. A DaemonSet needs a pod on each of them."""
         return self._verdict(shape).passed
 
     def may_stay(self, shape: PodShape) -> Mask:
-        """The nodes on which a DaemonSet's pod that is there may stay, taints aside."""
+        """The nodes on which a DaemonSet's running pod may stay, without considering taints."""
         return self._run(self._lasting, PodRequest(shape), self.fleet.alive, [])
 
     def decide(self, request: PodRequest, *, only: str | None = None) -> Decision:
@@ -102,7 +102,7 @@ class Decider:
 
         Args:
             request: the pod.
-            only: the one node that it may go to (a DaemonSet's pod); no other is considered.
+            only: the one node on which the pod may run (for a DaemonSet's pod). No other node is considered.
         """
         fleet = self.fleet
         verdict = self._verdict(request.shape)
@@ -172,7 +172,7 @@ class Decider:
 
 
 def preference(fleet: Fleet, rows: Rows, total: Counts) -> npt.NDArray[np.int64]:
-    """One number for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
+    """A sort key for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
     pods = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
     order: npt.NDArray[np.int64] = (-total << (_POD_BITS + _RANK_BITS)) + (pods << _RANK_BITS) + fleet.ranks()[rows]
     return order
@@ -190,7 +190,7 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def _lowest(keys: npt.NDArray[np.int64], shown: int) -> npt.NDArray[np.intp]:
-    """The places of the lowest keys, ascending, `shown` at most; the keys are distinct."""
+    """The positions of the lowest keys in ascending order, at most `shown`. The keys are distinct."""
     if keys.size <= shown:
         return np.argsort(keys)
     nearest = np.argpartition(keys, shown)[:shown]

@@ -1,4 +1,4 @@
-"""Every filter's and prioritizer's word on every node for one pod."""
+"""The results of all filters and prioritizers on all nodes for one pod."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.nodes.fleet import Counts, Mask
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.scheduler import Decider, preference
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler, preference
 
 ONE_NODE: Final = "DaemonSet"
-"""Stands for a filter: a DaemonSet's pod belongs on one node."""
+"""Used in place of a filter name: a DaemonSet's pod belongs on one node."""
 
 
 class NodeVerdicts(Verdicts):
-    """What becomes of each node of a fleet, as it is now, for one pod.
+    """The results for each node of the present fleet, for one pod.
 
     Args:
-        decider: decides on the fleet.
+        scheduler: decides on the fleet.
         request: the pod.
-        only: the one node that it may go to (a DaemonSet's pod).
+        only: the one node on which the pod may run (for a DaemonSet's pod).
     """
 
-    def __init__(self, decider: Decider, request: PodRequest, *, only: str | None = None) -> None:
-        fleet = decider.fleet
+    def __init__(self, scheduler: NodeScheduler, request: PodRequest, *, only: str | None = None) -> None:
+        fleet = scheduler.fleet
         self._fleet, self._request, self._only = fleet, request, only
         alive = fleet.alive.copy()
         if only is not None:
@@ -35,7 +35,7 @@ class NodeVerdicts(Verdicts):
                 alive[fleet.row_of(only)] = True
         self.considered = int(np.count_nonzero(alive))
         self._objections: list[tuple[NodeFilter, list[tuple[str, Mask]]]] = [
-            (one, list(one.objections(one.asked(request), fleet))) for one in decider.filters
+            (one, list(one.objections(one.asked(request), fleet))) for one in scheduler.filters
         ]
         passed = alive
         reasons: list[Reason] = []
@@ -50,7 +50,7 @@ class NodeVerdicts(Verdicts):
         rows = np.flatnonzero(passed)
         self._columns: list[tuple[NodePrioritizer, Counts]] = []
         total = np.zeros(rows.size, dtype=np.int64)
-        for prioritizer in decider.prioritizers if rows.size else ():
+        for prioritizer in scheduler.prioritizers if rows.size else ():
             scores = prioritizer.scores(request, fleet, rows)
             self._columns.append((prioritizer, scores))
             total += prioritizer.weight * scores
@@ -67,7 +67,7 @@ class NodeVerdicts(Verdicts):
         return self._fleet.names()
 
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one node.
+        """The full result for one node.
 
         Raises:
             KeyError: there is no such node.

@@ -1,4 +1,4 @@
-"""How much of a resource a cluster may give, as a score: the more, the better."""
+"""The allocatable amount of a resource as a score: the more, the higher."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MOST: Final = 2**63 - 1
 
 @lru_cache(maxsize=65_536, typed=True)
 def approximate(value: str | float) -> float:
-    """A quantity as the float that upstream makes of it, which may be a last bit off the nearest one.
+    """Convert a quantity to the float that upstream computes, which may differ from the nearest float in the last bit.
 
-    A number of few decimal digits is these digits times a power of ten; any other is counted in billionths, rounded up.
-    One with a binary suffix is `_MOST` at most.
+    A number with few decimal digits is those digits times a power of ten. Any other number is counted in billionths,
+    rounded up. A number with a binary suffix is at most `_MOST`.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: the value is not a quantity.
     """
     exact = parse_quantity(value)
     found = _DECIMAL.fullmatch(value if isinstance(value, str) else repr(value))
@@ -56,18 +56,18 @@ def approximate(value: str | float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AllocatableColumn(Column):
-    """How much of a resource may be given out; not a number where the cluster does not say, capacity included."""
+    """The allocatable amount of a resource. NaN unless the cluster states both this amount and its capacity."""
 
     resource: str
 
     aspects: ClassVar[Aspect] = Aspect.AMOUNTS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """Unsaid."""
+        """NaN: not stated."""
         return np.full(capacity, np.nan)
 
     def answer(self, fleet: ColumnSource, row: int) -> float:
-        """How much. What is no quantity counts as unsaid."""
+        """The amount. An invalid quantity counts as not stated."""
         facts = fleet.at(row)
         said = facts.allocatable.get(self.resource)
         if said is None or self.resource not in facts.capacity:
@@ -79,16 +79,16 @@ class AllocatableColumn(Column):
 
 
 class ResourceAllocatable(ManagedPrioritizer):
-    """From -100 for the cluster that has the least of those that are scored, to 100 for the one that has the most."""
+    """Scores from -100 for the scored cluster with the least to 100 for the one with the most."""
 
     resource: ClassVar[str]
-    """What of a cluster counts, as its `status.allocatable` names it."""
+    """The name of the resource in `status.allocatable`."""
 
     lowest = -MAX_SCORE
     relative = True
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """Among the feasible clusters that say how much they have."""
+        """Score the feasible clusters that state their amount."""
         amounts = fleet.column(AllocatableColumn(self.resource))[rows]
         given = ~np.isnan(amounts)
         values = np.zeros(rows.size, dtype=np.int64)
@@ -102,7 +102,7 @@ class ResourceAllocatable(ManagedPrioritizer):
         return Scored(values, given)
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One."""
+        """One column."""
         return (AllocatableColumn(self.resource),)
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What becomes of each taint of a managed cluster for a placement, for people who ask why."""
+"""Explains how the taints of a managed cluster affect a placement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage_schemas.times import format_time
 
 
 def judge_taints(request: PlacementRequest, fleet: ManagedFleet, cluster: str) -> tuple[JudgedTaint, ...]:
-    """Each taint of a cluster with what tolerates it. The first toleration that matches and has not ended counts."""
+    """Each taint of a cluster with the toleration that counts: the first that matches and has not ended."""
     row = fleet.row(cluster)
     decided = bool(np.any(request.decided == row))
     return tuple(_judge(taint, request, decided=decided) for taint in fleet.at(row).taints)
@@ -37,7 +37,7 @@ def _judge(taint: Taint, request: PlacementRequest, *, decided: bool) -> JudgedT
 
 
 def _end(taint: Taint, toleration: Toleration) -> datetime | None:
-    """When a tolerated time is over; None for never. A taint without `timeAdded` was added long ago."""
+    """When a tolerated time is over. None means never. A taint without `timeAdded` counts as added long ago."""
     if toleration.toleration_seconds is None or taint.effect == NO_SELECT_IF_NEW:
         return None
     if taint.time_added is None:

@@ -253,13 +253,10 @@ class Plugins:
         """The names that `scoreCoordinate.builtIn` may have."""
         return tuple(one.name for one in self.prioritizers if one.built_in)
 
-    def defaults(self, *, as_upstream: bool) -> dict[Coordinate, int]:
+    def defaults(self, *, as_upstream: bool) -> tuple[tuple[Coordinate, int], ...]:
         """The prioritizers with which mode `Additive` begins, each with its weight."""
-        return {
-            Coordinate(one.name): one.weight
-            for one in self.prioritizers
-            if one.built_in and one.weight and (one.upstream or not as_upstream)
-        }
+        found = (one for one in self.prioritizers if one.built_in and one.weight and (one.upstream or not as_upstream))
+        return tuple((Coordinate(one.name), one.weight) for one in found)
 
     def find(self, coordinate: Coordinate, *, as_upstream: bool) -> ManagedPrioritizer | None:
         """The prioritizer of a coordinate; None when there is none."""

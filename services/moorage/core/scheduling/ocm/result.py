@@ -1,4 +1,4 @@
-"""Which clusters a placement has, and why: the filters, the scores, the verdict on each cluster."""
+"""The clusters that a placement selects, with the reasons: filters, scores and the verdict on each cluster."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from moorage.core.scheduling.ocm.plugin import (
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN: Final = 10
-"""Names and scores that a decision keeps, at most."""
+"""The maximum number of names and of scores that a decision keeps."""
 
 _BARE: Final = 50
-"""So many rows take as much as a shared result without any: some three kilobytes."""
+"""The size of a shared result without rows, expressed in rows: about three kilobytes."""
 
 NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
@@ -34,28 +34,28 @@ NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What one filter has left: `passed` are the clusters that it and those before it let pass."""
+    """The result of one filter. `passed` contains the clusters that pass it and all filters before it."""
 
     name: str
     passed: Mask
     summary: str
-    """Why it rules clusters out."""
+    """Why the filter rules clusters out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prioritized:
-    """The scores of one prioritizer, for the feasible clusters (`Scheduled.rows`) in their order."""
+    """The scores of one prioritizer for the feasible clusters, in the order of `Scheduled.rows`."""
 
     name: str
     weight: int
     values: Scores
     given: Mask | None = None
-    """Which of them have a score; all of them when None."""
+    """Which clusters have a score. None if all do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A prioritizer of a placement; with its scores where they are static."""
+    """A prioritizer of a placement. If its scores are static, it contains them."""
 
     plugin: ManagedPrioritizer
     weight: int
@@ -64,11 +64,12 @@ class Score:
 
 @dataclass(slots=True)
 class Shared:
-    """What placements share that ask the same of the same clusters."""
+    """The results that placements with equal terms and candidates share."""
 
     version: int
     since: int
-    """From when, in microseconds since 1970, it holds if the fleet does not change; and until before when."""
+    """With `until`, the time during which the result is valid if the fleet does not change: from `since`, inclusive, to
+    `until`, exclusive, in microseconds since 1970."""
 
     until: int
     candidates: Mask
@@ -79,44 +80,44 @@ class Shared:
 
     scores: tuple[Score, ...] = ()
     requeue_at: int | None = None
-    """When a static score ends."""
+    """When a static score expires."""
 
     total: Scores = field(default_factory=lambda: NO_SCORES)
     """The weighted sum of the static scores."""
 
     ranks: Scores = field(default_factory=lambda: NO_SCORES)
-    """The places of the rows in the order of all names."""
+    """The positions of the rows in the order of all names."""
 
     step: int = 0
-    """`ranks - step * total` is in the order of totals and then names; 0 when the numbers are too large for that."""
+    """Sorting by `ranks - step * total` sorts by total and then by name. 0 if the numbers are too large for that."""
 
     order: Scores = field(default_factory=lambda: NO_SCORES)
     """`ranks - step * total` with the static total."""
 
     timed: tuple[ManagedFilter, ...] = ()
-    """The filters whose answers time alone may change."""
+    """The filters whose results can change by time alone."""
 
     differs_if_decided: Mask | None = None
-    """The clusters on which a filter's answer is another one when the placement has them already."""
+    """The clusters for which a filter's result is different if the placement has them already."""
 
     ruled_out: tuple[FilterResult, ...] | None = None
 
     @property
     def size(self) -> int:
-        """How many rows it holds, with and without scores; what it takes without any counts as some."""
+        """The size of the result in rows, including a fixed part."""
         return _BARE + self.candidates.size // 8 + self.rows.size
 
 
 class Scheduled:
-    """Which clusters a placement has, and why.
+    """The clusters that a placement selects, with the reasons.
 
-    What says why is worked out when it is asked for; it must be asked before the fleet changes.
+    The reasons are computed on request. They must be requested before the fleet changes.
 
     Attributes:
         status: how it ended; with an error nothing is decided.
         decisions: the clusters' names, best first.
         unscheduled: how many clusters are missing to the number that is asked for.
-        decide_again: when to decide again even if nothing changes; None for never.
+        requeue_at: when to decide again even if nothing changes; None for never.
     """
 
     __slots__ = (
@@ -125,8 +126,8 @@ class Scheduled:
         "_request",
         "_scored",
         "_shared",
-        "decide_again",
         "decisions",
+        "requeue_at",
         "status",
         "unscheduled",
     )
@@ -142,7 +143,7 @@ class Scheduled:
         scored: Sequence[Scored] = (),
         decisions: tuple[str, ...] = (),
         unscheduled: int = 0,
-        decide_again: datetime | None = None,
+        requeue_at: datetime | None = None,
     ) -> None:
         self._shared = shared
         self._request = request
@@ -152,36 +153,36 @@ class Scheduled:
         self.status = status
         self.decisions = decisions
         self.unscheduled = unscheduled
-        self.decide_again = decide_again
+        self.requeue_at = requeue_at
 
     @property
     def request(self) -> PlacementRequest:
-        """The placement for which it was decided."""
+        """The placement for which the decision was made."""
         return self._request
 
     @property
     def considered(self) -> int:
-        """How many candidates there were."""
+        """The number of candidates."""
         return int(np.count_nonzero(self._shared.candidates))
 
     @property
     def candidates(self) -> Mask:
-        """The clusters that it could choose from, before any filter."""
+        """The clusters that the placement could choose from, before any filter."""
         return self._shared.candidates
 
     @property
     def filters(self) -> tuple[Filtered, ...]:
-        """What each filter has left, in the order in which they ran; one that found the spec wrong is not there."""
+        """The result of each filter, in the order in which they ran, except a filter that found the spec invalid."""
         return self._shared.filtered
 
     @property
     def rows(self) -> Rows:
-        """The rows of the feasible clusters: those that passed every filter."""
+        """The rows of the feasible clusters, which passed every filter."""
         return self._shared.rows
 
     @property
     def feasible(self) -> list[str]:
-        """Their names, sorted."""
+        """The names of the feasible clusters, sorted."""
         return sorted(map(self._fleet.name, self.rows.tolist()))
 
     @property
@@ -194,7 +195,7 @@ class Scheduled:
 
     @property
     def totals(self) -> Scores:
-        """The weighted sum of the scores, for `rows` in their order."""
+        """The weighted sum of the scores, in the order of `rows`."""
         total = np.zeros(self.rows.size, dtype=np.int64)
         for one, scored in zip(self._shared.scores, self._scored, strict=True):
             total += one.weight * scored.values
@@ -227,11 +228,11 @@ class Scheduled:
         return few[np.lexsort((self._shared.ranks[few], -totals[few]))][:shown]
 
     def is_candidate(self, cluster: str) -> bool:
-        """Whether the placement may choose a cluster at all: it is in one of its sets and not about to go."""
+        """Whether the placement may choose a cluster at all: it is in one of its sets and not being deleted."""
         return cluster in self._fleet and bool(self._shared.candidates[self._fleet.row(cluster)])
 
     def until(self, cluster: str) -> datetime | None:
-        """Until before when a cluster passes; None when no time ends that, or when it does not pass.
+        """The end of the time for which a cluster passes, exclusive. None if no time limit applies or it does not pass.
 
         Raises:
             LookupError: there is no such cluster.
@@ -242,7 +243,7 @@ class Scheduled:
         return min((end for end in ends if end is not None), default=None)
 
     def verdict(self, cluster: str) -> TargetVerdict:
-        """What every filter, and every prioritizer, says of one cluster.
+        """The results of every filter and prioritizer for one cluster.
 
         Raises:
             LookupError: there is no such cluster.
@@ -268,11 +269,11 @@ class Scheduled:
         return TargetVerdict(cluster, tuple(filters), scores, rank=int(np.count_nonzero(ahead)) + 1)
 
     def may_stand(self, decided: Collection[str]) -> bool:
-        """Whether the clusters that a placement has can be right, though it would choose others now.
+        """Whether a placement's present clusters can be right although it would choose others now.
 
-        Scores that rest on decisions drift, and as upstream no placement is decided again because of that alone. So a
-        choice stands as long as every cluster of it passes every filter, there are as many as there should be, and the
-        prioritizers that drift can have preferred them at some time.
+        Scores that depend on decisions drift. As upstream, that alone does not cause a new decision. So a selection may
+        stay as long as all of its clusters pass every filter, their number is right, and the drifting prioritizers can
+        have preferred them at some time.
         """
         if not self._request.terms.number or self.status.is_error or len(decided) != len(self.decisions):
             return False
@@ -281,7 +282,7 @@ class Scheduled:
         for one, scored in zip(self._shared.scores, self._scored, strict=True):
             if one.plugin.static:
                 lasting += one.weight * scored.values
-            else:  # one that is listed twice counts once, with both weights
+            else:  # a prioritizer that is listed twice counts once, with the sum of its weights
                 before = drifting.get(one.plugin.name, (one.plugin, 0))[1]
                 drifting[one.plugin.name] = (one.plugin, before + one.weight)
         if not any(plugin.drifts(weight) for plugin, weight in drifting.values()):
@@ -301,7 +302,7 @@ class Scheduled:
 
 
 def _weighted(parts: Sequence[Prioritized], i: int) -> dict[str, int]:
-    """Weighted scores by prioritizer; those of one that is listed twice are added up."""
+    """Weighted scores by prioritizer. The scores of one that is listed twice are added up."""
     found: dict[str, int] = {}
     for one in parts:
         found[one.name] = found.get(one.name, 0) + one.weight * int(one.values[i])

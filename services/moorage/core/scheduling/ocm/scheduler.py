@@ -1,7 +1,7 @@
-"""Filter → score → choose: which managed clusters a placement has.
+"""Filter, score and select managed clusters for placements.
 
-What rests on the clusters alone (the filters, the scores of resources and add-ons) is shared by all placements that
-ask the same; of one placement only the scores that rest on decisions and the choice of the best remain.
+Results that depend only on the clusters (filters, and scores of resources and add-ons) are shared by all placements
+with equal terms. For a single placement, only the scores that depend on decisions and the selection of the best remain.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 
 Candidates = frozenset[ManagedSet] | Mask | None
-"""The clusters that a placement may choose from: those of sets, those of a mask, or all."""
+"""The clusters that a placement may choose from: those in sets, those in a mask, or all."""
 
 _ROWS: Final = 4_000_000
-"""So many rows of shared results are remembered; some 60 bytes each."""
+"""The maximum size of the cache of shared results in rows, each about 60 bytes."""
 
 _ROOM: Final = 2**62
 
 
-class Scheduler:
+class PlacementScheduler:
     """Schedules one placement after another on a fleet."""
 
     def __init__(self, fleet: ManagedFleet, *, plugins: Plugins | None = None) -> None:
@@ -58,19 +58,19 @@ class Scheduler:
         usage_has_decided: bool = True,
         now: datetime,
     ) -> Scheduled:
-        """The clusters for a placement.
+        """Select the clusters for a placement.
 
         Args:
-            terms: what it asks for.
-            candidates: the clusters that it may choose from: those of sets, those of a mask, or all. Those that are
-                about to go are left out of sets; a mask is taken as it is.
-            decided: the clusters that it has by now.
-            usage: decisions by cluster, over all placements.
-            usage_has_decided: whether `usage` counts `decided` too, once each.
-            now: the instant of the decision.
+            terms: the terms of the placement.
+            candidates: the clusters that it may choose from: those in sets, those in a mask, or all. Clusters that are
+                being deleted are left out of sets. A mask is used unchanged.
+            decided: the clusters that it has now.
+            usage: the number of decisions by cluster, over all placements.
+            usage_has_decided: whether `usage` includes `decided`, once each.
+            now: the time of the decision.
 
         Raises:
-            ValueError: `now` has no time zone, or the number of clusters is negative, as only upstream would have it.
+            ValueError: `now` has no time zone, or the number of clusters is negative, which only upstream would allow.
         """
         rows = self._fleet.rows_of(decided) if decided else NO_ROWS
         request = PlacementRequest(terms, rows, usage, usage_has_decided, now, microseconds(now))
@@ -101,13 +101,13 @@ class Scheduler:
             scored=scored,
             decisions=names,
             unscheduled=0 if terms.number is None else terms.number - len(names),
-            decide_again=self._requeue_at(request, shared, best),
+            requeue_at=self._requeue_at(request, shared, best),
         )
 
     def columns(self, terms: PlacementTerms, sets: frozenset[ManagedSet] = frozenset()) -> frozenset[Column]:
-        """The columns that decisions for the terms rest on: a change that touches none of them changes no decision.
+        """The columns on which decisions for the terms depend. Other changes of the clusters change no decision.
 
-        Decisions of other placements are not among them.
+        Decisions of other placements are not included.
         """
         found: set[Column] = {SetColumn(one) for one in sets}
         for rule in self._plugins.filters:
@@ -116,7 +116,7 @@ class Scheduler:
             found.update(one.prioritizer.columns(terms))
         return frozenset(found)
 
-    def requeue(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
+    def requeue_at(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
         """When a tolerated time of a cluster that is decided is over; None for never."""
         usage = Usage(self._fleet)
         request = PlacementRequest(
@@ -126,11 +126,11 @@ class Scheduler:
         return None if found is None else instant(found)
 
     def _requeue_at(self, request: PlacementRequest, shared: Shared, best: Rows) -> datetime | None:
-        """When time alone may change the decision: a filter's answer on a cluster that is decided, or a score.
+        """When time alone may change the decision: the result of a filter for a selected cluster, or a score.
 
-        As upstream, of the clusters that were decided before, and of no score.
+        With upstream's behaviour, only the clusters that were selected before count, and scores do not.
         """
-        # Where every cluster that fits is selected, scores decide nothing.
+        # If every cluster that fits is selected, scores have no influence.
         found = None if request.terms.as_upstream or not request.terms.number else shared.requeue_at
         if shared.timed:
             rows = request.decided if request.terms.as_upstream else shared.rows[best]
@@ -176,7 +176,7 @@ class Scheduler:
         return shared
 
     def _filter(self, shared: Shared, request: PlacementRequest, shown: Mask) -> Mask:
-        """The clusters that pass every filter; what the filters say of them is noted in `shared`."""
+        """The clusters that pass every filter. The results of the filters are added to `shared`."""
         fleet, terms = self._fleet, request.terms
         filters = self._plugins.filters
         shared.timed = tuple(one for one in filters if one.timed(terms))
@@ -189,7 +189,7 @@ class Scheduler:
         return shown
 
     def _score(self, shared: Shared, request: PlacementRequest, rows: Rows, chosen: Sequence[Chosen]) -> None:
-        """Note in `shared` what the prioritizers say of the clusters that passed, where it can be shared."""
+        """Add the scores of the clusters that passed to `shared`, as far as they can be shared."""
         fleet = self._fleet
         shared.rows = rows
         shared.ranks = fleet.ranks(rows)
@@ -206,23 +206,26 @@ class Scheduler:
                 known = shared.requeue_at
                 shared.requeue_at = scored.until if known is None else min(known, scored.until)
             if shared.status == SUCCESS:
-                # The first warning is the one that is told; upstream's is any of them.
+                # The first warning is reported. Upstream reports any one of them.
                 shared.status = scored.status
         shared.scores = tuple(scores)
         _set_order(shared, fleet)
 
-    def _chosen(self, terms: PlacementTerms) -> tuple[Chosen, ...]:
+    def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
         """The prioritizers of a placement.
 
         Raises:
-            MisconfiguredError: the policy is wrong, or names a prioritizer that is not there.
+            MisconfiguredError: the policy is invalid, or it names a prioritizer that does not exist.
         """
         if terms.policy_error:
             raise MisconfiguredError("", terms.policy_error)
-        for coordinate, _ in terms.weights:
-            if self._plugins.find(coordinate, as_upstream=terms.as_upstream) is None:
+        chosen = []
+        for coordinate, weight in terms.weights:
+            found = self._plugins.find(coordinate, as_upstream=terms.as_upstream)
+            if found is None:
                 raise MisconfiguredError("", f"incorrect builtin prioritizer: {coordinate.built_in}")
-        return self._plugins.chosen(terms)
+            chosen.append(Chosen(found, weight))
+        return chosen
 
 
 def _candidates(fleet: ManagedFleet, candidates: Candidates) -> Mask:
@@ -249,7 +252,7 @@ def _add_differing(shared: Shared, differs: Mask | None) -> None:
 
 
 def _set_order(shared: Shared, fleet: ManagedFleet) -> None:
-    """Make one number of each cluster's total and rank, where numbers are small enough."""
+    """Combine total and rank of each cluster in one number, if the numbers are small enough."""
     step = len(fleet) + 1
     largest = int(np.abs(shared.total).max(initial=0))
     largest += sum(abs(one.weight) * one.plugin.reach for one in shared.scores if one.scored is None)
@@ -259,7 +262,7 @@ def _set_order(shared: Shared, fleet: ManagedFleet) -> None:
 
 
 def _best(shared: Shared, total: Scores | None, number: int | None) -> Rows:
-    """Places in `shared.rows` of the best clusters, best first: by total from high to low, then by name."""
+    """The positions of the best clusters in `shared.rows`, best first: by total from high to low, then by name."""
     wanted = shared.rows.size if number is None else number
     if wanted < 0:
         raise ValueError(f"numberOfClusters: Invalid value: {wanted}: must be greater than or equal to 0")

@@ -1,9 +1,9 @@
-"""A placement's spec, read once: what it asks of clusters, and what is wrong with it."""
+"""Parses the spec of a placement into its terms, with the errors in it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Sequence
+from functools import cache, lru_cache
 from typing import Final, TypeVar
 
 from moorage.core.apimachinery.cel import ExpressionError
@@ -22,27 +22,27 @@ from moorage_schemas.taint import Toleration
 _T = TypeVar("_T")
 _REMEMBERED: Final = 16_384
 
+Defaults = tuple[tuple[Coordinate, int], ...]
+
 BUILT_IN: Final = "BuiltIn"
 ADDITIVE: Final = "Additive"
 EXACT: Final = "Exact"
 
 
 def terms_of(spec: PlacementSpec, *, as_upstream: bool = False, plugins: Plugins | None = None) -> PlacementTerms:
-    """Read a spec; what is wrong with it is told by the errors of the terms.
+    """Parse a spec. Errors are stored in the terms.
 
     Args:
-        spec: of the placement.
-        as_upstream: whether it is read as upstream's code reads it.
-        plugins: those whose weights count where the spec gives none; those that are found when None.
+        spec: the spec of the placement.
+        as_upstream: whether to parse it as upstream's code does.
+        plugins: the plugins whose default weights apply if the spec states none. None means all discovered plugins.
     """
-    known = plugins or Plugins.discovered()
+    defaults = _defaults(plugins or Plugins.discovered(), as_upstream)
     predicates, predicate_error = _predicates(spec.predicates or ())
     tolerations = _tolerations(
         tuple((one.key, one.operator, one.value, one.effect, one.toleration_seconds) for one in spec.tolerations or ())
     )
-    weights, policy_error = _weights(
-        spec.prioritizer_policy, known.defaults(as_upstream=as_upstream), as_upstream=as_upstream
-    )
+    weights, policy_error = _weights(spec.prioritizer_policy, defaults, as_upstream=as_upstream)
     if not as_upstream and spec.number_of_clusters is not None and spec.number_of_clusters < 0:
         shown = spec.number_of_clusters
         policy_error = f"spec.numberOfClusters: Invalid value: {shown}: must be greater than or equal to 0"
@@ -60,8 +60,13 @@ def terms_of(spec: PlacementSpec, *, as_upstream: bool = False, plugins: Plugins
     )
 
 
+@cache
+def _defaults(plugins: Plugins, as_upstream: bool) -> Defaults:  # noqa: FBT001 - what is cached is called by position
+    return plugins.defaults(as_upstream=as_upstream)
+
+
 class _Hashed(tuple[_T, ...]):  # noqa: SLOT001 - it keeps its hash beside the tuple
-    """A tuple that is hashed once."""
+    """A tuple whose hash is computed only once."""
 
     _hash: int
 
@@ -74,14 +79,14 @@ class _Hashed(tuple[_T, ...]):  # noqa: SLOT001 - it keeps its hash beside the t
 
 @lru_cache(maxsize=_REMEMBERED)
 def _tolerations(parts: tuple[tuple[str, str, str, str, int | None], ...]) -> tuple[Toleration, ...]:
-    """One object for equal tolerations, so that comparing them takes no time."""
+    """Returns one shared object for equal tolerations, so that comparing them is fast."""
     names = ("key", "operator", "value", "effect", "toleration_seconds")
     return _Hashed(Toleration(**dict(zip(names, one, strict=True))) for one in parts)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _key(*parts: Hashable) -> Hashable:
-    """One object for equal parts."""
+    """Returns one shared object for equal parts."""
     return _Hashed(parts)
 
 
@@ -93,15 +98,16 @@ def _predicates(predicates: Sequence[ClusterPredicate]) -> tuple[tuple[SelectorT
 
 
 def _weights(
-    policy: PrioritizerPolicy, defaults: Mapping[Coordinate, int], *, as_upstream: bool
+    policy: PrioritizerPolicy, defaults: Defaults, *, as_upstream: bool
 ) -> tuple[tuple[tuple[Coordinate, int], ...], str]:
-    """The prioritizers and their weights, or why there are none.
+    """The prioritizers and their weights, or the error.
 
-    A built-in one that is listed twice has its last weight, an add-on's score that is listed twice counts twice.
+    A built-in prioritizer that is listed twice has its last weight. An add-on's score that is listed twice counts
+    twice.
     """
     if policy.mode not in {"", ADDITIVE, EXACT}:
         return (), f"incorrect prioritizer policy mode: {policy.mode}"
-    built_in = {} if policy.mode == EXACT else dict(defaults)
+    built_in: dict[Coordinate, int] = {} if policy.mode == EXACT else dict(defaults)
     others: list[tuple[Coordinate, int]] = []
     nameless = False
     for config in policy.configurations or ():
@@ -124,7 +130,7 @@ def _weights(
 
 
 def _score_coordinate(config: PrioritizerConfig, *, as_upstream: bool) -> ScoreCoordinate | None:
-    """Where the score comes from; by the deprecated name when nothing else says."""
+    """The source of the score. The deprecated name is used only if there is no coordinate."""
     if config.score_coordinate is not None or as_upstream or not config.name:
         return config.score_coordinate
     return ScoreCoordinate(type=BUILT_IN, built_in=config.name)

@@ -1,4 +1,4 @@
-"""What a placement asks of clusters: its spec, read once by `spec.terms_of`."""
+"""The terms of a placement: its spec, parsed once by `spec.terms_of`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERYTHING: Final = LabelTerms()
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """Where a score comes from: a built-in prioritizer, or a named score of an `AddOnPlacementScore`."""
+    """The source of a score: a built-in prioritizer, or a named score of an `AddOnPlacementScore`."""
 
     built_in: str = ""
     resource: str = ""
@@ -33,7 +33,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class SelectorTerms:
-    """Requirements on one cluster, ANDed: of a predicate, or of a decision group."""
+    """Requirements on a cluster, ANDed. They belong to a predicate or a decision group."""
 
     labels: LabelTerms = EVERYTHING
     claims: LabelTerms = EVERYTHING
@@ -41,11 +41,11 @@ class SelectorTerms:
 
     @classmethod
     def of(cls, selector: RequiredClusterSelector) -> SelectorTerms:
-        """Read a selector (one of a decision group has the same fields).
+        """Parse a selector. The selector of a decision group has the same fields.
 
         Raises:
-            SelectorError: the label or the claim selector is wrong.
-            ExpressionError: a CEL expression is.
+            SelectorError: the label selector or the claim selector is invalid.
+            ExpressionError: a CEL expression is invalid.
         """
         labels = EVERYTHING if selector.label_selector is None else LabelTerms.of(selector.label_selector)
         claims = EVERYTHING
@@ -57,19 +57,19 @@ class SelectorTerms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementTerms:
-    """What a placement asks for.
+    """The terms of a placement.
 
     Attributes:
-        sets: names of the sets that it may choose from; empty means all that are bound to its namespace.
-        number: how many clusters it wants; None means all that fit.
-        predicates: ORed; empty lets every cluster pass.
-        tolerations: as written.
-        weights: its prioritizers, none with weight 0, in the order of the spec after the defaults.
-        predicate_error: why the predicates cannot be read; empty when they can.
-        policy_error: why the prioritizers, or the number, cannot be applied; empty when they can.
+        sets: the names of the sets that it may choose from. Empty means all sets that are bound to its namespace.
+        number: the number of clusters that it requests. None means all that fit.
+        predicates: the predicates, ORed. If empty, every cluster passes.
+        tolerations: the tolerations, as written.
+        weights: its prioritizers, without those of weight 0: first the defaults, then those of the spec in their order.
+        predicate_error: why the predicates are invalid. Empty if they are valid.
+        policy_error: why the prioritizers, or the number, are invalid. Empty if they are valid.
         limited: whether a toleration has `tolerationSeconds`.
-        as_upstream: whether it is read as upstream's code reads it.
-        key: the same for terms that rule out and score the same; `number` and `sets` are not part of it.
+        as_upstream: whether the spec was parsed as upstream's code does.
+        key: equal for terms that filter and score equally. `number` and `sets` are not part of it.
     """
 
     sets: tuple[str, ...]

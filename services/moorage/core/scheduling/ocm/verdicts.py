@@ -1,4 +1,4 @@
-"""Every filter's and prioritizer's word on every managed cluster for one placement, and what it saw there."""
+"""The results of all filters and prioritizers on all managed clusters for one placement, with details."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Final
 
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, UsableSets
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.judged_taints import judge_taints
 from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.core.taints.tolerations import JudgedTaint
 
 CLUSTER_SETS: Final = "ManagedClusterSets"
-"""Stands for a filter: a placement chooses from its sets."""
+"""Used in place of a filter name: a placement chooses from its sets."""
 
 NOT_IN_SETS: Final = "the cluster is in no set that the placement may choose from"
 DELETED: Final = "the cluster is about to be deleted"
 
 
 class ManagedVerdicts(Verdicts):
-    """What becomes of each cluster of a fleet, as it is now, for one placement.
+    """The results for each cluster of the present fleet, for one placement.
 
     Args:
-        scheduled: what comes of deciding now.
+        scheduled: the result of scheduling now.
         fleet: the clusters.
         sets: the sets that the placement may choose from.
-        existing: all sets that there are.
+        existing: all existing sets.
     """
 
     def __init__(self, scheduled: Scheduled, fleet: ManagedFleet, sets: UsableSets, existing: ManagedSets) -> None:
@@ -52,11 +52,11 @@ class ManagedVerdicts(Verdicts):
         return self._fleet.names
 
     def chosen(self, name: str) -> bool:
-        """Whether the placement would have the cluster now."""
+        """Whether the placement would select the cluster now."""
         return name in self._chosen
 
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one cluster.
+        """The full result for one cluster.
 
         Raises:
             LookupError: there is no such cluster.
@@ -68,14 +68,14 @@ class ManagedVerdicts(Verdicts):
         return TargetVerdict(name, filters, found.scores, found.rank)
 
     def until(self, name: str) -> datetime | None:
-        """Until before when a cluster passes every filter; None when no time ends that, or it does not pass."""
+        """When a cluster stops passing every filter. None if no time limit applies, or if it does not pass now."""
         return self.scheduled.until(name)
 
     def taints(self, name: str) -> tuple[JudgedTaint, ...]:
-        """Each taint of a cluster with what tolerates it."""
+        """Each taint of a cluster with the toleration that counts for it."""
         return judge_taints(self.scheduled.request, self._fleet, name)
 
-    def _of_sets(self, facts: ClusterFacts, *, candidate: bool) -> FilterVerdict:
+    def _of_sets(self, facts: ManagedClusterFacts, *, candidate: bool) -> FilterVerdict:
         details = (
             f"the placement may choose from {', '.join(self._sets.eligible) or 'no set'}",
             f"the cluster is in {', '.join(sorted(self._existing.of(facts.labels))) or 'no set'}",

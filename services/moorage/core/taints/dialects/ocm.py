@@ -18,4 +18,4 @@ OCM: Final = Dialect(
     scoring=frozenset({PREFER_NO_SELECT}),
     evicting=frozenset({NO_SELECT}),
 )
-"""`evicting` takes clusters out of decisions that exist; no toleration's time counts for `NoSelectIfNew`."""
+"""`evicting` effects remove clusters from existing decisions. `tolerationSeconds` has no effect for `NoSelectIfNew`."""

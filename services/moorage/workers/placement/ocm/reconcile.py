@@ -1,4 +1,4 @@
-"""One placement at a time: which clusters it selects, and what its status says."""
+"""Reconciles one OCM placement: the clusters that it selects, and its status."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import datetime
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.decision_pages import laid_out
+from moorage.core.scheduling.ocm.decision_pages import layout_of
+from moorage.core.scheduling.ocm.placement_conditions import conditions_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.result import Scheduled
-from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import SelectionDecision
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
@@ -20,17 +20,17 @@ from moorage_schemas.envelope import Meta
 
 
 def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
-    """Bring what is written of a placement to what the present state of everything asks for.
+    """Reconcile the records of a placement with what the present state of everything demands.
 
     Returns:
-        The cause of deciding on it once more; None when once is enough.
+        The cause of deciding on it again; None when that is not necessary.
     """
     state = writer.state
     writer.begin(work)
     spec, known = state.specs.get(work.key), state.last.get(work.key)
     uid = state.decided_uid(work.key)
     if uid is not None and (spec is None or uid != spec.uid):
-        writer.end(uid)  # deleted; if it was made again under its name, it starts clean
+        writer.end(uid)  # deleted; a placement that was created again under its name starts anew
         known = None
     member = state.members.get(work.key)
     if spec is None or spec.paused or member is None:
@@ -42,9 +42,9 @@ def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
 
 
 def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], grounds: Scheduled) -> bool:
-    """Whether a cluster was dropped that only a placement which has it may have (NoSelectIfNew).
+    """Return whether a cluster was dropped that only a placement which has it may keep (NoSelectIfNew).
 
-    It stood among the clusters that could be selected, and does not any more, which can change the scores of others.
+    It was among the clusters that could be selected, and is not any more. This can change the scores of others.
     """
     fleet = writer.view.fleet
     dropped = fleet.rows_of(set(had).difference(name for page in member.clusters for name in page))
@@ -63,7 +63,7 @@ def _decide(
         terms, candidates=view.candidates(sets), decided=decided, usage=view.usage, now=now
     )
     decisions: tuple[str, ...] = scheduled.decisions
-    again = scheduled.decide_again
+    again = scheduled.requeue_at
     if member.relative:  # that a cluster which is not selected cannot be any more changes the scores of the others
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
     if check and known is not None and known.spec_key == spec.spec_key and scheduled.may_stand(decided):
@@ -76,7 +76,7 @@ def _decide(
     member.wrong = scheduled.status.is_error
     groups = spec.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
     return SelectionOutcome(
-        layout=laid_out(spec.ref.name, groups),
+        layout=layout_of(spec.ref.name, groups),
         selected=len(decisions),
         conditions=conditions_of(
             status,
@@ -95,7 +95,7 @@ def _decide(
 def _again(
     writer: DecisionWriter, member: Member, decided: list[str], others: datetime | None, now: datetime
 ) -> datetime | None:
-    """When a choice that stays is to be decided again; rather too early than too late, where scores end too."""
+    """Return when to decide a kept choice again: rather too early than too late where scores end, too."""
     fleet = writer.view.fleet
     found = member.ends(fleet, writer.view.usage, fleet.rows_of(decided), now)
     scores_end = member.of is not None and member.of.scores_end

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage.core.scheduling.ocm.cel_column import TRUE, UNKNOWN, CelColumn, scores_of
 from moorage.core.scheduling.ocm.columns import Column, Mask
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.label_columns import ClaimColumn, LabelColumn
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
@@ -86,7 +86,7 @@ def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask) -> Mask:
     return passed
 
 
-def holds(terms: SelectorTerms, facts: ClusterFacts, within: cel.Context) -> bool:
+def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: cel.Context) -> bool:
     """Whether a selector selects one cluster; `within` is from `scores_of`."""
     return (
         terms.labels.hold(facts.labels)
@@ -95,7 +95,7 @@ def holds(terms: SelectorTerms, facts: ClusterFacts, within: cel.Context) -> boo
     )
 
 
-def _failing(terms: SelectorTerms, facts: ClusterFacts, within: cel.Context) -> Iterator[str]:
+def _failing(terms: SelectorTerms, facts: ManagedClusterFacts, within: cel.Context) -> Iterator[str]:
     yield from _unmet(terms.labels, facts.labels, "label")
     yield from _unmet(terms.claims, facts.claims, "claim")
     yield from (f"CEL {one.text}" for one in terms.expressions if not one.holds(facts.document, within))

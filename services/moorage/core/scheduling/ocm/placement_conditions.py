@@ -1,6 +1,6 @@
 """The conditions of an OCM placement: PlacementSatisfied and PlacementMisconfigured.
 
-Reasons and messages are those of OCM's scheduling controller, for programs read them.
+Reasons and messages are those of OCM's scheduling controller, because programs read them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def conditions_of(
     """Both conditions, PlacementMisconfigured first.
 
     Args:
-        status: how scheduling and grouping ended.
-        sets: what the placement may choose from.
+        status: the outcome of scheduling and grouping.
+        sets: the sets that the placement may choose from.
         available: how many clusters are in those sets.
         decisions: how many clusters are selected.
-        unscheduled: how many clusters are missing to the number that is asked for.
-        before: the conditions that it has; a condition whose status stays keeps its `lastTransitionTime`.
+        unscheduled: how many clusters are missing from the requested number.
+        before: its previous conditions. A condition whose status stays the same keeps its `lastTransitionTime`.
         now: the time of a transition.
     """
     since = {condition.type: (condition.status, condition.last_transition_time) for condition in before}
@@ -64,7 +64,7 @@ def conditions_of(
 def _satisfied(
     status: Status, sets: UsableSets, available: int, decisions: int, unscheduled: int
 ) -> tuple[str, str, str]:
-    """Status, reason and message of PlacementSatisfied: the first reason that applies."""
+    """Status, reason and message of PlacementSatisfied, from the first reason that applies."""
     asked, eligible = ",".join(sets.asked), ",".join(sets.eligible)
     none_bound = "No valid ManagedClusterSetBindings found in placement namespace"
     reasons = (
@@ -85,10 +85,10 @@ def _satisfied(
     )
 
 
-def deciding(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
+def leading_condition(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
     """The condition that says how the placement stands: PlacementMisconfigured when it is True, else the other.
 
-    None when there are none, as before the first decision.
+    None if there are no conditions, which is the case before the first decision.
     """
     by_type = {condition.type: condition for condition in conditions}
     misconfigured = by_type.get(MISCONFIGURED)

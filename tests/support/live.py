@@ -1,18 +1,18 @@
-"""A whole Moorage beside the broker of the run, and the command line as a process against it."""
+"""A whole Moorage on the broker of the run, and the command line against it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import commands, forks
+from tests.support.commands import Done
+from tests.support.waiting import until
 from typer.testing import CliRunner, Result
 
 from moorage.cli.api.topics import Seen, TopicReader
@@ -21,55 +21,6 @@ from moorage.cli.local.services import GATEWAY
 from moorage.cli.local.stack import Stack
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import Topic
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a program ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-async def program(
-    *words: str, env: dict[str, str] | None = None, text: str | None = None, seconds: float = 60.0
-) -> Done:
-    """Run a program to its end."""
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        env={**os.environ, **(env or {})},
-        cwd=ROOT,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(seconds):
-            out, err = await process.communicate(None if text is None else text.encode())
-    except BaseException:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        raise
-    return Done(process.returncode or 0, out.decode(), err.decode())
-
-
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
-    """Return when something holds; look again until then.
-
-    Raises:
-        TimeoutError: it does not hold in time.
-    """
-    async with asyncio.timeout(seconds):
-        while not await holds():  # noqa: ASYNC110 - nothing tells when another process has done something
-            await asyncio.sleep(0.05)
 
 
 class Live:
@@ -85,13 +36,13 @@ class Live:
         }
 
     async def moorage(self, *words: str, text: str | None = None, code: int = 0, seconds: float = 60.0) -> Done:
-        """Run the command line; it must end with `code`."""
-        done = await program(sys.executable, "-m", "moorage.cli", *words, env=self.env, text=text, seconds=seconds)
+        """Run the command line as a process; it must end with `code`."""
+        done = await commands.moorage(*words, env=self.env, text=text, seconds=seconds)
         assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
         return done
 
     async def here(self, *words: str, text: str | None = None, code: int = 0) -> Done:
-        """Run the command line in this process, which is much faster where many are run; it must end with `code`."""
+        """Run the command line in this process; it must end with `code`."""
 
         def call() -> Result:
             return CliRunner().invoke(app, ["--server", self.server, *words], input=text, env=self.env)
@@ -110,7 +61,7 @@ class Live:
         async def answers() -> bool:
             if gateway.pid in {0, before}:
                 return False
-            done = await program(sys.executable, "-m", "moorage.cli", "get", "namespaces", env=self.env)
+            done = await commands.moorage("get", "namespaces", env=self.env)
             return done.code == 0
 
         await until(answers, 60)
@@ -159,5 +110,5 @@ async def running(bootstrap: str, prefix: str, folder: Path, **given: Any) -> As
     """Services and gateway on a broker that is there, with these settings."""
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=6, gateway_port=0, **given)
     told: list[str] = []
-    async with Stack(settings, folder, told.append, together=True) as stack:
+    async with Stack(settings, folder, told.append, together=True, launch=forks.launch) as stack:
         yield Live(stack, prefix)
