@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "describe": ["describe", "zone", "eu.eu-a"],
     "taint": ["taint", "node", "n1", "key:NoSchedule"],
     "cordon": ["cordon", "n1"],
+    "explain": ["explain", "deployment", "web"],
 }
 """What is run; the empty one is an interpreter that does nothing."""
 
@@ -59,6 +60,8 @@ class Answers(BaseHTTPRequestHandler):
         elif plural.endswith("/zones"):
             zone = {"metadata": {"name": name}, "status": {"zone": "eu/eu-a", "state": "Normal", "rate": 0.1}}
             self._send(zone)
+        elif name == "explain":
+            self._send({"explanation": {"owner": "Deployment/default/web", "at": "2026-01-01T00:00:00Z", "pods": []}})
         else:
             items = [node(f"n{i}") for i in range(_NODES)] if name == "nodes" else []
             self._send({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})

@@ -98,6 +98,7 @@ async def start_service(
             "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
             "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
             "MOORAGE_HTTP_PORT": str(port),
+            "MOORAGE_GATEWAY_PORT": str(port),
             "MOORAGE_LOG_LEVEL": "warning",
             "MOORAGE_LOG_FORMAT": "json",
             **(environment or {}),

@@ -45,11 +45,11 @@ _REPLICAS = 100
 _TIMES = 3
 
 
-def build(nodes: int, pods: int, zones: int) -> Stack:
+def build(nodes: int, pods: int, zones: int, start: datetime = START) -> Stack:
     """A fleet that has come to rest: nodes that are ready, deployments of a hundred pods each."""
     # A long grace period: what is measured takes longer than 40 s, and nobody reports meanwhile.
     settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=86_400)
-    stack = Stack(run.services(settings), partitions=PARTITIONS, start=START)
+    stack = Stack(run.services(settings), partitions=PARTITIONS, start=start)
     for number in range(nodes):
         name = f"n{number:05}"
         labels = {"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": f"z{number % zones}"}
@@ -62,7 +62,7 @@ def build(nodes: int, pods: int, zones: int) -> Stack:
         }
         _declare(stack, body)
         target = TargetRef(kind=TargetKind.NODE, name=name)
-        event = ConditionReported(target=target, type="Ready", status=ConditionStatus.TRUE, observed_time=START)
+        event = ConditionReported(target=target, type="Ready", status=ConditionStatus.TRUE, observed_time=start)
         stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
     stack.run()
     for number in range(pods // _REPLICAS):

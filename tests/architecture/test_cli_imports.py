@@ -74,6 +74,13 @@ def test_asking_the_gateway_loads_neither_models_nor_the_runtime(
     assert modules & {*HEAVY, *MODELS, "yaml"} == set()
 
 
+def test_asking_for_an_explanation_loads_no_more_than_the_question(server: str, tmp_path: Path) -> None:
+    modules = loaded(("explain", "deployment", "web"), server, tmp_path)
+    assert modules & {*HEAVY, *MODELS, "yaml"} == {"moorage.simulation"}
+    inside = {name for name in modules if name.startswith("moorage.simulation.")}
+    assert inside == {"moorage.simulation.explain", "moorage.simulation.explain.question"}
+
+
 @pytest.mark.parametrize("words", [("get", "nodes", "-o", "yaml"), ("taint", "node", "n1", "key:NoSchedule")], ids=str)
 def test_yaml_and_the_rules_of_taints_load_no_more_than_they_need(
     words: tuple[str, ...], server: str, tmp_path: Path

@@ -16,13 +16,13 @@ from tests.architecture.files import ROOT
 
 from moorage.cli.contract.participants import service_classes
 from moorage.cli.flags import FIELDS
-from moorage.cli.local.services import GATEWAY
+from moorage.cli.local.services import GATEWAY, QUERY
 from moorage.runtime.environment import variable
 from moorage.runtime.kafka_version import KAFKA_VERSION
 from moorage.runtime.settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
-OURS = sorted([*(service.name for service in service_classes()), GATEWAY])
+OURS = sorted([*(service.name for service in service_classes()), QUERY, GATEWAY])
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,12 @@ def test_the_services_find_kafka_at_its_inner_listener(compose: dict[str, Any]) 
     assert advertised["HOST"] == "localhost:9092"
     assert kafka["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
     assert f"{kafka['KAFKA_LOG_DIRS']}" in compose["services"]["kafka"]["volumes"][0]
+
+
+def test_the_gateway_finds_the_query_worker(compose: dict[str, Any]) -> None:
+    port = compose["services"][QUERY]["environment"]["MOORAGE_HTTP_PORT"]
+    asked = {name: one["environment"].get("MOORAGE_QUERY_SERVER") for name, one in compose["services"].items()}
+    assert asked == dict.fromkeys(compose["services"]) | {GATEWAY: f"http://{QUERY}:{port}"}
 
 
 def test_only_loopback_is_published(compose: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.kafka
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
-SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
+SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway", "query"}
 
 
 class Up:

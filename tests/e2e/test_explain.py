@@ -1,8 +1,9 @@
-"""`moorage explain` on a broker: it reads the topics, finds older records of the chain, and writes nothing."""
+"""`moorage explain` on a broker: by the query worker as from the topics, with older records, and nothing is written."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -14,6 +15,7 @@ from tests.support.live import Live, running
 from tests.support.waiting import until
 
 from moorage.cli.api.topics import BEGINNING, TopicReader
+from moorage.cli.local.stack import free_ports
 from moorage_schemas.topics import TOPICS
 
 pytestmark = pytest.mark.kafka
@@ -23,6 +25,21 @@ pytestmark = pytest.mark.kafka
 async def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
     async with running(broker.bootstrap, f"{RUN}-explain", tmp_path_factory.mktemp("explain")) as found:
         yield found
+
+
+async def both(live: Live, *words: str) -> Any:
+    """What is told, by the query worker and from the topics: the same, but for the moment whose state it is.
+
+    Between the two something may have happened, so a difference counts when it stays.
+    """
+    found: list[Any] = []
+
+    async def agree() -> bool:
+        found[:] = [(await live.here("explain", *words, "-o", "json", *how)).json for how in ([], ["--from-topics"])]
+        return bool(found[0] | {"at": ""} == found[1] | {"at": ""})
+
+    await until(agree)
+    return found[0]
 
 
 WEB = {
@@ -57,8 +74,10 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
     ((first, where),) = (await pod()).items()
     other = {"e1": "e2", "e2": "e1"}[where]
 
-    told = (await live.moorage("explain", "pod", f"default/{first}", "-o", "json")).json
-    assert told["agrees"] is True
+    done = await live.moorage("explain", "pod", f"default/{first}", "-o", "json")
+    assert done.err == "", "a query worker has answered"
+    assert done.json["agrees"] is True
+    told = await both(live, "pod", first, "--all")
     assert [one["name"] for one in told["targets"] if one["here"]] == [where]
     assert [one["topic"] for one in told["chains"][0]["steps"]] == ["resources", "placements"]
 
@@ -85,14 +104,13 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
     await until(moved)
     (second,) = await pod()
     before = await ends(live)
-    told = (await live.moorage("explain", "pod", second, "--all", "-o", "json")).json
+    told = await both(live, "pod", second, "--all")
     (behind,) = [one for one in told["chains"] if one["about"] == "the decision"]
     assert behind["whole"], "older records of the chain were read from the topics"
     assert [one["topic"] for one in behind["steps"]] == ["resources", "taints", "evictions", "placements"]
     assert behind["steps"][1]["key"] == f"Node/{where}"
     assert told["decision"]["replaces"] == f"Pod/default/{first}"
-    done = await live.moorage("explain", "pod", "gone", code=1)
-    assert done.err == 'Error from server (NotFound): pods "gone" not found\n'
+    await refused(live, second)
     assert "Pods (1)" in (await live.here("explain", "deployment", "web")).out
     assert await ends(live) == before, "explaining writes nothing"
 
@@ -105,11 +123,23 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
         return any("not-ready" in one["what"] and one["when"] for one in found["until"])
 
     await until(waits)
-    told = (await live.here("explain", "pod", second, "-o", "json")).json
+    told = await both(live, "pod", second, "--node", other)
+    assert [one["name"] for one in told["targets"]] == [other]
+    told = await both(live, "pod", second)
     (behind,) = [one for one in told["chains"] if one["about"] == f"the eviction from node {other}"]
     assert behind["whole"]
     way = [one["topic"] for one in behind["steps"]]
     assert (way[:2], way[-2:]) == (["condition-reports", "conditions"], ["taints", "evictions"])
+
+
+async def refused(live: Live, pod: str) -> None:
+    """What cannot be told is refused in the same words by whoever is asked."""
+    done = await live.moorage("explain", "pod", "gone", code=1)
+    assert done.err == 'Error from server (NotFound): pods "gone" not found\n'
+    done = await live.here("explain", "pod", "gone", "--from-topics", code=1)
+    assert done.err == 'Error from server (NotFound): pods "gone" not found\n'
+    done = await live.here("explain", "pod", pod, "--cluster", "c", code=2)
+    assert done.err == f"error: --cluster: no policy places pod {pod} on clusters\n"
 
 
 async def ends(live: Live) -> dict[tuple[str, int], int]:
@@ -147,10 +177,52 @@ async def test_why_a_placement_has_its_clusters(live: Live) -> None:
         return bool((await live.here("explain", "placement", "top", "-o", "json")).json["here"] == ["mc2"])
 
     await until(selected)
-    told = (await live.moorage("explain", "placement", "default/top", "--cluster", "mc1", "-o", "json")).json
+    told = await both(live, "placement", "default/top", "--cluster", "mc1")
     assert told["agrees"] is True
     (only,) = told["targets"]
     assert "unreachable:NoSelect" in only["outcome"]
     (behind,) = [one for one in told["chains"] if one["about"] == "the decision"]
     assert behind["whole"]
     assert [one["topic"] for one in behind["steps"]] == ["condition-reports", "conditions", "taints", "placements"]
+
+
+async def test_why_a_resource_is_on_its_clusters(live: Live) -> None:
+    policy = {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "spread"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "far"}], "placement": {}},
+    }
+    cluster = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "spec": {"syncMode": "Push"}}
+    clusters = [cluster | {"metadata": {"name": name}} for name in ("k1", "k2")]
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far"}, "data": {}}
+    await live.here("apply", "-f", "-", text=yaml.dump_all([*clusters, policy, config]))
+
+    async def placed() -> bool:
+        listed = (await live.here("get", "resourcebindings", "-o", "json")).json["items"]
+        return any(one["metadata"]["name"] == "far-configmap" for one in listed)
+
+    await until(placed)
+    await live.here("report", "cluster/k1", "Ready=True")
+    await live.here("report", "cluster/k2", "Ready=False")
+
+    async def tainted() -> bool:
+        told = (await live.here("explain", "configmap", "far", "--cluster", "k2", "-o", "json")).json
+        return bool(told["targets"][0]["taints"])
+
+    await until(tainted)
+    for words in (("configmap", "far"), ("rb", "far-configmap", "--all"), ("configmap/far", "--cluster", "k2")):
+        told = await both(live, *words)
+        assert told["workload"] == "ResourceBinding/default/far-configmap"
+        assert all(chain["whole"] for chain in told["chains"])
+
+
+async def test_without_a_gateway_the_topics_are_read_and_that_is_said(live: Live) -> None:
+    await live.here("apply", "-f", "-", text=yaml.dump(node("lone")))
+    await live.here("apply", "-f", "-", text=yaml.dump(WEB | {"metadata": {"name": "alone"}}))
+    with_gateway = await live.here("explain", "deployment", "alone", "-o", "json")
+    (port,) = free_ports(1)
+    done = await live.moorage("--server", f"http://127.0.0.1:{port}", "explain", "deployment", "alone", "-o", "json")
+    assert done.json["owner"] == with_gateway.json["owner"] == "Deployment/default/alone"
+    assert done.err.startswith(f"the gateway at http://127.0.0.1:{port} does not answer (")
+    assert done.err.endswith("; the topics are read instead, which takes longer\n")

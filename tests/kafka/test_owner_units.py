@@ -181,7 +181,7 @@ class Watched:
         self.ended: list[str] = []
         self.behind = Behind()
         self.worker = SimpleNamespace(
-            service=SimpleNamespace(name="toy"), owners={0: self.owner}, idle=True, moves=1, behind=self._behind
+            name="toy", owners={0: self.owner}, idle=True, moves=1, lacks="is not in its group", behind=self._behind
         )
         worker: Any = self.worker
         self.dog = Watchdog([worker], limit=10, hidden=20, kafka_answers=self._ask, end=self.ended.append)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import typer
 
 FAILED = 1
@@ -49,9 +52,10 @@ class ServerError(CliError):
         status: the HTTP status code.
         reason: the `reason` of the Status object, such as `NotFound`.
         message: its `message`.
+        details: its `details`: of what object it is, and the causes.
     """
 
-    def __init__(self, *, status: int, reason: str, message: str) -> None:
+    def __init__(self, *, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         if reason == "Invalid":
             prefix = "" if message.startswith("The ") else "The "
         else:
@@ -59,6 +63,7 @@ class ServerError(CliError):
         super().__init__(message, prefix=prefix)
         self.status = status
         self.reason = reason
+        self.details = details or {}
 
 
 class UnreachableError(CliError):
@@ -74,3 +79,4 @@ class UnreachableError(CliError):
             f"the gateway at {server} does not answer ({why}).\n"
             "Start one with `moorage up`, or name another with --server or MOORAGE_SERVER."
         )
+        self.server, self.why = server, why

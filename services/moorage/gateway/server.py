@@ -13,6 +13,8 @@ import uvicorn
 
 from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http.app import Gateway, create_app
+from moorage.gateway.http.explain import Explanations
+from moorage.gateway.http.hosts import hosts_of
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.kafka.log import KafkaLog
 from moorage.gateway.kafka.reader import Reader
@@ -28,7 +30,6 @@ from moorage_schemas.topics import RESOURCES
 _log = structlog.get_logger(__name__)
 
 _LOOK = 1.0  # seconds between two looks at how old the tables are
-_LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Ready = Callable[[str], None]
 
@@ -82,10 +83,10 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             metrics=metrics,
             switches=feature_gates(settings),
             limits=Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes),
-            # Whoever listens beyond the own machine is called by names that nobody can know here.
-            hosts=frozenset() if settings.http_host in _LOCAL else None,
+            hosts=hosts_of(settings),
             progress=reader.progress,
             behind=reader.obstacle,
+            explanations=Explanations(settings.query_server),
         )
     )
     async with _http(app, settings) as (server, address):

@@ -19,6 +19,7 @@ import uvloop
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 from faststream.kafka import KafkaBroker
+from starlette.routing import Route
 
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
@@ -26,6 +27,7 @@ from moorage.runtime.health import HttpServer, health_app
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.member import Member, MemberMaker
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.runtime.watchdog import Watchdog
@@ -56,6 +58,8 @@ async def run_services(
     services: Sequence[Service[Any] | ServiceMaker],
     settings: Settings,
     *,
+    beside: Sequence[MemberMaker] = (),
+    routes: Sequence[Route] = (),
     clock: Clock | None = None,
     ready: Callable[[ServiceRun], None] | None = None,
     http: bool = True,
@@ -65,20 +69,24 @@ async def run_services(
     """Run services until a signal (SIGINT, SIGTERM), `stop`, or a failure; then stop in order.
 
     Args:
-        services: one worker runs each. Pass a function that creates the service if it depends on the number of
-            partitions, because an existing fleet may have another number than the settings. For a service that is
-            passed itself, such a difference is an error.
-        settings: the address of Kafka, and how to run.
-        clock: the source of the time.
-        ready: called once, when all partitions assigned to the workers are restored.
-        http: whether to serve `/healthz`, `/readyz` and `/metrics`.
+        services: one worker each. A service that depends on the number of partitions is best given by what makes
+            it, for an existing fleet's number may differ from the settings'; given itself, such a difference is
+            an error.
+        settings: where Kafka is, and how to run.
+        beside: what makes those that only read, which run beside the services.
+        routes: what they serve over HTTP.
+        clock: where the time comes from.
+        ready: called once, when all partitions given to the workers are restored.
+        http: serve `/healthz`, `/readyz` and `/metrics`.
         stop: ends the run when it is set.
         on_stuck: called by the watchdog; by default it ends the process.
 
     Returns:
         The exit code: 0 after a stop in order, 70 after a failure.
     """
-    process = _Process(services, settings, clock or WallClock(), ready, http=http, on_stuck=on_stuck)
+    process = _Process(
+        services, settings, clock or WallClock(), ready, beside=beside, routes=routes, http=http, on_stuck=on_stuck
+    )
     return await process.run(stop)
 
 
@@ -100,19 +108,22 @@ class _Process:
         clock: Clock,
         ready: Callable[[ServiceRun], None] | None,
         *,
+        beside: Sequence[MemberMaker],
+        routes: Sequence[Route],
         http: bool,
         on_stuck: Callable[[str], None] | None,
     ) -> None:
         self._services = services
+        self._beside = beside
         self._settings = settings
         self._clock = clock
         self._ready = ready
         self._on_stuck = on_stuck
-        self._workers: list[Worker[Any]] = []
+        self._workers: list[Member] = []
         self._began = False
         self._http = (
             HttpServer(
-                health_app(lambda: self._workers if self._began else []),
+                health_app(lambda: self._workers if self._began else [], routes),
                 host=settings.http_host,
                 port=settings.http_port,
             )
@@ -165,6 +176,7 @@ class _Process:
                 )
             service = given if isinstance(given, Service) else given(settings)
             self._workers.append(Worker(service, settings, clock=self._clock, partitions=partitions))
+        self._workers += [make(settings) for make in self._beside]
 
     async def _make_topics(self) -> int:
         """Create the topics as soon as Kafka answers, and return their number of partitions."""
@@ -204,20 +216,20 @@ class _Process:
             await asyncio.sleep(0.05)
         log.info(
             "process.ready",
-            services=[worker.service.name for worker in self._workers],
+            services=[worker.name for worker in self._workers],
             seconds=round(asyncio.get_running_loop().time() - began, 2),
         )
         if self._ready is not None:
             self._ready(
                 ServiceRun(
-                    services=tuple(worker.service.name for worker in self._workers),
+                    services=tuple(worker.name for worker in self._workers),
                     http_host=self._settings.http_host,
                     http_port=0 if self._http is None else self._http.port,
                 )
             )
 
-    async def _watch_worker(self, worker: Worker[Any]) -> None:
-        """End the process when a worker ends by itself, which it does only when it cannot continue."""
+    async def _watch_worker(self, worker: Member) -> None:
+        """A worker ends by itself only when it cannot go on; then the process ends."""
         try:
             await worker.join()
         except asyncio.CancelledError:

@@ -131,6 +131,32 @@ def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
     return _malformed(topic, record, reason, field=field, value=value, rule=rule)
 
 
+def attributes(topic: Topic, record: Any) -> Meta | None:
+    """The attributes of a record that Moorage wrote, without its data being read.
+
+    None where that takes the whole record, or it is no event of ours: `decode` tells which.
+    """
+    if record.value is None:
+        found = _tombstone(topic, record, "", third_party=False)
+        return found.meta if isinstance(found, Input) else None
+    headers = dict(record.headers)
+    if headers.get(CONTENT_TYPE) != _JSON and is_structured(record.headers):
+        return None
+    try:
+        meta = _meta(headers)
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return meta if meta.type == (_event_types.get(topic.short) or _event_type(topic)) else None
+
+
+def event_of(topic: Topic, value: bytes) -> Model | None:
+    """The event of a record's value that Moorage wrote in binary mode; None when it is none."""
+    try:
+        return topic.event.model_validate_json(value, extra="ignore")
+    except ValidationError:
+        return None
+
+
 def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     """Return the key and event of a record of a table, None for a tombstone. The attributes are not checked.
 

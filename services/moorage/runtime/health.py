@@ -15,14 +15,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from moorage.runtime.errors import RuntimeFailure
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.member import Member
 
 
-def health_app(workers: Callable[[], Sequence[Worker[Any]]]) -> Starlette:
-    """Return the application: `/healthz`, `/readyz` with each partition's restore progress, and `/metrics`.
+def health_app(workers: Callable[[], Sequence[Member]], routes: Sequence[Route] = ()) -> Starlette:
+    """The application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
 
     Args:
-        workers: returns the workers of this process; none before they are started.
+        workers: the workers of this process; empty as long as it has not begun.
+        routes: what is served beside that.
     """
 
     async def healthz(_: Request) -> Response:
@@ -31,13 +32,14 @@ def health_app(workers: Callable[[], Sequence[Worker[Any]]]) -> Starlette:
     async def readyz(_: Request) -> Response:
         running = workers()
         ready = bool(running) and all(worker.ready for worker in running)
-        body = {"ready": ready, "services": {worker.service.name: worker.report() for worker in running}}
+        body = {"ready": ready, "services": {worker.name: worker.report() for worker in running}}
         return JSONResponse(body, status_code=200 if ready else 503)
 
     async def metrics(_: Request) -> Response:
         return Response(generate_latest(), headers={"content-type": CONTENT_TYPE_LATEST})
 
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
+    own = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+    return Starlette(routes=[*own, *routes])
 
 
 class _Server(uvicorn.Server):

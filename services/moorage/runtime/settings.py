@@ -142,6 +142,9 @@ class Settings(BaseSettings):
     gateway_port: int = Field(default=environment.GATEWAY_PORT, ge=0, le=65535)
     """Port of the gateway; 0 takes a free one."""
 
+    query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """Where the gateway finds the query worker, such as `http://127.0.0.1:8082`; empty means that there is none."""
+
     server: str = ""
     """Where the CLI finds the gateway; empty takes the one that `moorage up` started, else port 8080."""
 

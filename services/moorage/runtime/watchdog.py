@@ -21,7 +21,7 @@ import structlog
 from aiokafka import TopicPartition
 
 from moorage.runtime.errors import EXIT_STUCK
-from moorage.runtime.kafka.worker import Worker
+from moorage.runtime.member import Member
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class Watchdog:
 
     def __init__(
         self,
-        workers: Sequence[Worker[Any]],
+        workers: Sequence[Member],
         *,
         limit: float,
         hidden: float = 0.0,
@@ -103,10 +103,10 @@ class Watchdog:
         """
         stuck: list[tuple[str, _Seen, float]] = []
         for worker in self._workers:
-            name = worker.service.name
+            name = worker.name
             behind = await worker.behind()
             stuck += self._tables(worker, behind.tables)
-            items: list[tuple[str, Any, int]] = [(f"{name}, which is not in its group,", worker, 0)]
+            items: list[tuple[str, Any, int]] = [(f"{name}, which {worker.lacks},", worker, 0)]
             items += [
                 (
                     f"{name} partition {partition} ({owner.phase.value}, {owner.waiting} records waiting)",
@@ -143,9 +143,9 @@ class Watchdog:
                 )
                 return
 
-    def _tables(self, worker: Worker[Any], tables: Mapping[TopicPartition, int]) -> list[tuple[str, _Seen, float]]:
-        """Return the tables of a worker that stand still although Kafka has more, whatever else the worker does."""
-        name, stuck = worker.service.name, []
+    def _tables(self, worker: Member, tables: Mapping[TopicPartition, int]) -> list[tuple[str, _Seen, float]]:
+        """The tables of a worker that stand still though Kafka has more, whatever else the worker does."""
+        name, stuck = worker.name, []
         for place in [place for place in self._seen if place[0] == name and not isinstance(place[1], int)]:
             if place[1] not in tables:
                 del self._seen[place]

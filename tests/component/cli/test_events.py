@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from moorage.cli.render.events import clock, words
+from moorage.simulation.explain.wording import local_clock, utc_clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionReported, ConditionStatus, WorkloadConditionChanged
@@ -24,7 +25,7 @@ NODE = TargetRef(kind=TargetKind.NODE, name="n1")
 PARIS = TargetRef(kind=TargetKind.CLUSTER, name="paris")
 OSLO = TargetRef(kind=TargetKind.CLUSTER, name="oslo")
 POD = WorkloadRef(kind="Pod", namespace="shop", name="p")
-OSLO_UNTIL = f"cluster/oslo until {clock(LATER)}"
+OSLO_UNTIL = f"cluster/oslo until {local_clock(LATER)}"
 BINDING = WorkloadRef(kind="ResourceBinding", namespace="shop", name="web-deployment")
 
 
@@ -118,7 +119,7 @@ CASES: list[tuple[Model, str]] = [
     ),
     (
         decided(EvictionState.SCHEDULED, deadline=LATER),
-        f"pod/p (shop) off node/n1: Scheduled at {clock(LATER)}",
+        f"pod/p (shop) off node/n1: Scheduled at {local_clock(LATER)}",
     ),
     (
         WorkloadPlaced(
@@ -151,10 +152,10 @@ CASES: list[tuple[Model, str]] = [
         "zone eu/1 FullDisruption, stopped: every zone is disrupted: 3 of 4 not ready, no limit",
     ),
     (member(ready=True), "node/n1 in zone eu/1 is ready"),
-    (member(ready=False), f"node/n1 in zone eu/1 is not ready since {clock(NOW)}"),
+    (member(ready=False), f"node/n1 in zone eu/1 is not ready since {local_clock(NOW)}"),
     (granted(yes=True), "node/n1 in zone eu/1 may get its NoExecute taint  (why)"),
     (granted(yes=False), "node/n1 in zone eu/1 withdrawn: may have no NoExecute taint  (why)"),
-    (asked(requested=False), f"pod/p (shop) off node/n1 asks, due at {clock(NOW)}"),
+    (asked(requested=False), f"pod/p (shop) off node/n1 asks, due at {local_clock(NOW)}"),
     (asked(requested=True), "pod/p (shop) off node/n1 is under way"),
     (answered(), "pod/p (shop) off node/n1 granted  (why)"),
     (answered("EvictionPause/all"), "pod/p (shop) off node/n1 held by EvictionPause/all  (why)"),
@@ -176,3 +177,15 @@ CASES: list[tuple[Model, str]] = [
 @pytest.mark.parametrize(("event", "text"), CASES, ids=lambda case: type(case).__name__)
 def test_an_event_in_words(event: Model, text: str) -> None:
     assert words("k", event) == text
+
+
+def test_times_of_day_are_told_in_a_time_zone_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = asked(requested=False)
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert words("k", event).endswith("due at 17:30:00.000")
+        assert words("k", event, utc_clock).endswith("due at 12:00:00.000")
+    finally:
+        monkeypatch.undo()
+        time.tzset()

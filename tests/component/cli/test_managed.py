@@ -16,9 +16,9 @@ from moorage.cli.api.kinds import Kind, find, of_object
 from moorage.cli.app import app
 from moorage.cli.commands.evaluate import evaluate
 from moorage.cli.render import ocm_tables
-from moorage.cli.render.events import words as told_of
 from moorage.cli.render.ocm_tables import selector_text
 from moorage.conformance.operations import OPERATIONS
+from moorage.simulation.explain.wording import words as told_of
 from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TargetTainted

@@ -19,7 +19,7 @@ from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.describe import toleration_text
 from moorage.cli.render.durations import age, human, parse_duration, parse_instant, to_the_second
-from moorage.cli.render.events import words
+from moorage.simulation.explain.wording import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -105,6 +105,7 @@ def test_the_run_file_of_a_process_that_is_gone_does_not_count(tmp_path: Path) -
 def test_services_are_found_by_their_folders() -> None:
     assert services.names() == ["condition-ingest", "eviction", "governor", "placement", "taint-manager", "timer"]
     assert services.check(["all", "timer", "gateway", "taint_manager"]) == [*services.names(), "gateway"]
+    assert services.check(["query", "timer"]) == ["query", "timer"], "it decides nothing, so `all` does not name it"
 
 
 def test_lists_are_taken_apart_and_times_stay_text(tmp_path: Path) -> None:

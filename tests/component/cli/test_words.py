@@ -479,7 +479,7 @@ def test_a_misspelt_variable_is_warned_of_and_no_error(
 
 
 def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_: object) -> int:
+    async def nothing(*_: object, **_given: object) -> int:
         return 0
 
     monkeypatch.setattr("moorage.cli.commands.run.run_services", nothing)

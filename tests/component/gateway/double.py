@@ -12,6 +12,7 @@ import httpx
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http.app import Gateway, create_app
+from moorage.gateway.http.explain import Explanations
 from moorage.gateway.log import Place, Write
 from moorage.gateway.store import Store
 from moorage.runtime.service import Input
@@ -84,11 +85,24 @@ class MemoryLog:
 class Fixture:
     """A gateway, its parts, and a client."""
 
-    def __init__(self, *, kept: int | None = None, ready: bool = True, switches: FeatureGates | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        kept: int | None = None,
+        ready: bool = True,
+        switches: FeatureGates | None = None,
+        explanations: Explanations | None = None,
+    ) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
         self.clock = SetClock()
-        self.gateway = Gateway(store=self.store, log=self.log, clock=self.clock, switches=switches or FeatureGates())
+        self.gateway = Gateway(
+            store=self.store,
+            log=self.log,
+            clock=self.clock,
+            switches=switches or FeatureGates(),
+            explanations=explanations or Explanations(),
+        )
         if ready:
             self.store.begin()
         self.app = create_app(self.gateway)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from moorage.cli.render import explain
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain
+from moorage.simulation.explain.document import document_of
 from moorage.simulation.explain.explanation import Explanation, Target
 from moorage_schemas.topics import TOPICS
 
@@ -31,7 +32,7 @@ def copy(flow: Log) -> Snapshot:
 
 def said(told: Explanation, *, closely: bool = False) -> str:
     """The explanation as a person reads it."""
-    text = "\n".join(explain.explanation(told, closely=closely))
+    text = "\n".join(explain.lines(document_of(told), closely=closely))
     assert not re.search(r"T\d\d:\d\d:\d\d\.", text), "a time that is not shown to the second"
     return text
 

@@ -10,7 +10,8 @@ import pytest
 from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.scenario.flow.karmada_world import ONE, World
 
-from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted
+from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
+from moorage.simulation.explain.grounds import SnapshotGrounds
 from moorage.simulation.explain.karmada import binding_of, explain_binding
 
 ALL = Wanted(every=True)
@@ -26,9 +27,12 @@ DIVIDED = {
 }
 
 
+def grounds(world: World) -> SnapshotGrounds:
+    return SnapshotGrounds(copy(world.flow), world.settings)
+
+
 def explained(world: World, wanted: Wanted | None = None, name: str = "web-deployment") -> Explanation:
-    grounds = Grounds(copy(world.flow))
-    return explain_binding(grounds, "default", name, wanted, settings=world.settings, now=world.flow.now)
+    return explain_binding(grounds(world), "default", name, wanted)
 
 
 def patient(seconds: int = 60) -> dict[str, Any]:
@@ -153,8 +157,8 @@ def test_what_is_not_there_is_not_found() -> None:
     world.deploy("web", 1)
     world.policy(placement=ONE)
     world.run()
-    assert binding_of(copy(world.flow), "Deployment/default/web") == "ResourceBinding/default/web-deployment"
-    assert binding_of(copy(world.flow), "Deployment/default/other") is None
+    assert binding_of(grounds(world), "Deployment/default/web") == "ResourceBinding/default/web-deployment"
+    assert binding_of(grounds(world), "Deployment/default/other") is None
     with pytest.raises(NotFoundError, match=r'resourcebindings.work.karmada.io "gone" not found'):
         explained(world, name="gone")
     with pytest.raises(NotFoundError, match=r'clusters.cluster.karmada.io "atlantis" not found'):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from aiokafka.errors import KafkaConnectionError
+from tests.component.query.edge import Edge
+from tests.component.query.following import Following
 from tests.component.simulation.explained import copy
 from tests.component.simulation.test_explain_managed import World as Managed
 from tests.scenario.flow.karmada_world import ONE
@@ -16,15 +21,31 @@ from tests.scenario.flow.karmada_world import World as Clusters
 from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
 from typer.testing import CliRunner, Result
 
+from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
-from moorage.cli.commands import explain
+from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
+from moorage.simulation.explain import from_topics as reading
 
 Explain = Callable[..., Result]
 
 
+ENVIRONMENT = {"MOORAGE_BOOTSTRAP_SERVERS": "nowhere:1", "MOORAGE_FEATURE_GATES": "Failover=true"}
+
+
+def behind(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    """Let something answer what the command asks the gateway."""
+    transport = HttpxTransport(httpx.MockTransport(answer), "http://127.0.0.1:8080")
+    monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(app, ["explain", *words], env=ENVIRONMENT)
+
+
 @pytest.fixture
-def against(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
+def from_topics(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
     """The command on a copy of topics in memory, or on a Kafka that answers with an error."""
 
     def on(flow: Any) -> Explain:
@@ -33,15 +54,40 @@ def against(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
                 raise flow
             return copy(flow)
 
-        async def no_history(*_: Any, **__: Any) -> list[Any]:
-            return []
+        async def nothing_more(*_: Any) -> None:
+            """All records are in the copy."""
 
         monkeypatch.setattr(Snapshot, "load", load)
-        monkeypatch.setattr(explain, "load_history", no_history)
-        env = {"MOORAGE_BOOTSTRAP_SERVERS": "nowhere:1", "MOORAGE_FEATURE_GATES": "Failover=true"}
-        return lambda *words: CliRunner().invoke(app, ["explain", *words], env=env)
+        monkeypatch.setattr(reading, "complete", nothing_more)
+        return lambda *words: invoke(*words, "--from-topics")
 
     return on
+
+
+@pytest.fixture
+def by_query(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
+    """The command before a gateway and a query worker on topics in memory."""
+
+    def on(flow: Any) -> Explain:
+        following = Following(flow, Settings(feature_gates="Failover=true", partitions=flow.partitions))
+        following.follow()
+        edge = Edge(following)
+
+        def ask(request: httpx.Request) -> httpx.Response:
+            answer = asyncio.run(edge.gateway.call(request.method, str(request.url.copy_with(host="localhost"))))
+            return httpx.Response(answer.status_code, content=answer.content)
+
+        behind(monkeypatch, ask)
+        return invoke
+
+    return on
+
+
+@pytest.fixture(params=["from_topics", "by_query"])
+def against(request: pytest.FixtureRequest) -> Callable[[Any], Explain]:
+    """The command on topics in memory, both ways: nothing that it writes tells them apart."""
+    found: Callable[[Any], Explain] = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture
@@ -136,7 +182,7 @@ def test_a_claimed_resource_and_its_binding(against: Callable[[Any], Explain]) -
     assert command("deployment", "web").stdout == done.stdout
     assert "the spread constraints take others" in command("deployment/web", "--cluster", "paris").stdout
     done = command("deployment/web", "--node", "oslo")
-    assert (done.exit_code, done.stderr) == (2, "error: --node: deployment web is placed on clusters; use --cluster\n")
+    assert (done.exit_code, done.stderr) == (2, "error: --node: deployment web is placed on clusters, not on nodes\n")
 
 
 def test_a_placement(against: Callable[[Any], Explain]) -> None:
@@ -179,8 +225,8 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
         (("frog", "n1"), 1, 'error: the server doesn\'t have a resource type "frog"'),
         (("pod", "p", "--node", "n1", "--cluster", "c"), 2, "error: --node and --cluster cannot be used together"),
         (("pod", "p", "--node", "n1", "--all"), 2, "error: --all cannot be used together with"),
-        (("pod", "p", "--cluster", "c"), 2, "error: --cluster: no policy places pod p on clusters; use --node"),
-        (("deployment", "web", "--node", "n1"), 2, "error: --node: deployment web has pods; explain one of them"),
+        (("pod", "p", "--cluster", "c"), 2, "error: --cluster: no policy places pod p on clusters\n"),
+        (("deployment", "web", "--node", "n1"), 2, "error: --node: deployment web has pods; ask about one of them"),
     ],
 )
 def test_what_cannot_be_told(nodes: Explain, words: tuple[str, ...], code: int, message: str) -> None:
@@ -189,13 +235,59 @@ def test_what_cannot_be_told(nodes: Explain, words: tuple[str, ...], code: int, 
     assert done.stderr.startswith(message)
 
 
-def test_without_kafka_or_topics_that_is_said(against: Callable[[Any], Explain]) -> None:
-    done = against(KafkaConnectionError("nobody"))("pod", "p")
+def test_without_kafka_or_topics_that_is_said(from_topics: Callable[[Any], Explain]) -> None:
+    done = from_topics(KafkaConnectionError("nobody"))("pod", "p")
     assert done.exit_code == 1
     assert "Kafka at nowhere:1 does not answer" in done.stderr
-    done = against(SnapshotError("there is no topic moorage.taints.v1"))("pod", "p")
+    done = from_topics(SnapshotError("there is no topic moorage.taints.v1"))("pod", "p")
     assert done.exit_code == 1
     assert "there is no topic moorage.taints.v1.\nMake the topics with `moorage topics make`" in done.stderr
+
+
+def status(code: int, message: str, **more: Any) -> httpx.Response:
+    reason = {404: "NotFound", 421: "MisdirectedRequest"}.get(code, "ServiceUnavailable")
+    return httpx.Response(code, json={"kind": "Status", "code": code, "message": message, "reason": reason, **more})
+
+
+def refused(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+@pytest.mark.parametrize(
+    ("gateway", "why"),
+    [
+        (refused, "the gateway at http://127.0.0.1:8080 does not answer (refused)"),
+        (lambda _: status(503, "the query worker is not ready: its tables are read to 7%"), "the query worker is not"),
+        (
+            lambda _: status(404, "the server could not find the requested resource"),
+            "the gateway is of a version that cannot be asked for explanations",
+        ),
+    ],
+)
+def test_where_nobody_can_be_asked_the_topics_are_read_and_that_is_said(
+    gateway: Callable[[httpx.Request], httpx.Response],
+    why: str,
+    from_topics: Callable[[Any], Explain],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World("n1")
+    world.declare("Pod", "p", pod())
+    world.run()
+    wanted = from_topics(world.flow)("pod", "p")
+    assert (wanted.exit_code, wanted.stderr) == (0, "")
+    behind(monkeypatch, gateway)
+    done = invoke("pod", "p")
+    assert (done.exit_code, done.stdout) == (0, wanted.stdout)
+    assert done.stderr.startswith(why)
+    assert done.stderr.endswith("; the topics are read instead, which takes longer\n")
+
+
+def test_what_the_gateway_refuses_for_other_reasons_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    behind(monkeypatch, lambda _: status(421, "host: invalid value 'x'"))
+    done = invoke("pod", "p")
+    assert (done.exit_code, done.stderr) == (1, "Error from server (MisdirectedRequest): host: invalid value 'x'\n")
+    behind(monkeypatch, lambda _: httpx.Response(200, json={"items": []}))
+    assert "is no gateway of Moorage" in invoke("pod", "p").stderr
 
 
 def test_a_table_of_many_nodes_stays_short(against: Callable[[Any], Explain]) -> None:

@@ -21,7 +21,8 @@ from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, ManagedVerdicts
 from moorage.runtime.settings import Settings
-from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted
+from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
+from moorage.simulation.explain.grounds import SnapshotGrounds
 from moorage.simulation.explain.ocm import explain_placement
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -231,8 +232,7 @@ class World:
         return sorted(cluster for event in mine for cluster in event.clusters)
 
     def explained(self, wanted: Wanted | None = None, name: str = "p") -> Explanation:
-        grounds = Grounds(copy(self.flow))
-        return explain_placement(grounds, "ns", name, wanted, settings=self.settings, now=self.flow.now)
+        return explain_placement(SnapshotGrounds(copy(self.flow), self.settings), "ns", name, wanted)
 
 
 def test_why_these_clusters_and_not_others() -> None:

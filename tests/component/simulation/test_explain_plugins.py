@@ -19,12 +19,13 @@ from tests.scenario.flow.test_placement_flow import World as Pods
 from tests.scenario.flow.test_placement_flow import pod
 from tests.support.plugins import EXAMPLES, added
 
-from moorage.cli.render import explain_json
 from moorage.core.scheduling.framework.plugins import Plugin
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer
-from moorage.simulation.explain.explanation import Explanation, Grounds, Wanted
+from moorage.simulation.explain.document import document_of
+from moorage.simulation.explain.explanation import Explanation, Wanted
+from moorage.simulation.explain.grounds import SnapshotGrounds
 from moorage.simulation.explain.karmada import explain_binding
 from moorage.simulation.explain.pods import explain_pod
 
@@ -42,7 +43,7 @@ def add(tmp_path: Path) -> Iterator[Add]:
 
 def document(told: Explanation) -> Json:
     """The explanation as a program reads it."""
-    found: Json = json.loads(json.dumps(explain_json.explanation(told)))
+    found: Json = json.loads(json.dumps(document_of(told)))
     return found
 
 
@@ -73,9 +74,7 @@ def test_nodes(add: Add) -> None:
         ("Quarantine", "node(s) were in quarantine", ("newest",))
     ]
     assert written.scores[0].scores["HardwareGeneration"] == 400
-    told = explain_pod(
-        Grounds(copy(world.flow)), "default", "p", ALL, settings=lifted(partitions=3), now=world.flow.now
-    )
+    told = explain_pod(SnapshotGrounds(copy(world.flow), lifted(partitions=3)), "default", "p", ALL)
     assert told.agrees
     assert of(told, "newest").outcome == "ruled out: Quarantine: node(s) were in quarantine"
     assert "Quarantine RULED OUT node(s) were in quarantine" in lines(told)
@@ -112,8 +111,7 @@ def test_clusters(add: Add) -> None:
     assert [one.target.name for one in written.targets] == ["fair"]
     assert [(one.filter, one.targets) for one in written.filters] == [("Audited", ("cheap",))]
     assert [(one.target, one.scores["Price"]) for one in written.scores] == [("fair", 160), ("dear", 0)]
-    grounds = Grounds(copy(world.flow))
-    told = explain_binding(grounds, "default", "web-deployment", ALL, settings=world.settings, now=world.flow.now)
+    told = explain_binding(SnapshotGrounds(copy(world.flow), world.settings), "default", "web-deployment", ALL)
     assert told.agrees
     assert of(told, "cheap").outcome == "ruled out: Audited: cluster(s) were not audited"
     assert "Audited RULED OUT cluster(s) were not audited" in lines(told)

@@ -10,7 +10,9 @@ from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.scenario.flow.fleet import lifted
 from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
 
-from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted, summary_of
+from moorage.simulation.explain.answer import summary_of
+from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
+from moorage.simulation.explain.grounds import SnapshotGrounds
 from moorage.simulation.explain.pods import explain_pod
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import PLACEMENTS, RESOURCES
@@ -18,9 +20,12 @@ from moorage_schemas.topics import PLACEMENTS, RESOURCES
 ALL = Wanted(every=True)
 
 
+def grounds(world: World, **settings: Any) -> SnapshotGrounds:
+    return SnapshotGrounds(copy(world.flow), lifted(partitions=3, **settings))
+
+
 def explained(world: World, name: str, wanted: Wanted | None = None, **settings: Any) -> Explanation:
-    grounds = Grounds(copy(world.flow))
-    return explain_pod(grounds, "default", name, wanted, settings=lifted(partitions=3, **settings), now=world.flow.now)
+    return explain_pod(grounds(world, **settings), "default", name, wanted)
 
 
 def on(world: World, node: str) -> str:
@@ -204,10 +209,10 @@ def test_pods_of_a_controller_in_short() -> None:
     world = World("n1", "n2")
     world.declare("Deployment", "web", {"replicas": 3, "template": TEMPLATE})
     world.run()
-    told = summary_of(copy(world.flow), "Deployment/default/web", "deployments.apps")
+    told = summary_of(grounds(world), "Deployment/default/web", "deployments.apps")
     assert {row.workload.rpartition("/")[2] for row in told.rows} == set(world.pods())
     with pytest.raises(NotFoundError, match=r'deployments.apps "gone" not found'):
-        summary_of(copy(world.flow), "Deployment/default/gone", "deployments.apps")
+        summary_of(grounds(world), "Deployment/default/gone", "deployments.apps")
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,9 @@ def test_asyncapi_operations_are_the_services(asyncapi: dict[str, Any]) -> None:
             assert operations[f"{service.name}.sends.{topic.short}"]["action"] == "send"
     for operation in operations.values():
         assert operation["channel"]["$ref"].removeprefix("#/channels/") in asyncapi["channels"]
-    assert len(participants()) == len(list(service_classes())) + 1
+    assert [one.name for one in participants()][-2:] == ["query", "gateway"]
+    assert len(participants()) == len(list(service_classes())) + 2
+    assert not any(name.startswith("query.sends.") for name in operations)
 
 
 def test_every_topic_has_a_writer_among_the_services_and_a_reader(asyncapi: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -179,5 +180,7 @@ def test_every_typed_view_is_that_of_its_kind() -> None:
     typed = {kind.kind: kind.model for kind in kinds.declared() if kind.model is not Resource}
     assert all(model.__name__ == kind for kind, model in typed.items())
     # A view that no kind has would never be used.
-    views = {view.__name__ for view in Resource.__subclasses__() if view.__module__.startswith("moorage_schemas.")}
+    # A module that another test made and took away again is no part of the contract.
+    present = [view for view in Resource.__subclasses__() if view.__module__ in sys.modules]
+    views = {view.__name__ for view in present if view.__module__.startswith("moorage_schemas.")}
     assert set(typed) == views

@@ -81,6 +81,14 @@ class Client:
             return self._call("POST", "/v1/conditions", json_body=events[0], content_type=EVENT)
         return self._call("POST", "/v1/conditions", json_body=events, content_type=EVENTS_BATCH)
 
+    def explain(self, asked: Mapping[str, str]) -> JsonObject:
+        """The document of an explanation, from the query worker behind the gateway."""
+        answer = self._call("GET", "/v1/explain", params=asked)
+        found = answer.get("explanation")
+        if not isinstance(found, dict):
+            raise CliError(f"{self.server} is no gateway of Moorage: its answer has no explanation")
+        return found
+
     def watch(
         self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, JsonObject]]:
@@ -206,4 +214,7 @@ def status_error(status: Mapping[str, Any], code: int, text: str = "") -> Server
     reason = str(status.get("reason") or "")
     if not reason:
         reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict", 413: "RequestEntityTooLarge"}.get(code, "")
-    return ServerError(status=code, reason=reason, message=str(message))
+    details = status.get("details")
+    return ServerError(
+        status=code, reason=reason, message=str(message), details=details if isinstance(details, dict) else None
+    )

@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, TypeVar
+from typing import Annotated
 
 import typer
-from aiokafka.errors import KafkaError
 
-from moorage.cli import completion
-from moorage.cli.api import endpoints, kinds
-from moorage.cli.api.topics import quiet, unreachable
-from moorage.cli.errors import CliError, UsageError
+from moorage.cli import completion, errors
+from moorage.cli.api import kinds
+from moorage.cli.api.client import JsonObject
+from moorage.cli.api.endpoints import connect
+from moorage.cli.errors import ServerError, UnreachableError, UsageError
 from moorage.cli.render import explain as explain_text
-from moorage.cli.render import explain_json, output
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
-from moorage.simulation.explain.chain import Trail
-from moorage.simulation.explain.explanation import (
-    Explanation,
-    Grounds,
-    NotFoundError,
-    Summary,
-    Wanted,
-    retraced,
-    summary_of,
-)
-from moorage.simulation.explain.history import load_history
-from moorage.simulation.explain.karmada import binding_of, explain_binding
-from moorage.simulation.explain.ocm import explain_placement
-from moorage.simulation.explain.pods import explain_pod
-from moorage.workers.placement.karmada.resource import CLAIMED_KINDS
-from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION
-from moorage.workers.placement.ocm.spec import PLACEMENT
-from moorage.workers.placement.service import PlacementService
-from moorage_schemas.resource import resource_key
-from moorage_schemas.topics import PLACEMENTS
+from moorage.cli.render import output
+from moorage.simulation.explain.question import EXPLAINED, Question, QuestionError
 
-BINDING: Final = "ResourceBinding"
-POD: Final = "Pod"
-
-EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, *CLAIMED_KINDS)
-"""Kinds that can be explained; a PlacementDecision is, as its placement."""
-
-T = TypeVar("T")
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_LATER = frozenset({502, 503, 504})
+"""Status codes of answers that say that nobody can explain now."""
 
 
 class ExplainFormat(StrEnum):
@@ -58,19 +29,8 @@ class ExplainFormat(StrEnum):
     YAML = "yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What an explanation is asked for."""
-
-    kind: str
-    resource: str
-    """The plural, as messages name it."""
-
-    namespace: str
-    name: str
-
-
 def explain(
+    ctx: typer.Context,
     what: Annotated[
         list[str],
         typer.Argument(
@@ -98,34 +58,28 @@ def explain(
     form: Annotated[
         ExplainFormat, typer.Option("-o", "--output", help="table for people, json or yaml.")
     ] = ExplainFormat.TABLE,
+    from_topics: Annotated[
+        bool, typer.Option("--from-topics", help="Read the topics here, and do not ask the gateway.")
+    ] = False,
 ) -> None:
     """Tell why a workload is where it is, or is not, and until when."""
-    asked = parse(what, namespace)
     if node and cluster:
         raise UsageError("--node and --cluster cannot be used together: a workload has nodes or clusters, not both")
     if every and (node or cluster):
         raise UsageError("--all cannot be used together with --node or --cluster")
-    bootstrap, prefix = endpoints.kafka()
-    settings = endpoints.load_settings(
-        endpoints.of_the_live(bootstrap), bootstrap_servers=bootstrap, topic_prefix=prefix
-    )
-    told = asyncio.run(
-        _answered(_told(settings, asked, Wanted(node or cluster, every), node=node, cluster=cluster), bootstrap)
-    )
+    asked = parse(what, namespace, node=node, cluster=cluster, every=every)
+    told = _from_topics(asked) if from_topics else _told(ctx, asked)
     if form is ExplainFormat.TABLE:
-        lines = (
-            explain_text.summary(told, every=every)
-            if isinstance(told, Summary)
-            else explain_text.explanation(told, closely=bool(node or cluster))
-        )
+        lines = explain_text.lines(told, every=every, closely=bool(node or cluster))
         output.write("".join(f"{line}\n" for line in lines))
-        return
-    document = explain_json.summary(told) if isinstance(told, Summary) else explain_json.explanation(told)
-    output.write(output.to_yaml(document) if form is ExplainFormat.YAML else output.to_json(document))
+    else:
+        output.write(output.to_yaml(told) if form is ExplainFormat.YAML else output.to_json(told))
 
 
-def parse(words: list[str], namespace: str) -> Asked:
-    """The one object that the words name: `KIND NAME`, `KIND NAMESPACE/NAME`, `KIND/NAME`, `KIND/NAMESPACE/NAME`.
+def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = "", every: bool = False) -> Question:
+    """The question about the one object that the words name.
+
+    They are `KIND NAME`, `KIND NAMESPACE/NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 
     Raises:
         UsageError: they name none, or several.
@@ -138,75 +92,51 @@ def parse(words: list[str], namespace: str) -> Asked:
     place, slash, name = names[0].rpartition("/")
     if slash and (not place or not name or "/" in place):
         raise UsageError(f"name: invalid value {names[0]!r}: must be NAME or NAMESPACE/NAME")
-    kind = kinds.find(kind_word)
-    if kind.kind not in EXPLAINED:
+    kind = kinds.find(kind_word).kind
+    if kind not in EXPLAINED:
         known = ", ".join(one.lower() for one in EXPLAINED)
         raise UsageError(f"kind: invalid value {kind_word!r}: explain tells of {known}")
-    if kind.kind == PLACEMENT_DECISION:
-        kind, name = kinds.find(PLACEMENT), name.rpartition("-decision-")[0] or name
-    return Asked(kind.kind, kind.resource, place if slash else namespace, name)
+    try:
+        return Question(kind, place if slash else namespace, name, node, cluster, every)
+    except QuestionError as error:
+        raise UsageError(str(error)) from None
 
 
-async def _answered(work: Awaitable[T], bootstrap: str) -> T:
-    """What comes of reading the topics.
+def _told(ctx: typer.Context, asked: Question) -> JsonObject:
+    """The explanation of the query worker behind the gateway; where there is none to be had, from the topics.
 
     Raises:
+        UsageError: nodes are asked for of what has clusters, or the other way round.
+        CliError: there is no such thing, the gateway refuses, or neither it nor Kafka answers.
+    """
+    fields = {"kind": asked.kind, "namespace": asked.namespace, "name": asked.name}
+    fields |= {name: value for name, value in (("node", asked.node), ("cluster", asked.cluster)) if value}
+    fields |= {"all": "true"} if asked.every else {}
+    try:
+        with connect(ctx) as client:
+            return client.explain(fields)
+    except UnreachableError as error:
+        why = f"the gateway at {error.server} does not answer ({error.why})"
+    except ServerError as error:
+        if error.status == _BAD_REQUEST and (causes := error.details.get("causes")):
+            raise UsageError(f"--{causes[0]['field']}: {causes[0]['message']}") from None
+        if error.status == _NOT_FOUND and not error.details:
+            why = "the gateway is of a version that cannot be asked for explanations"
+        elif error.status in _LATER:
+            why = error.message
+        else:
+            raise
+    errors.warn(f"{why}; the topics are read instead, which takes longer")
+    return _from_topics(asked)
+
+
+def _from_topics(asked: Question) -> JsonObject:
+    """The explanation, from the topics themselves.
+
+    Raises:
+        UsageError: nodes are asked for of what has clusters, or the other way round.
         CliError: there is no such thing, or Kafka does not answer.
     """
-    try:
-        return await work
-    except NotFoundError as error:
-        raise CliError(str(error), prefix="Error from server (NotFound): ") from None
-    except SnapshotError as error:
-        raise CliError(
-            f"Kafka at {bootstrap}: {error}.\n"
-            "Make the topics with `moorage topics make`, or start everything with `moorage up`."
-        ) from None
-    except (KafkaError, TimeoutError, OSError) as error:
-        raise unreachable(bootstrap, error) from None
+    from moorage.cli.api import explain_from_topics  # noqa: PLC0415 - half of the services, which few calls need
 
-
-async def _told(settings: Settings, asked: Asked, wanted: Wanted, *, node: str, cluster: str) -> Explanation | Summary:
-    """The explanation, with as much of its chains as is still in the topics."""
-    quiet()
-    topics = dict.fromkeys((PLACEMENTS, *PlacementService.globals))
-    snapshot = await Snapshot.load(settings, topics=topics)
-    told = answer(Grounds(snapshot), asked, wanted, settings=settings, node=node, cluster=cluster)
-    if isinstance(told, Explanation) and not all(chain.whole for chain in told.chains):
-        history = await load_history(settings, snapshot.partitions, told.chains)
-        retraced(told, Trail.of([*snapshot.all(), *history]))
-    return told
-
-
-def answer(
-    grounds: Grounds, asked: Asked, wanted: Wanted, *, settings: Settings, node: str = "", cluster: str = ""
-) -> Explanation | Summary:
-    """What is told of what was asked for.
-
-    Raises:
-        NotFoundError: there is no such object, node or cluster.
-        UsageError: nodes are asked for of what has clusters, or the other way round.
-    """
-    snapshot = grounds.snapshot
-    now = snapshot.taken if snapshot.taken.tzinfo is not None else datetime.now(UTC)
-    key = resource_key(asked.kind, asked.namespace, asked.name)
-    if asked.kind == PLACEMENT:
-        if node:
-            raise UsageError(f"--node: placement {asked.name} selects clusters; use --cluster")
-        return explain_placement(grounds, asked.namespace, asked.name, wanted, settings=settings, now=now)
-    name: str | None = asked.name
-    if asked.kind != BINDING:
-        found = binding_of(snapshot, key)
-        name = found.rpartition("/")[2] if found is not None else None
-    if name is not None:
-        if node:
-            raise UsageError(f"--node: {asked.kind.lower()} {asked.name} is placed on clusters; use --cluster")
-        return explain_binding(grounds, asked.namespace, name, wanted, settings=settings, now=now)
-    if cluster:
-        raise UsageError(f"--cluster: no policy places {asked.kind.lower()} {asked.name} on clusters; use --node")
-    if asked.kind == POD:
-        return explain_pod(grounds, asked.namespace, asked.name, wanted, settings=settings, now=now)
-    told = summary_of(snapshot, key, asked.resource)
-    if wanted.one:
-        raise UsageError(f"--node: {asked.kind.lower()} {asked.name} has pods; explain one of them")
-    return told
+    return explain_from_topics.explain(asked)

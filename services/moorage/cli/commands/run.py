@@ -13,6 +13,7 @@ from typing import Annotated
 import structlog
 import typer
 from aiokafka.errors import KafkaError
+from starlette.routing import Route
 
 from moorage.cli import completion
 from moorage.cli.api import endpoints
@@ -22,6 +23,7 @@ from moorage.runtime import environment
 from moorage.runtime.app import run_async, run_services
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.logs import configure_logs
+from moorage.runtime.member import MemberMaker
 from moorage.runtime.settings import Settings
 
 _GRACE = 20.0  # seconds to stop in order after the parent has gone
@@ -32,7 +34,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="SERVICE…",
-            help="condition-ingest, taint-manager, governor, placement, eviction, timer, gateway; `all`: but the last.",
+            help="condition-ingest, taint-manager, governor, placement, eviction, timer (`all`); query, gateway.",
             show_default=False,
             autocompletion=completion.services,
         ),
@@ -71,7 +73,14 @@ def _end_with_parent() -> None:
 def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
     # Made by the runtime, which asks the fleet how many partitions it has.
-    made = [partial(services.make, name) for name in chosen if name != services.GATEWAY]
+    made = [partial(services.make, name) for name in chosen if name not in {services.QUERY, services.GATEWAY}]
+    beside: list[MemberMaker] = []
+    routes: list[Route] = []
+    if services.QUERY in chosen:
+        from moorage.query.http import Endpoint  # noqa: PLC0415 - only who runs it pays for it
+
+        endpoint = Endpoint(settings)
+        beside, routes = [endpoint.make], endpoint.routes
 
     log = structlog.get_logger(__name__)
     for name, nearest in environment.unknown().items():
@@ -79,18 +88,18 @@ def _run(chosen: list[str], settings: Settings) -> int:
 
     async def main() -> int:
         if services.GATEWAY not in chosen:
-            return await run_services(made, settings)
+            return await run_services(made, settings, beside=beside, routes=routes)
         from moorage.gateway.server import serve  # noqa: PLC0415 - only who runs it pays for it
 
         gateway = asyncio.create_task(serve(settings), name=services.GATEWAY)
-        if not made:
+        if not made and not beside:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, gateway.cancel)
             return await _ended(gateway)
         # Whichever ends first takes the other with it; signals go to the services.
         stop = asyncio.Event()
         gateway.add_done_callback(lambda _: stop.set())
-        code = await run_services(made, settings, stop=stop)
+        code = await run_services(made, settings, beside=beside, routes=routes, stop=stop)
         gateway.cancel()
         return code or await _ended(gateway)
 

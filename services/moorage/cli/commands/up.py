@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ import typer
 from moorage.cli.api import endpoints, runfile
 from moorage.cli.errors import CliError
 from moorage.cli.flags import given
+from moorage.cli.local.examples import examples
 from moorage.cli.local.stack import Stack
 from moorage.cli.render import colors
 from moorage.runtime.environment import state_folder
@@ -86,7 +88,7 @@ async def _up(settings: Settings, *, follow: bool) -> None:
             say("")
             say("health and metrics: " + ", ".join(f"{name} {address}" for name, address in stack.health.items()))
             say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
-            say("Try `moorage apply -f examples/fleet`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
+            say(f"Try `moorage apply -f {_fleet()}`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
             await stopped.wait()
     except asyncio.CancelledError:
         if not stopped.is_set():
@@ -94,3 +96,9 @@ async def _up(settings: Settings, *, follow: bool) -> None:
     finally:
         runfile.remove(folder)
     say("stopped")
+
+
+def _fleet() -> str:
+    """The example fleet as somebody here would type it."""
+    here = Path("examples/fleet")
+    return str(here if here.is_dir() else examples() / "fleet")

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from moorage.cli.local import services
 from moorage.gateway.log import WRITTEN
 from moorage.gateway.tables import READ
+from moorage.query import chain_index
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage_schemas.topics import AUDIT, DEAD_LETTERS, JOURNAL, TOPICS, Topic
+from moorage.simulation.explain import grounds
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, TOPICS, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class Participant:
 
 
 def participants() -> tuple[Participant, ...]:
-    """Every service, by name, the gateway last."""
-    return (*(_participant(service) for service in service_classes()), _gateway())
+    """Every service, by name, then the query worker and the gateway."""
+    return (*(_participant(service) for service in service_classes()), _query(), _gateway())
 
 
 def service_classes() -> Iterator[type[Service[object]]]:
@@ -50,6 +52,16 @@ def _participant(service: type[Service[object]]) -> Participant:
         reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
         # Whatever cannot be decoded or handled goes to dead-letters, how it came to its decisions to the journal.
         sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
+    )
+
+
+def _query() -> Participant:
+    return Participant(
+        name=services.QUERY,
+        summary="Keeps the tables that explanations are made from, and answers over HTTP; writes nothing.",
+        consumes=(),
+        reads=_in_order({*grounds.TOPICS, *chain_index.TOPICS, CONDITION_REPORTS}),
+        sends=(),
     )
 
 

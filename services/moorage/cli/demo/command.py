@@ -24,10 +24,11 @@ from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.pause import parse_scope, pause_name
 from moorage.cli.demo.acts import Hold, Outage
 from moorage.cli.demo.claims import SOON, Chain, spread, whole_story
-from moorage.cli.demo.files import examples, expected_pods
+from moorage.cli.demo.fleet import expected_pods
 from moorage.cli.demo.show import Show
 from moorage.cli.errors import CliError
 from moorage.cli.local import services
+from moorage.cli.local.examples import examples
 from moorage.cli.local.stack import Stack
 from moorage.cli.render.describe_targets import zone_name
 from moorage.core.conditions.heartbeats import BY_HAND

@@ -10,7 +10,8 @@ from rich.text import Text
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.claims import Claim
 from moorage.cli.render import colors
-from moorage.cli.render.events import STYLES, clock, words
+from moorage.cli.render.events import STYLES
+from moorage.simulation.explain.wording import local_clock, words
 
 
 class Show:
@@ -36,7 +37,7 @@ class Show:
     def event(self, seen: Seen, cause: datetime, about: str) -> None:
         """An event: the time, how long after its cause, what it is about, what happened."""
         when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
-        line = Text(f"   {clock(when)} ", "dim")
+        line = Text(f"   {local_clock(when)} ", "dim")
         line.append(f"{(when - cause).total_seconds():+8.3f} s  ", "bold")
         line.append(f"{about}  ", "dim")
         line.append(f"{seen.topic.short:<11} ", STYLES.get(seen.topic.short, "white"))

@@ -1,4 +1,7 @@
-"""Which services there are: every package in `moorage.workers`, which exports `service(settings)`, and the gateway."""
+"""Which services there are: every package in `moorage.workers`, which exports `service(settings)`.
+
+Beside them run the gateway, which writes what people say, and the query worker, which only reads.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from moorage import workers
 from moorage.cli.errors import UsageError
 
 GATEWAY = "gateway"
+QUERY = "query"
 
 
 def names() -> list[str]:
@@ -18,12 +22,12 @@ def names() -> list[str]:
 
 
 def check(words: list[str]) -> list[str]:
-    """The services of a command, each once; `all` for every one of them.
+    """The services of a command, each once; `all` for every one that decides: not for the query worker and the gateway.
 
     Raises:
         UsageError: one is not known.
     """
-    known = [*names(), GATEWAY]
+    known = [*names(), QUERY, GATEWAY]
     chosen: list[str] = []
     for word in words:
         if word == "all":

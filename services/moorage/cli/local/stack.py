@@ -177,14 +177,18 @@ class Stack:
                     break
 
     def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
-        names = services.names()
+        names = [*services.names(), services.QUERY]
         groups = [names] if self._together else [[name] for name in names]
-        ports = free_ports(len(groups) + 1, besides=gateway_port)
-        specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=False)]
-        gateway = self._spec(settings, [services.GATEWAY], ports[-1], gateway_port=gateway_port)
+        *ports, own_port = free_ports(len(groups) + 1, besides=gateway_port)
+        specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=True)]
+        # The query worker is in the last of the groups.
+        query = f"http://127.0.0.1:{ports[-1]}"
+        gateway = self._spec(settings, [services.GATEWAY], own_port, gateway_port=gateway_port, query=query)
         return [*specs, gateway]
 
-    def _spec(self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0) -> ChildSpec:
+    def _spec(
+        self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0, query: str = ""
+    ) -> ChildSpec:
         name = group[0] if len(group) == 1 else "services"
         environment = {
             "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
@@ -197,7 +201,7 @@ class Stack:
             **flags.environment(settings),
         }
         if gateway_port:
-            environment["MOORAGE_GATEWAY_PORT"] = str(gateway_port)
+            environment |= {"MOORAGE_GATEWAY_PORT": str(gateway_port), "MOORAGE_QUERY_SERVER": query}
         return ChildSpec(
             name=name,
             arguments=("run", "--with-parent", *group),

@@ -13,7 +13,7 @@ from moorage.cli.render.describe import conditions, evictions, many, pair, since
 from moorage.cli.render.durations import age
 from moorage.cli.render.karmada_tables import cluster_text
 from moorage.cli.render.kubernetes_tables import node_roles, node_status, pod_status
-from moorage.cli.render.own_tables import rate_text, zone_state
+from moorage.cli.render.own_tables import rate, zone_state
 
 _NODES = kinds.find("nodes")
 _PODS = kinds.find("pods")
@@ -82,7 +82,7 @@ def zone(client: Client, found: JsonObject) -> Iterator[str]:
     if status.get("stopped"):
         yield pair("Stopped", "every zone is fully disrupted: no node gets a taint that evicts")
     yield pair("Nodes", f"{status.get('nodes', 0)}, of which {status.get('notReady', 0)} are not ready")
-    yield pair("Rate", rate_text(status.get("rate")))
+    yield pair("Rate", rate(status.get("rate")))
     yield pair("Tokens", f"{status.get('tokens', 0)} at {status.get('tokensTime') or '<unknown>'}")
     granted = [[str(one.get("target")), since(one.get("since"))] for one in status.get("granted") or []]
     yield from table("Granted", ["TARGET", "NOT READY SINCE"], granted)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from moorage.cli.api.objects import at
 from moorage.cli.render.cells import AGE, NONE, Cell, Columns, Object, since, taint_text, text
 from moorage.cli.render.durations import age, human
+from moorage.core.apimachinery.durations import rate_text
 from moorage_schemas.times import parse_time
 
 _STATUS = "status"
@@ -65,15 +66,9 @@ def zone_state(found: Object) -> str:
     return f"{state},Stopped" if at(found, "status", "stopped") else state
 
 
-def rate_text(rate: Any) -> str:
-    """A rate as people read it: `1 every 10s`, `no limit`, `0`."""
-    if rate is None:
-        return NONE
-    if rate == "inf" or float(rate) == float("inf"):
-        return "no limit"
-    if float(rate) <= 0:
-        return "0"
-    return f"{float(rate):g}/s" if float(rate) >= 1 else f"1 every {1 / float(rate):g}s"
+def rate(said: Any) -> str:
+    """A rate as people read it; `<none>` where none is said."""
+    return NONE if said is None else rate_text(said)
 
 
 def _next(found: Object) -> str:
@@ -203,7 +198,7 @@ COLUMNS: Final[dict[str, Columns]] = {
             ("STATE", zone_state),
             ("NODES", text(_STATUS, "nodes", default="0")),
             ("NOT-READY", text(_STATUS, "notReady", default="0")),
-            ("RATE", lambda found: rate_text(at(found, "status", "rate"))),
+            ("RATE", lambda found: rate(at(found, "status", "rate"))),
             ("WAITING", text(_STATUS, "waiting", default="0")),
             ("NEXT", _next),
         ),

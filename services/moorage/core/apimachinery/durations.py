@@ -1,4 +1,4 @@
-"""Durations as people, flags and annotations write them."""
+"""Durations and rates as people, flags and annotations write them."""
 
 from __future__ import annotations
 
@@ -23,3 +23,12 @@ def seconds_of(text: str, *, bare: bool = False) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def rate_text(rate: float | str) -> str:
+    """A rate per second as people read it: `1 every 10s`, `2/s`, `no limit` for `inf`, `0`."""
+    if rate == "inf" or float(rate) == float("inf"):
+        return "no limit"
+    if float(rate) <= 0:
+        return "0"
+    return f"{float(rate):g}/s" if float(rate) >= 1 else f"1 every {1 / float(rate):g}s"

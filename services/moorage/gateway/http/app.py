@@ -7,8 +7,6 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
@@ -22,6 +20,8 @@ from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.errors import StatusError, no_such_path
 from moorage.gateway.http import discovery, paths
+from moorage.gateway.http.explain import Explanations
+from moorage.gateway.http.hosts import check_host
 from moorage.gateway.http.reports import Intake, Limits
 from moorage.gateway.http.resources import ResourcesApi, answer
 from moorage.gateway.log import Log
@@ -34,7 +34,6 @@ _log = structlog.get_logger(__name__)
 
 _READING = ["GET", "HEAD"]
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-_LOCAL = frozenset({"localhost"})
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -57,6 +56,9 @@ class Gateway:
 
     behind: Callable[[], str] = lambda: ""
     """Why what is shown may be old, in words; empty when it is not."""
+
+    explanations: Explanations = field(default_factory=Explanations)
+    """Whom the gateway asks for explanations."""
 
 
 def create_app(gateway: Gateway) -> Starlette:
@@ -84,6 +86,7 @@ def create_app(gateway: Gateway) -> Starlette:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await gateway.explanations.close()
 
     return Starlette(
         routes=[
@@ -93,6 +96,7 @@ def create_app(gateway: Gateway) -> Starlette:
             route("/metrics", "metrics", endpoints.metrics, _READING),
             route("/version", "discovery", endpoints.version, _READING),
             route("/v1/conditions", "conditions", intake.handle, _METHODS),
+            route("/v1/explain", "explain", gateway.explanations.handle, _METHODS),
             route("/api", "discovery", endpoints.core, _READING),
             route("/apis", "discovery", endpoints.groups, _READING),
             route("/api/{path:path}", "resources", endpoints.core, _METHODS),
@@ -170,7 +174,7 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
     async def guard(request: Request) -> Response:
         began = time.monotonic()
         try:
-            _check_host(request, gateway.hosts)
+            check_host(request, gateway.hosts)
             response = await handler(request)
         except StatusError as error:
             response = _failure(error)
@@ -189,45 +193,3 @@ def _failure(error: StatusError) -> Response:
     if error.retry_after:
         response.headers["retry-after"] = str(error.retry_after)
     return response
-
-
-def _check_host(request: Request, hosts: frozenset[str] | None) -> None:
-    """Refuse names that are not the gateway's, and pages of other sites.
-
-    A page in a browser can make its own name resolve to 127.0.0.1 (DNS rebinding) and so reach a server that has no
-    authentication and listens only locally; but the name in `Host` stays its own. A page can also send simple requests
-    to an address that is not its own; these say so in `Origin`.
-
-    Raises:
-        StatusError: 421 for a name, 403 for an origin.
-    """
-    if hosts is None:
-        return
-    if not _local(request.url.hostname or "", hosts):
-        raise StatusError(
-            421,
-            f"host: invalid value {(request.url.hostname or '')[:253]!r}: must be localhost, an address or a name of "
-            "this gateway",
-        )
-    origin = request.headers.get("origin")
-    if origin is not None and not _local(_hostname(origin), hosts):
-        raise StatusError(
-            403, f"origin: invalid value {origin[:253]!r}: pages of other sites may not call this gateway"
-        )
-
-
-def _hostname(url: str) -> str:
-    with contextlib.suppress(ValueError):
-        return urlsplit(url).hostname or ""
-    return ""
-
-
-def _local(name: str, hosts: frozenset[str]) -> bool:
-    name = name.lower()
-    if name in _LOCAL or name in hosts:
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,7 +26,10 @@ from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
-_BACKOFF = 0.5  # seconds between attempts to find out the ends
+Fold = Callable[[Topic, Any], None]
+"""Takes a consumed record of a topic in."""
+
+_BACKOFF = 0.5  # seconds between attempts to learn the ends
 
 
 class GlobalReader:
@@ -41,6 +45,7 @@ class GlobalReader:
         on_change: called with the partitions to wake; None for all of them.
         on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.
         journal: notes what is read.
+        fold: takes a record in, in place of the view's `apply`; must not raise on what is wrong with a record.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class GlobalReader:
         on_change: Callable[[Iterable[int] | None], None],
         on_failure: Callable[[BaseException], None] | None = None,
         journal: Journal | None = None,
+        fold: Fold | None = None,
     ) -> None:
         self.view = view
         self.caught_up = asyncio.Event()
@@ -65,6 +71,7 @@ class GlobalReader:
         self._on_change = on_change
         self._on_failure = on_failure
         self._journal = journal
+        self._fold: Fold = fold or partial(fold_into_view, view, service=service)
         self._failure: RuntimeFailure | None = None
         self._reader = TableReader(settings, client_id=f"{client_id}-globals")
         self._offsets = Offsets(settings, name=f"{client_id}-globals")
@@ -126,17 +133,20 @@ class GlobalReader:
             self._task = None
         await self._reader.stop()
 
-    async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> None:
-        """Read some of the topics to what is committed now.
+    async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> dict[TopicPartition, int]:
+        """Read some of the topics up to what is committed now.
+
+        Returns:
+            The ends to which they were read; empty before the first reading has begun.
 
         Raises:
             StartAfresh: the view is no longer read.
         """
         names = {topic.name(self._settings.topic_prefix) for topic in topics}
         tails = {tail.tp: tail for tail, _ in self._tails if tail.tp.topic in names}
-        if tails:
-            ends = await offsets.stable(tails)
-            await self._reader.reached_all({tails[tp]: end for tp, end in ends.items()})
+        ends = await offsets.stable(tails) if tails else {}
+        await self._reader.reached_all({tails[tp]: end for tp, end in ends.items()})
+        return ends
 
     async def _catch_up(self) -> None:
         while not self.caught_up.is_set() and self._failure is None:
@@ -188,7 +198,7 @@ class GlobalReader:
             if records and self._journal is not None:
                 self._journal.viewed(topic, records[0].partition, records)
             for record in records:
-                fold_into_view(self.view, topic, record, service=self._service)
+                self._fold(topic, record)
             if self.caught_up.is_set():
                 self._on_change(self.view.changed())
 

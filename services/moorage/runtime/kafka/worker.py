@@ -89,6 +89,16 @@ class Worker(Generic[S]):
     # For health reports and the watchdog.
 
     @property
+    def name(self) -> str:
+        """The service's."""
+        return self.service.name
+
+    @property
+    def lacks(self) -> str:
+        """See `Member`."""
+        return "is not in its group"
+
+    @property
     def group(self) -> str:
         """The consumer group."""
         return self._group

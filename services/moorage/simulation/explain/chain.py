@@ -8,12 +8,12 @@ of the same chain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from moorage.simulation.copy.snapshot import Kept
-from moorage_schemas.envelope import event_id
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import ConditionKey, ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.timer import SetTimer, TimerFired
@@ -59,11 +59,43 @@ _STAGE: Final[Mapping[str, int]] = {topic.short: stage for stage, topics in enum
 _LONGEST: Final = 50
 
 
+class EventRecord(Protocol):
+    """A record of a topic, with its place and its attributes; the event may be decoded only when somebody asks."""
+
+    @property
+    def topic(self) -> Topic:
+        """The topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+
+    @property
+    def offset(self) -> int:
+        """The offset."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+
+    @property
+    def event(self) -> Model | None:
+        """None for a tombstone."""
+
+    @property
+    def meta(self) -> Meta:
+        """The attributes."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """Kafka's, of the record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One event of a chain."""
 
-    record: Kept | None
+    record: EventRecord | None
     """None when its record is not there, or when there never was one: a service's own clock."""
 
     lost: str = ""
@@ -95,28 +127,76 @@ class Chain:
         return not any(step.lost for step in self.steps)
 
 
-@dataclass(slots=True)
-class Trail:
-    """Records by their ids and by their chains."""
+class Chained(Protocol):
+    """Records that can be found by their ids and by their chains."""
 
-    _by_id: dict[str, Kept] = field(default_factory=dict)
-    _of_chain: dict[str, list[Kept]] = field(default_factory=dict)
+    def find(self, event_id: str) -> EventRecord | None:
+        """The record of an event; None when it is not among these."""
+
+    def chain(self, correlation: str) -> Iterable[EventRecord]:
+        """The records of a chain, each id once."""
+
+
+class Listed:
+    """Some records, found by their ids and by their chains.
+
+    Args:
+        records: of several with one id the first counts.
+    """
+
+    def __init__(self, records: Iterable[EventRecord]) -> None:
+        self._by_id: dict[str, EventRecord] = {}
+        self._of_chain: dict[str, list[EventRecord]] = {}
+        for record in records:
+            if record.meta.id not in self._by_id:
+                self._by_id[record.meta.id] = record
+                self._of_chain.setdefault(record.meta.correlation, []).append(record)
+
+    def find(self, event_id: str) -> EventRecord | None:
+        """See `Chained`."""
+        return self._by_id.get(event_id)
+
+    def chain(self, correlation: str) -> Iterable[EventRecord]:
+        """See `Chained`."""
+        return self._of_chain.get(correlation, ())
+
+
+class Trail:
+    """Follows chains, as long as nothing changes in the records.
+
+    Args:
+        present: the last records of their keys.
+        older: more records, for what is not among those.
+    """
+
+    def __init__(self, present: Chained, older: Chained | None = None) -> None:
+        self._present = present
+        self._older = older or Listed(())
+        self._chains: dict[str, list[EventRecord]] = {}
 
     @classmethod
-    def of(cls, records: Iterable[Kept]) -> Trail:
+    def of(cls, records: Iterable[EventRecord]) -> Trail:
         """A trail of these records; one that comes twice counts once."""
-        trail = cls()
-        for record in records:
-            if record.meta.id not in trail._by_id:
-                trail._by_id[record.meta.id] = record
-                trail._of_chain.setdefault(record.meta.correlation, []).append(record)
-        return trail
+        return cls(Listed(records))
 
-    def chain(self, about: str, last: Kept) -> Chain:
+    def _find(self, event_id: str) -> EventRecord | None:
+        return self._present.find(event_id) or self._older.find(event_id)
+
+    def _chain(self, correlation: str) -> list[EventRecord]:
+        """The records of a chain by their places, so that it does not matter in which order they were read."""
+        known = self._chains.get(correlation)
+        if known is None:
+            found = list(self._present.chain(correlation))
+            found += [one for one in self._older.chain(correlation) if self._present.find(one.meta.id) is None]
+            found.sort(key=lambda one: (one.topic.short, one.partition, one.offset))
+            known = self._chains[correlation] = found
+        return known
+
+    def chain(self, about: str, last: EventRecord) -> Chain:
         """The events behind a record."""
         return Chain(about, tuple(reversed(list(self._back(last)))))
 
-    def chains(self, lasts: Iterable[tuple[str, Kept]]) -> Iterator[Chain]:
+    def chains(self, lasts: Iterable[tuple[str, EventRecord]]) -> Iterator[Chain]:
         """The events behind several records; of one that is behind an earlier one of them already there is no chain."""
         told: set[str] = set()
         for about, last in lasts:
@@ -125,7 +205,7 @@ class Trail:
                 told.update(step.record.meta.id for step in chain.steps if step.record is not None)
                 yield chain
 
-    def _back(self, last: Kept) -> Iterator[Step]:
+    def _back(self, last: EventRecord) -> Iterator[Step]:
         record, seen = last, {last.meta.id}
         note = ""
         for _ in range(_LONGEST):
@@ -148,18 +228,18 @@ class Trail:
             seen.add(cause.meta.id)
             record = cause
 
-    def _cause(self, record: Kept, cause_id: str, seen: set[str]) -> Kept | None:
-        found = self._by_id.get(cause_id)
+    def _cause(self, record: EventRecord, cause_id: str, seen: set[str]) -> EventRecord | None:
+        found = self._find(cause_id)
         if found is not None:
             return found
-        chain = self._of_chain.get(record.meta.correlation, ())
+        chain = record.meta.correlation
         match record.event:
             case TimerFired() as fired:
                 # A timer that has fired names itself as its cause, not the record that set it.
-                return next((one for one in chain if _sets(one, fired)), None)
+                return next((one for one in self._chain(chain) if _sets(one, fired)), None)
             case NoExecuteGranted() as grant if cause_id == _remembered(grant):
                 # It had to wait for its turn, and names the node's membership as it was remembered.
-                mine = [one for one in chain if one.topic is ZONE_MEMBERS and one.key == grant.target.key]
+                mine = [one for one in self._chain(chain) if one.topic is ZONE_MEMBERS and one.key == grant.target.key]
                 before = [
                     one for one in mine if one.timestamp <= record.timestamp and one.meta.causation_id not in seen
                 ]
@@ -167,24 +247,24 @@ class Trail:
             case _:
                 return None
 
-    def _nearest(self, record: Kept, seen: set[str]) -> Kept | None:
+    def _nearest(self, record: EventRecord, seen: set[str]) -> EventRecord | None:
         """The event that is the furthest on the chain's way before a record; rather one about the same target."""
         mine, stage = target_of(record), _stage(record)
         found = [
             one
-            for one in self._of_chain.get(record.meta.correlation, ())
+            for one in self._chain(record.meta.correlation)
             if one.meta.id not in seen
             and one.meta.causation_id not in seen  # it came after
             and _stage(one) < stage
             and target_of(one) in {"", mine or target_of(one)}
         ]
-        first = self._by_id.get(record.meta.correlation)
+        first = self._find(record.meta.correlation)
         if first is not None and first.meta.id not in seen:
             found.append(first)
         return max(found, key=lambda one: (target_of(one) == mine, _stage(one), one.timestamp), default=None)
 
 
-def _sets(record: Kept, fired: TimerFired) -> bool:
+def _sets(record: EventRecord, fired: TimerFired) -> bool:
     event = record.event
     return isinstance(event, SetTimer) and (record.key, event.generation) == (fired.id, fired.generation)
 
@@ -194,7 +274,7 @@ def _remembered(grant: NoExecuteGranted) -> str:
     return event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation)
 
 
-def _own_clock(record: Kept, cause_id: str) -> bool:
+def _own_clock(record: EventRecord, cause_id: str) -> bool:
     """Whether placement decided because a time was over that it had written down: such a cause has no record."""
     event = record.event
     if not isinstance(event, WorkloadPlaced):
@@ -207,12 +287,12 @@ _LOST: Final = (
 )
 
 
-def _first_is_lost(record: Kept) -> str:
+def _first_is_lost(record: EventRecord) -> str:
     kept = "" if record.topic is not CONDITIONS else ", for reports are kept for a while only"
     return f"the first event; its record is not in the topics{kept}, or a service's own clock was the first cause"
 
 
-def target_of(record: Kept) -> str:
+def target_of(record: EventRecord) -> str:
     """The key of the target that a record is about; empty when it is about none."""
     event: Any = record.event
     target = getattr(event, "target", None)
@@ -226,5 +306,5 @@ def target_of(record: Kept) -> str:
     return ""
 
 
-def _stage(record: Kept) -> int:
+def _stage(record: EventRecord) -> int:
     return _STAGE.get(record.topic.short, len(_WAY))

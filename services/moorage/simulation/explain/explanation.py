@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from moorage.core.scheduling.framework.verdicts import Reason, TargetVerdict, Verdicts
 from moorage.core.taints.tolerations import JudgedTaint
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.chain import Chain, Trail
+from moorage.simulation.explain.chain import Chain
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
-from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES
 
 BEST: Final = 10
 """Targets that are shown beside the chosen ones, unless all are asked for."""
@@ -33,6 +30,7 @@ class NotFoundError(LookupError):
 
     def __init__(self, resource: str, name: str) -> None:
         super().__init__(f'{resource} "{name}" not found')
+        self.resource, self.name = resource, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,71 +147,6 @@ class Wanted:
             return list(verdicts.names())
         first = [name for name in dict.fromkeys(chosen) if name in verdicts][:CHOSEN]
         return first + [name for name in verdicts.ranked[: BEST + len(first)] if name not in set(first)][:BEST]
-
-
-@dataclass(slots=True)
-class Grounds:
-    """The records that an explanation is made from."""
-
-    snapshot: Snapshot
-    history: Sequence[Kept] = field(default_factory=tuple)
-    """Records that are in the topics beside the last ones of their keys, as far as they may matter here."""
-
-    def records(self) -> Iterable[Kept]:
-        """All of them."""
-        yield from self.snapshot.all()
-        yield from self.history
-
-
-def retraced(told: Explanation, trail: Trail) -> None:
-    """Follow the chains of an explanation once more, over more records."""
-    lasts = [(chain.about, last) for chain in told.chains if (last := chain.steps[-1].record) is not None]
-    told.chains = tuple(trail.chains(lasts))
-
-
-def summary_of(snapshot: Snapshot, owner: str, resource: str) -> Summary:
-    """What was decided on the pods of a controller.
-
-    Args:
-        snapshot: where they are looked for.
-        owner: the controller's key.
-        resource: its plural, for the message.
-
-    Raises:
-        NotFoundError: it is not declared, and has no pods.
-    """
-    rows = []
-    for key, event in sorted(snapshot.table(PLACEMENTS).items()):
-        if isinstance(event, WorkloadPlaced) and event.owner.key == owner:
-            generations = {str(event.target): event.binding_generation} if event.target is not None else {}
-            ends = [eviction_ends(one) for one, _ in evictions_of(snapshot, key, generations)]
-            rows.append(Row(key, event, ends[0] if ends else None))
-    declared = snapshot.last(RESOURCES, owner)
-    if not rows and (declared is None or declared.event is None):
-        raise NotFoundError(resource, ResourceKey.parse(owner).name)
-    return Summary(owner, snapshot.taken, tuple(rows))
-
-
-def decision_on(snapshot: Snapshot, workload: str) -> tuple[WorkloadPlaced, Kept] | None:
-    """The decision that is written down on a workload, with its record; None when there is none."""
-    kept = snapshot.last(PLACEMENTS, workload)
-    return (kept.event, kept) if kept is not None and isinstance(kept.event, WorkloadPlaced) else None
-
-
-def evictions_of(snapshot: Snapshot, workload: str, generations: dict[str, int]) -> list[tuple[EvictionDecided, Kept]]:
-    """The evictions of a workload's present bindings that are under way.
-
-    Args:
-        snapshot: where they are looked for.
-        workload: its key.
-        generations: of the present bindings, by the target's key.
-    """
-    found = []
-    for target, generation in generations.items():
-        kept: Any = snapshot.last(EVICTIONS, f"{workload}|{target}|{generation}")
-        if kept is not None and isinstance(kept.event, EvictionDecided):
-            found.append((kept.event, kept))
-    return found
 
 
 def eviction_ends(event: EvictionDecided) -> Until | None:

@@ -1,16 +1,19 @@
 """Older records of the chains behind a decision, read from the topics without leaving a trace.
 
-Every event of a chain carries the id of the chain's first event, so records are picked by their headers and only those
-are decoded. What concerns no target in particular is looked through whole; conditions and reports, of which there are
-many, only in the partitions of the targets that a chain is about, and reports only from shortly before the chain.
+A copy has the last record of each key, and a chain leads through earlier ones. Every event of a chain carries the id of
+the chain's first event, so records are picked by their headers and only those are decoded. What belongs to no target in
+particular is looked for in every partition; conditions, of which there are many, only in the partitions of the targets
+that a chain is about. Of reports, of which there are most, only those are read that were written shortly before a
+record whose cause is missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -20,7 +23,8 @@ from moorage.runtime.kafka.read_to_end import CONNECT_SECONDS, read_to
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept
-from moorage.simulation.explain.chain import Chain, target_of
+from moorage.simulation.explain.chain import Chain, Chained, EventRecord, Listed, Trail, target_of
+from moorage.simulation.explain.explanation import Explanation
 from moorage_schemas.topics import (
     BUDGETS,
     CONDITION_REPORTS,
@@ -48,77 +52,206 @@ WHOLE: Final = (TAINTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_G
 OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS)
 """Looked through in the one partition of the fleet: what the governor reads and writes."""
 
-OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS, CONDITION_REPORTS)
+OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS)
 """Looked through in the partitions of the targets of a chain."""
 
 BEFORE: Final = timedelta(minutes=15)
-"""How long before the oldest event that is known of a chain reports are looked for."""
+"""How long before a record the report is looked for that it came from."""
 
-_IDS = frozenset({"ce_id", "ce_correlationid"})
+AFTER: Final = timedelta(minutes=1)
+"""How long after it, for clocks differ."""
+
+_FEWEST: Final = 2_000
+"""Reports of a partition that are looked through in any case: the times of their records are their writers' own."""
+
+_MOST: Final = 50_000
+"""Reports of a partition that are looked through at most, the latest."""
+
+_ROUNDS: Final = 4
+"""How often a report that was found may show what else is missing."""
+
+_IDS: Final = frozenset({"ce_id", "ce_correlationid"})
+
+Places = Mapping[Topic, Iterable[int]]
+"""Partitions of topics."""
 
 
-async def load_history(settings: Settings, partitions: int, chains: Iterable[Chain]) -> list[Kept]:
-    """The records of chains that are still in the topics.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which a report was written to a partition."""
+
+    partition: int
+    since: datetime
+    until: datetime
+
+
+class OlderRecords(Protocol):
+    """Where older records are found."""
+
+    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
+        """The records of chains in some partitions.
+
+        Args:
+            places: where they are looked for.
+            wanted: the correlation ids.
+        """
+
+    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
+        """The reports of chains that were written at some time.
+
+        Args:
+            windows: where and when.
+            wanted: the correlation ids.
+        """
+
+
+async def complete(told: Explanation, present: Chained, older: OlderRecords, partitions: int) -> None:
+    """Look for what is missing in the chains of an explanation.
 
     Args:
-        settings: where Kafka is, and the topics' prefix.
+        told: the explanation.
+        present: the last record of each key.
+        older: where the others are.
         partitions: how many each topic has.
-        chains: as far as they are known.
 
     Raises:
         KafkaError: Kafka does not answer, or an answer is an error.
         TimeoutError: Kafka does not answer.
         OSError: Kafka cannot be reached.
     """
-    known = [step.record for chain in chains for step in chain.steps if step.record is not None]
+    if all(chain.whole for chain in told.chains):
+        return
+    known = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
+    lasts = [(chain.about, last) for chain in told.chains if (last := chain.steps[-1].record) is not None]
     wanted = frozenset(record.meta.correlation.encode() for record in known)
-    if not known:
-        return []
-    topics = {topic.name(settings.topic_prefix): topic for topic in (*WHOLE, *OF_FLEET, *OF_TARGETS)}
-    consumer = clients.table_consumer(settings, client_id="moorage-explain")
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await consumer.start()
-        every = [TopicPartition(topic.name(settings.topic_prefix), p) for topic in WHOLE for p in range(partitions)]
-        fleet = partition_of(FLEET, partitions)
-        every += [TopicPartition(topic.name(settings.topic_prefix), fleet) for topic in OF_FLEET]
-        found = await _scan(consumer, topics, await consumer.beginning_offsets(every), wanted)
-        targets = {target for record in (*known, *found) if (target := target_of(record))}
-        parts = sorted({partition_of(target, partitions) for target in targets})
-        oldest = min(record.timestamp for record in (*known, *found)) - BEFORE
-        some = [TopicPartition(topic.name(settings.topic_prefix), p) for topic in OF_TARGETS for p in parts]
-        found += await _scan(consumer, topics, await _starts(consumer, topics, some, oldest), wanted)
-    finally:
-        await consumer.stop()
-    return found
+    fleet = partition_of(FLEET, partitions)
+    every: dict[Topic, Iterable[int]] = dict.fromkeys(WHOLE, range(partitions)) | dict.fromkeys(OF_FLEET, (fleet,))
+    found = list(await older.of_chains(every, wanted))
+    targets = {target for record in (*known, *found) if (target := target_of(record))}
+    parts = sorted({partition_of(target, partitions) for target in targets})
+    found += await older.of_chains(dict.fromkeys(OF_TARGETS, parts), wanted)
+    oldest = min((*known, *found), key=lambda record: record.timestamp)
+    looked: set[Window] = set()
+    for _ in range(_ROUNDS):
+        told.chains = tuple(Trail(present, Listed(found)).chains(lasts))
+        windows = {_window(one, partitions) for one in _missing_causes(told.chains, oldest)} - looked
+        if not windows:
+            return
+        looked |= windows
+        reports = await older.reports(windows, wanted)
+        if not reports:
+            return
+        found += reports
 
 
-async def _starts(
-    consumer: AIOKafkaConsumer, topics: Mapping[str, Topic], tps: list[TopicPartition], oldest: datetime
-) -> dict[TopicPartition, int]:
-    """Where to begin: reports not before a time, everything else at the beginning."""
-    starts: dict[TopicPartition, int] = dict(await consumer.beginning_offsets(tps)) if tps else {}
-    reports = [tp for tp in tps if topics[tp.topic] is CONDITION_REPORTS]
-    if reports:
-        stamp = max(0, int(oldest.timestamp() * 1000))
-        ends = await consumer.end_offsets(reports)
-        for tp, place in (await consumer.offsets_for_times(dict.fromkeys(reports, stamp))).items():
-            starts[tp] = ends[tp] if place is None else place.offset
-    return starts
+def _missing_causes(chains: Iterable[Chain], oldest: EventRecord) -> Iterator[EventRecord]:
+    """The records whose causes may be reports that are missing."""
+    missing = False
+    for chain in chains:
+        for cause, effect in zip(chain.steps, chain.steps[1:], strict=False):
+            if cause.lost and effect.record is not None and target_of(effect.record):
+                missing = True
+                yield effect.record
+    if missing and target_of(oldest):
+        yield oldest
 
 
-async def _scan(
-    consumer: AIOKafkaConsumer,
-    topics: Mapping[str, Topic],
-    starts: Mapping[TopicPartition, int],
-    wanted: frozenset[bytes],
-) -> list[Kept]:
-    """The records of some chains, from where each partition is to begin to its present end."""
-    ends: dict[TopicPartition, int] = await consumer.end_offsets(list(starts)) if starts else {}
-    found: list[Kept] = []
-    async for tp, records in read_to(consumer, starts, ends):
-        found += [kept for record in records if (kept := _picked(topics[tp.topic], record, wanted)) is not None]
-    return found
+def _window(effect: EventRecord, partitions: int) -> Window:
+    return Window(partition_of(target_of(effect), partitions), effect.timestamp - BEFORE, effect.timestamp + AFTER)
+
+
+class TopicScan:
+    """Looks the topics through; an async context manager.
+
+    Args:
+        settings: where Kafka is, and the topics' prefix.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._consumer: AIOKafkaConsumer | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> list[EventRecord]:
+        """See `OlderRecords`."""
+        consumer = await self._connected()
+        tps = {self._tp(topic, partition): topic for topic, partitions in places.items() for partition in partitions}
+        starts: dict[TopicPartition, int] = await consumer.beginning_offsets(list(tps)) if tps else {}
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(list(tps)) if tps else {}
+        return [kept async for kept in self._scan(tps, starts, ends, wanted)]
+
+    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> list[EventRecord]:
+        """See `OlderRecords`."""
+        consumer = await self._connected()
+        found = []
+        for window in sorted(windows, key=lambda one: (one.partition, one.since)):
+            tp = self._tp(CONDITION_REPORTS, window.partition)
+            begin, end = (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
+            first = max(begin, await self._at(consumer, tp, window.since, end))
+            last = min(end, max(await self._at(consumer, tp, window.until, end), first + _FEWEST))
+            span = ({tp: max(first, last - _MOST)}, {tp: last})
+            found += [kept async for kept in self._scan({tp: CONDITION_REPORTS}, *span, wanted)]
+        return found
+
+    async def between(
+        self, spans: Mapping[tuple[Topic, int], range], wanted: frozenset[bytes]
+    ) -> Sequence[EventRecord]:
+        """The records of chains at some offsets.
+
+        Args:
+            spans: the offsets, by topic and partition.
+            wanted: the correlation ids.
+        """
+        tps = {self._tp(topic, partition): topic for topic, partition in spans}
+        starts = {self._tp(*place): span.start for place, span in spans.items()}
+        ends = {self._tp(*place): span.stop for place, span in spans.items()}
+        return [kept async for kept in self._scan(tps, starts, ends, wanted)]
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        if self._consumer is None:
+            consumer = clients.table_consumer(self._settings, client_id="moorage-explain")
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await consumer.start()
+            except BaseException:
+                await consumer.stop()
+                raise
+            self._consumer = consumer
+        return self._consumer
+
+    async def _scan(
+        self,
+        tps: Mapping[TopicPartition, Topic],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        wanted: frozenset[bytes],
+    ) -> AsyncIterator[EventRecord]:
+        """The records of some chains, from where each partition is to begin to its end."""
+        async for tp, records in read_to(await self._connected(), starts, ends):
+            for record in records:
+                kept = _picked(tps[tp], record, wanted)
+                if kept is not None:
+                    yield kept
+
+    def _tp(self, topic: Topic, partition: int) -> TopicPartition:
+        return TopicPartition(topic.name(self._settings.topic_prefix), partition)
+
+    @staticmethod
+    async def _at(consumer: AIOKafkaConsumer, tp: TopicPartition, when: datetime, end: int) -> int:
+        """The first offset that was written at a time or later; the end when none was."""
+        place = (await consumer.offsets_for_times({tp: max(0, int(when.timestamp() * 1000))}))[tp]
+        return end if place is None else int(place.offset)
 
 
 def _picked(topic: Topic, record: Any, wanted: frozenset[bytes]) -> Kept | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
@@ -13,24 +12,20 @@ from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
-    Grounds,
     NotFoundError,
     Target,
     Until,
     Wanted,
     changed_counts,
-    decision_on,
     eviction_ends,
-    evictions_of,
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
+from moorage.simulation.explain.grounds import Grounds, decision_on, evictions_of, partition_with
+from moorage.simulation.explain.pods import with_taints
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.binding_writer import BindingWriter, cluster_ref
@@ -39,23 +34,19 @@ from moorage.workers.placement.karmada.departure import decide
 from moorage.workers.placement.karmada.reconcile import draft_of, request_of
 from moorage.workers.placement.karmada.resource import RESOURCE_BINDING, ClaimedResource
 from moorage.workers.placement.karmada.terms import rules_of
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.topics import PLACEMENTS
 
 
-def binding_of(snapshot: Snapshot, owner: str) -> str | None:
+def binding_of(grounds: Grounds, owner: str) -> str | None:
     """The key of the ResourceBinding of a resource, by the resource's key; None when no decision on it is there."""
-    for key, event in snapshot.table(PLACEMENTS).items():
-        if key.startswith(f"{RESOURCE_BINDING}/") and isinstance(event, WorkloadPlaced) and event.owner.key == owner:
-            return key
-    return None
+    mine = (key for key in grounds.decisions_for(owner) if key.startswith(f"{RESOURCE_BINDING}/"))
+    return min(mine, default=None)
 
 
-def explain_binding(
-    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, settings: Settings, now: datetime
-) -> Explanation:
+def explain_binding(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
     """Why a claimed resource is where it is.
 
     Args:
@@ -63,17 +54,17 @@ def explain_binding(
         namespace: of the ResourceBinding.
         name: of the ResourceBinding.
         wanted: which clusters are to be shown.
-        settings: of the services: whether taints evict from clusters, and how.
-        now: the instant for which it is explained.
 
     Raises:
         NotFoundError: there is no such binding, or no such cluster as the wanted one.
     """
     key = WorkloadRef(kind=RESOURCE_BINDING, namespace=namespace, name=name).key
-    found = decision_on(grounds.snapshot, key)
+    found = decision_on(grounds, key)
     if found is None:
         raise NotFoundError("resourcebindings.work.karmada.io", name)
-    return _Binding(grounds, found, wanted or Wanted(), settings, now).tell()
+    placed, _ = found
+    with partition_with(grounds, placed.owner.key, [placed]) as state:
+        return _Binding(grounds, found, wanted or Wanted(), state).tell()
 
 
 class _Binding:
@@ -82,21 +73,18 @@ class _Binding:
     def __init__(
         self,
         grounds: Grounds,
-        found: tuple[WorkloadPlaced, Kept],
+        found: tuple[WorkloadPlaced, EventRecord],
         wanted: Wanted,
-        settings: Settings,
-        now: datetime,
+        state: PlacementPartition,
     ) -> None:
-        self.grounds, self.wanted, self.now = grounds, wanted, now
+        self.grounds, self.wanted, self.now = grounds, wanted, grounds.taken
         self.placed, self.kept = found
         self.owner = self.placed.owner.key
-        service, view = placement_view(grounds.snapshot, settings)
-        self.view = view.karmada
-        self.rules = rules_of(settings)
-        self.state = partition_with(service, view, grounds.snapshot, self.owner, [self.placed])
-        bindings = self.state.karmada
-        self.writer = BindingWriter(bindings, bindings.state, self.rules, Outbox(lambda *_given: None, now))
-        cause = Meta(id="explain", source="explain", type="explain", time=now)
+        self.state, self.view = state, state.view.karmada
+        self.rules = rules_of(grounds.settings)
+        bindings = state.karmada
+        self.writer = BindingWriter(bindings, bindings.state, self.rules, Outbox(lambda *_given: None, self.now))
+        cause = Meta(id="explain", source="explain", type="explain", time=self.now)
         self.writer.begin(Work(self.owner, cause))
         self.here = {one.target.name: one for one in self.placed.targets}
 
@@ -105,7 +93,7 @@ class _Binding:
         told = Explanation(
             workload=self.placed.workload.key,
             kind_of_target="Cluster",
-            at=self.grounds.snapshot.taken,
+            at=self.grounds.taken,
             owner=self.owner,
             record=self.placed,
             here=tuple(sorted(self.here)),
@@ -123,7 +111,7 @@ class _Binding:
         else:
             self._judge(told, resource, policy)
             told.until = tuple(self._ends(policy))
-        told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
+        told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
 
     def _judge(self, told: Explanation, resource: ClaimedResource, policy: Policy) -> None:
@@ -214,7 +202,7 @@ class _Binding:
                 leaving.until,
             )
         ended = set()
-        for event, _ in evictions_of(self.grounds.snapshot, placed.workload.key, generations):
+        for event, _ in evictions_of(self.grounds, placed.workload.key, generations):
             end = eviction_ends(event)
             if end is not None:
                 ended.add(event.target.name)
@@ -234,15 +222,15 @@ class _Binding:
         if not self.here:
             yield Until("is decided again when a cluster comes or changes, a taint goes, or there is more room")
 
-    def _behind(self) -> Iterator[tuple[str, Kept]]:
+    def _behind(self) -> Iterator[tuple[str, EventRecord]]:
         """The records whose chains are told."""
-        placed, snapshot = self.placed, self.grounds.snapshot
+        placed, grounds = self.placed, self.grounds
         yield "the decision", self.kept
         generations = _generations(placed)
-        for event, kept in evictions_of(snapshot, placed.workload.key, generations):
+        for event, kept in evictions_of(grounds, placed.workload.key, generations):
             yield f"the eviction from cluster {event.target.name}", kept
         for name in [self.wanted.one] if self.wanted.one else sorted(self.here):
-            tainted = with_taints(snapshot, cluster_ref(name).key)
+            tainted = with_taints(grounds, cluster_ref(name).key)
             if tainted is not None:
                 yield f"the taints of cluster {name}", tainted
 

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
 
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
-    Grounds,
     NotFoundError,
     Target,
     Until,
     Wanted,
     changed_counts,
-    decision_on,
     ordinal,
     ruled_out,
 )
-from moorage.simulation.explain.pods import partition_with, placement_view, with_taints
+from moorage.simulation.explain.grounds import Grounds, decision_on, declared_as, partition_with
+from moorage.simulation.explain.pods import with_taints
 from moorage.workers.placement.ocm.decision import DECISION_PREFIX
 from moorage.workers.placement.ocm.spec import PLACEMENT, SelectionSpec
+from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import RESOURCES
 
 PLACEMENTS_RESOURCE: Final = "placements.cluster.open-cluster-management.io"
 CLUSTERS_RESOURCE: Final = "managedclusters.cluster.open-cluster-management.io"
@@ -39,9 +35,7 @@ _SHOWN: Final = 10
 """Names and groups that are told in one line, at most."""
 
 
-def explain_placement(
-    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, settings: Settings, now: datetime
-) -> Explanation:
+def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
     """Why an OCM placement has the clusters that it has.
 
     Args:
@@ -49,23 +43,27 @@ def explain_placement(
         namespace: of the placement.
         name: of the placement.
         wanted: which clusters are to be shown.
-        settings: of the services.
-        now: the instant for which it is explained.
 
     Raises:
         NotFoundError: there is no such placement, or no such cluster as the wanted one.
     """
     ref = WorkloadRef(kind=PLACEMENT, namespace=namespace, name=name)
-    return _Placement(grounds, ref, wanted or Wanted(), settings, now).tell()
+    found = decision_on(grounds, ref.key)
+    if found is None and declared_as(grounds, ref.key) is None:
+        raise NotFoundError(PLACEMENTS_RESOURCE, ref.name)
+    parts = decisions_of(grounds, ref)
+    events = [event for event, _ in parts] + ([found[0]] if found is not None else [])
+    with partition_with(grounds, ref.key, events) as state:
+        return _Placement(grounds, ref, parts, wanted or Wanted(), state).tell()
 
 
-def decisions_of(snapshot: Snapshot, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, Kept]]:
+def decisions_of(grounds: Grounds, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, EventRecord]]:
     """The PlacementDecisions of a placement with their records, by number."""
-    found: list[tuple[WorkloadPlaced, Kept]] = []
+    found: list[tuple[WorkloadPlaced, EventRecord]] = []
     number = 1
     while True:
         key = f"{DECISION_PREFIX}{placement.namespace}/{placement.name}-decision-{number}"
-        known = decision_on(snapshot, key)
+        known = decision_on(grounds, key)
         if known is None:
             return found
         found.append(known)
@@ -75,28 +73,28 @@ def decisions_of(snapshot: Snapshot, placement: WorkloadRef) -> list[tuple[Workl
 class _Placement:
     """One placement, looked at once."""
 
-    def __init__(self, grounds: Grounds, ref: WorkloadRef, wanted: Wanted, settings: Settings, now: datetime) -> None:
-        snapshot = grounds.snapshot
-        self.grounds, self.ref, self.wanted, self.now = grounds, ref, wanted, now
-        found = decision_on(snapshot, ref.key)
-        declared = snapshot.last(RESOURCES, ref.key)
-        if found is None and (declared is None or declared.event is None):
-            raise NotFoundError(PLACEMENTS_RESOURCE, ref.name)
+    def __init__(
+        self,
+        grounds: Grounds,
+        ref: WorkloadRef,
+        parts: list[tuple[WorkloadPlaced, EventRecord]],
+        wanted: Wanted,
+        state: PlacementPartition,
+    ) -> None:
+        self.grounds, self.ref, self.wanted, self.now = grounds, ref, wanted, grounds.taken
+        found = decision_on(grounds, ref.key)
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
-        self.kept: Kept | None = found[1] if found is not None else None
-        self.parts = decisions_of(snapshot, ref)
-        self.here = {name for event, _ in self.parts for name in event.clusters}
-        service, view = placement_view(snapshot, settings)
-        events = [event for event, _ in self.parts] + ([self.placed] if self.placed is not None else [])
-        self.state = partition_with(service, view, snapshot, ref.key, events)
-        self.view = view.ocm
+        self.kept: EventRecord | None = found[1] if found is not None else None
+        self.parts = parts
+        self.here = {name for event, _ in parts for name in event.clusters}
+        self.state, self.view = state, state.view.ocm
 
     def tell(self) -> Explanation:
         """All of it."""
         told = Explanation(
             workload=self.ref.key,
             kind_of_target=TargetKind.MANAGED_CLUSTER.value,
-            at=self.grounds.snapshot.taken,
+            at=self.grounds.taken,
             record=self.placed,
             here=tuple(sorted(self.here)),
             considered=len(self.view.fleet),
@@ -109,7 +107,7 @@ class _Placement:
             told.notes = (f"{self.ref.key} cannot be read: it keeps what it has",)
         else:
             self._judge(told, spec, spec.terms)
-        told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
+        told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
 
     def _judge(self, told: Explanation, spec: SelectionSpec, terms: PlacementTerms) -> None:
@@ -187,7 +185,7 @@ class _Placement:
         elif not paused:
             yield Until("is decided again when a cluster, a set, a score or its spec changes in a way that touches it")
 
-    def _behind(self) -> Iterator[tuple[str, Kept]]:
+    def _behind(self) -> Iterator[tuple[str, EventRecord]]:
         """The records whose chains are told."""
         if self.kept is not None:
             yield "the decision", self.kept
@@ -197,6 +195,6 @@ class _Placement:
             if self.wanted.one in event.clusters:
                 yield f"{event.workload.name}, which has cluster {self.wanted.one}", kept
         target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=self.wanted.one)
-        tainted = with_taints(self.grounds.snapshot, target.key)
+        tainted = with_taints(self.grounds, target.key)
         if tainted is not None:
             yield f"the taints of cluster {self.wanted.one}", tainted

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from typing import Any
 
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
@@ -13,70 +12,36 @@ from moorage.core.scheduling.nodes.workloads import daemon_index
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage.runtime.settings import Settings
-from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.explain.chain import Trail
+from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     Explanation,
-    Grounds,
     NotFoundError,
     Target,
     Until,
     Wanted,
     changed_counts,
-    decision_on,
     details_of,
     eviction_ends,
-    evictions_of,
     ordinal,
     ruled_out,
 )
+from moorage.simulation.explain.grounds import Grounds, decision_on, declared_as, evictions_of, partition_with
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
-from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import PlacementPartition
-from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workloads import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS
+from moorage_schemas.topics import TAINTS
 
 
-def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementService, FleetView]:
-    """The whole as placement sees it, made from the topics as placement itself makes it."""
-    service = PlacementService(settings)
-    view = service.new_globals()
-    for topic in service.globals:
-        for kept in snapshot.records(topic):
-            if view.wants(topic, kept.key):
-                view.apply(kept.input)
-    return service, view
-
-
-def partition_with(
-    service: PlacementService, view: FleetView, snapshot: Snapshot, owner: str, placed: Iterable[WorkloadPlaced]
-) -> PlacementPartition:
-    """A partition of placement that knows one resource and what was decided on it."""
-    state = service.new_state(0)
-    service.use_globals(state, view)
-    declared = snapshot.last(RESOURCES, owner)
-    if declared is not None and declared.event is not None:
-        service.apply(state, RESOURCES, owner, declared.event)
-    for event in placed:
-        service.apply(state, PLACEMENTS, event.workload.key, event)
-    return state
-
-
-def explain_pod(
-    grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None, *, settings: Settings, now: datetime
-) -> Explanation:
+def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
     """Why a pod is where it is.
 
     Args:
@@ -84,37 +49,36 @@ def explain_pod(
         namespace: of the pod.
         name: of the pod.
         wanted: which nodes are to be shown.
-        settings: of the services.
-        now: the instant for which it is explained.
 
     Raises:
         NotFoundError: there is no such pod, or no such node as the wanted one.
     """
-    return _Pod(
-        grounds, WorkloadRef(kind=POD, namespace=namespace, name=name), wanted or Wanted(), settings, now
-    ).tell()
+    ref = WorkloadRef(kind=POD, namespace=namespace, name=name)
+    found = decision_on(grounds, ref.key)
+    placed = found[0] if found is not None else None
+    owner = placed.owner.key if placed is not None else ref.key
+    if placed is None and declared_as(grounds, owner) is None:
+        raise NotFoundError("pods", ref.name)
+    with partition_with(grounds, owner, [placed] if placed is not None else []) as state:
+        return _Pod(grounds, ref, found, wanted or Wanted(), state).tell()
 
 
 class _Pod:
     """One pod, looked at once."""
 
-    def __init__(self, grounds: Grounds, ref: WorkloadRef, wanted: Wanted, settings: Settings, now: datetime) -> None:
-        snapshot = grounds.snapshot
-        self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, now
-        found = decision_on(snapshot, ref.key)
+    def __init__(
+        self,
+        grounds: Grounds,
+        ref: WorkloadRef,
+        found: tuple[WorkloadPlaced, EventRecord] | None,
+        wanted: Wanted,
+        state: PlacementPartition,
+    ) -> None:
+        self.grounds, self.key, self.wanted, self.now = grounds, ref.key, wanted, grounds.taken
         self.placed: WorkloadPlaced | None = found[0] if found is not None else None
-        self.kept: Kept | None = found[1] if found is not None else None
-        declared = snapshot.last(RESOURCES, self.placed.owner.key if self.placed is not None else ref.key)
-        self.declared = (
-            declared.event if declared is not None and isinstance(declared.event, ResourceDeclared) else None
-        )
-        if self.placed is None and self.declared is None:
-            raise NotFoundError("pods", ref.name)
-        service, view = placement_view(snapshot, settings)
-        self.view = view.pods
+        self.kept: EventRecord | None = found[1] if found is not None else None
+        self.state, self.view = state, state.view.pods
         self.owner_key = self.placed.owner.key if self.placed is not None else ref.key
-        placed = [self.placed] if self.placed is not None else []
-        self.state = partition_with(service, view, snapshot, self.owner_key, placed)
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
 
     def tell(self) -> Explanation:
@@ -122,7 +86,7 @@ class _Pod:
         told = Explanation(
             workload=self.key,
             kind_of_target="Node",
-            at=self.grounds.snapshot.taken,
+            at=self.grounds.taken,
             owner=self.owner_key if self.owner_key != self.key else "",
             record=self.placed,
             here=(self.node,) if self.node else (),
@@ -136,7 +100,7 @@ class _Pod:
         else:
             self._judge(told, owner)
         told.until = (*told.until, *self._ends(owner))
-        told.chains = tuple(Trail.of(self.grounds.records()).chains(self._behind()))
+        told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
         return told
 
     def _trouble(self, owner: Owner | None) -> str | None:
@@ -262,7 +226,7 @@ class _Pod:
         if not self.node:
             return
         target = node_ref(self.node).key
-        found = evictions_of(self.grounds.snapshot, self.key, {target: placed.binding_generation})
+        found = evictions_of(self.grounds, self.key, {target: placed.binding_generation})
         ends = [end for event, _ in found if (end := eviction_ends(event)) is not None]
         yield from ends
         tainted = self.view.nodes.tainted(self.node)
@@ -297,23 +261,22 @@ class _Pod:
         else:
             yield Until(f"stays on node {self.node} until something changes: {said.reason}")
 
-    def _behind(self) -> Iterator[tuple[str, Kept]]:
+    def _behind(self) -> Iterator[tuple[str, EventRecord]]:
         """The records whose chains are told."""
         if self.kept is not None:
             yield "the decision", self.kept
-        snapshot: Any = self.grounds.snapshot
         if self.node and self.placed is not None:
             generations = {node_ref(self.node).key: self.placed.binding_generation}
-            for event, kept in evictions_of(snapshot, self.key, generations):
+            for event, kept in evictions_of(self.grounds, self.key, generations):
                 yield f"the eviction from node {event.target.name}", kept
         for name in dict.fromkeys(one for one in (self.wanted.one, self.node) if one):
-            tainted = with_taints(snapshot, node_ref(name).key)
+            tainted = with_taints(self.grounds, node_ref(name).key)
             if tainted is not None:
                 yield f"the taints of node {name}", tainted
 
 
-def with_taints(snapshot: Snapshot, target: str) -> Kept | None:
+def with_taints(grounds: Grounds, target: str) -> EventRecord | None:
     """The record of a target's taints, if it has some."""
-    kept = snapshot.last(TAINTS, target)
+    kept = grounds.last(TAINTS, target)
     event: Any = kept.event if kept is not None else None
     return kept if event is not None and event.taints else None

@@ -1,21 +1,25 @@
-"""An explanation as one JSON document."""
+"""An explanation as one JSON document: what `-o json` writes, what goes over HTTP, and what text is made from."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moorage.cli.render.events import words
 from moorage.core.taints.tolerations import JudgedTaint, toleration_text
 from moorage.simulation.explain.chain import Chain, Step
 from moorage.simulation.explain.explanation import Explanation, Summary, Target, Until
+from moorage.simulation.explain.wording import utc_clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.times import format_time
 
 Document = dict[str, Any]
 
 
-def explanation(told: Explanation) -> Document:
-    """All of an explanation; times are RFC 3339 in UTC."""
+def document_of(told: Explanation | Summary) -> Document:
+    """All that is told; times are in UTC, RFC 3339 where they stand alone."""
+    return _summary(told) if isinstance(told, Summary) else _explanation(told)
+
+
+def _explanation(told: Explanation) -> Document:
     return {
         "workload": told.workload,
         "owner": told.owner or None,
@@ -36,8 +40,7 @@ def explanation(told: Explanation) -> Document:
     }
 
 
-def summary(told: Summary) -> Document:
-    """The pods of a controller."""
+def _summary(told: Summary) -> Document:
     return {
         "owner": told.owner,
         "at": format_time(told.at),
@@ -119,7 +122,7 @@ def _step(step: Step) -> Document:
         "id": kept.meta.id,
         "causationid": kept.meta.causation_id or None,
         "source": kept.meta.source,
-        "what": words(kept.key, kept.event),
+        "what": words(kept.key, kept.event, utc_clock),
         "note": step.note,
         "data": _event(kept.event),
     }

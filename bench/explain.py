@@ -1,0 +1,239 @@
+"""How long `moorage explain pod` takes: by the query worker, from the topics, and beside that `moorage get pod`.
+
+    python bench/explain.py --nodes 1000 --pods 10000
+
+A fleet is built in memory, with its whole history, and written to a broker's topics: nodes that are ready, one that
+failed seven minutes ago, so that its pods were evicted and replaced, and one that failed a minute ago, so that its pods
+are to leave. Then gateway and query worker are started on it, and the three commands are run in turn, each as a process
+of its own: what is told are medians of whole processes, and their ratios, which a busy machine changes little. That
+both ways give the same explanation is checked. `http_ms` is what the gateway takes to answer: of a pod that was placed
+and nothing else (`placed`), of one that is to leave (`leaving`), of one that stands in for another (`replacing`), whose
+chains lead through older records, and of a whole deployment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from aiokafka import AIOKafkaProducer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+from bench import harness, processes, simulate
+
+from moorage.runtime.settings import Settings
+from moorage.simulation.copy.stack import Stack
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.topics import CONDITION_REPORTS, PLACEMENTS, TOPICS
+
+ZONES = 10
+BEAT = 10.0
+READY_WITHIN = 600.0
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Names of pods in the namespace `default`, by what has become of them."""
+
+    placed: str
+    leaving: str
+    replacing: str
+    deployment: str
+
+
+def build(nodes: int, pods: int, beats: int) -> tuple[Stack, Pods]:
+    """The fleet with its history, and which pods to ask about.
+
+    Args:
+        nodes: how many.
+        pods: how many.
+        beats: how often each node has reported that it is ready.
+    """
+    start = datetime.now(UTC) - timedelta(seconds=beats * BEAT + 600)
+    stack = simulate.build(nodes, pods, ZONES, start)
+    for _ in range(beats):
+        stack.advance(BEAT)
+        for number in range(nodes):
+            report(stack, number, ConditionStatus.TRUE)
+        stack.run()
+    report(stack, 1, ConditionStatus.FALSE)
+    stack.advance(400)
+    report(stack, 0, ConditionStatus.FALSE)
+    stack.advance(60)
+    last = {record.name: record.event for record in stack.records(PLACEMENTS)}
+    found = [one for one in last.values() if isinstance(one, WorkloadPlaced)]
+    on = {one.workload.name: one.target.name for one in found if one.target is not None}
+    replacing = [one.workload.name for one in found if one.replaces]
+    return stack, Pods(
+        placed=next(name for name in on if name not in replacing and on[name] not in {node(0), node(1)}),
+        leaving=next(name for name in on if on[name] == node(0)),
+        replacing=replacing[0],
+        deployment=found[0].owner.name,
+    )
+
+
+def node(number: int) -> str:
+    """A node's name."""
+    return f"n{number:05}"
+
+
+def report(stack: Stack, number: int, status: ConditionStatus) -> None:
+    """A node says whether it is ready."""
+    target = TargetRef(kind=TargetKind.NODE, name=node(number))
+    event = ConditionReported(target=target, type="Ready", status=status, observed_time=stack.now)
+    stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
+
+
+async def write(stack: Stack, settings: Settings) -> int:
+    """Write the history to the topics, with its times; how many records."""
+    written = 0
+    async with AIOKafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers, linger_ms=20, max_batch_size=500_000
+    ) as producer:
+        for topic in TOPICS:
+            for record in stack.records(topic):
+                await producer.send(
+                    topic.name(settings.topic_prefix),
+                    record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    timestamp_ms=record.timestamp,
+                )
+                written += 1
+        await producer.flush()
+    return written
+
+
+async def command(environment: Mapping[str, str], *words: str) -> tuple[float, str]:
+    """Run the command line; its seconds from start to end, and what it wrote."""
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "moorage.cli", *words),
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    seconds = time.perf_counter() - began
+    if process.returncode or err:
+        raise RuntimeError(f"moorage {' '.join(words)} ended with {process.returncode}: {err.decode()}")
+    return seconds, out.decode()
+
+
+async def answers(server: str, pods: Pods, runs: int) -> dict[str, float]:
+    """Milliseconds until the gateway has answered, medians."""
+    asked = {
+        "placed": ("Pod", pods.placed),
+        "leaving": ("Pod", pods.leaving),
+        "replacing": ("Pod", pods.replacing),
+        "deployment": ("Deployment", pods.deployment),
+    }
+    found = {}
+    async with httpx.AsyncClient(base_url=server, timeout=60.0, trust_env=False) as http:
+        for what, (kind, name) in asked.items():
+            took = []
+            for _ in range(runs):
+                began = time.perf_counter()
+                (await http.get("/v1/explain", params={"kind": kind, "name": name})).raise_for_status()
+                took.append(time.perf_counter() - began)
+            found[what] = round(harness.median(took) * 1000, 1)
+    return found
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two explanations say the same; each is of its own moment."""
+    found = [json.loads(text) for text in (one, other)]
+    for document in found:
+        del document["at"]
+    return bool(found[0] == found[1])
+
+
+async def compare(environment: Mapping[str, str], pods: Sequence[str], runs: int) -> dict[str, Any]:
+    """The three commands in turn, each for every pod."""
+    took: dict[str, list[float]] = {"get": [], "query": [], "topics": []}
+    agree = True
+    for _ in range(runs):
+        for pod in pods:
+            seconds, _ = await command(environment, "get", "pod", pod)
+            took["get"].append(seconds)
+            seconds, by_query = await command(environment, "explain", "pod", pod, "-o", "json")
+            took["query"].append(seconds)
+            seconds, by_topics = await command(environment, "explain", "pod", pod, "-o", "json", "--from-topics")
+            took["topics"].append(seconds)
+            agree = agree and same(by_query, by_topics)
+    get, query, topics = (harness.median(took[one]) for one in ("get", "query", "topics"))
+    return {
+        "get_pod_s": round(get, 2),
+        "explain_s": round(query, 2),
+        "explain_from_topics_s": round(topics, 2),
+        "explain_to_get": round(query / get, 2),
+        "from_topics_to_explain": round(topics / query, 1),
+        "same": agree,
+    }
+
+
+async def main() -> dict[str, Any]:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--beats", type=int, default=0, help="reports of each node, ten seconds apart, before the rest")
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    stack, pods = build(options.nodes, options.pods, options.beats)
+    harness.note(f"built: {stack.topics.written:,} records")
+    async with harness.kafka() as bootstrap, AsyncExitStack() as running:
+        settings = await harness.fleet(bootstrap, partitions=stack.partitions)
+        written = await write(stack, settings)
+        del stack
+        gc.collect()
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="moorage-explain-")))
+        query = await processes.start_service("query", settings, folder)
+        running.push_async_callback(query.stop)
+        ready = await query.ready(READY_WITHIN)
+        server = {"MOORAGE_QUERY_SERVER": f"http://127.0.0.1:{query.port}"}
+        gateway = await processes.start_service("gateway", settings, folder, environment=server)
+        running.push_async_callback(gateway.stop)
+        await gateway.ready(READY_WITHIN)
+        harness.note(f"ready: query worker after {ready:.1f} s")
+        environment = {
+            "MOORAGE_SERVER": f"http://127.0.0.1:{gateway.port}",
+            "MOORAGE_BOOTSTRAP_SERVERS": bootstrap,
+            "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
+        }
+        http = await answers(environment["MOORAGE_SERVER"], pods, 4 * options.runs)
+        harness.note(f"answers: {http}")
+        compared = await compare(environment, (pods.placed, pods.leaving, pods.replacing), options.runs)
+        return {
+            "bench": "explain",
+            "what": "explain pod by the query worker, from the topics, and get pod: whole processes",
+            "nodes": options.nodes,
+            "pods": options.pods,
+            "records": written,
+            "ready_s": round(ready, 1),
+            "query_peak_mb": round(query.peak_bytes() / 1e6),
+            "http_ms": http,
+            **compared,
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(0 if harness.run(main)["same"] else 1)

@@ -1,0 +1,70 @@
+"""`GET /v1/explain`: passed on to the query worker, for explaining rests on what is above the gateway."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import httpx
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from moorage.gateway.errors import unavailable
+from moorage.gateway.http import paths
+
+_PATH: Final = "/v1/explain"
+_CONNECT_SECONDS: Final = 2.0
+_ANSWER_SECONDS: Final = 20.0
+"""Longer than the query worker takes in any case."""
+
+_AT_ONCE: Final = 32
+"""Requests that are passed on at the same time; others wait."""
+
+_PASSED_ON: Final = ("content-type", "retry-after")
+
+
+class Explanations:
+    """Asks a query worker.
+
+    Args:
+        server: its address; empty when there is none.
+        transport: what carries the requests, in tests.
+    """
+
+    def __init__(self, server: str = "", transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._server = server.rstrip("/")
+        self._transport = transport
+        self._http: httpx.AsyncClient | None = None
+
+    async def handle(self, request: Request) -> Response:
+        """What the query worker answers.
+
+        Raises:
+            StatusError: 405 for other methods; 503 when there is no query worker, or it does not answer.
+        """
+        if request.method not in {"GET", "HEAD"}:
+            raise paths.not_allowed(request.method)
+        if not self._server:
+            raise unavailable("the gateway knows of no query worker: MOORAGE_QUERY_SERVER is not set")
+        http = self._http = self._http or httpx.AsyncClient(
+            base_url=self._server,
+            timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=_AT_ONCE),
+            transport=self._transport,
+            trust_env=False,
+        )
+        asked = http.build_request("GET", _PATH, params=list(request.query_params.multi_items()))
+        try:
+            answer = await http.send(asked, stream=True)
+        except httpx.HTTPError as error:
+            raise unavailable(f"the query worker does not answer: {error!r}") from None
+        headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+        return StreamingResponse(
+            answer.aiter_bytes(), answer.status_code, headers=headers, background=BackgroundTask(answer.aclose)
+        )
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None

@@ -1,0 +1,66 @@
+"""By which names a server may be called that has no authentication."""
+
+from __future__ import annotations
+
+import contextlib
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from moorage.gateway.errors import StatusError
+from moorage.runtime.settings import Settings
+
+_LOCAL: Final = frozenset({"localhost"})
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def hosts_of(settings: Settings) -> frozenset[str] | None:
+    """Names beside the local ones by which a server with these settings may be called; None allows every name.
+
+    Whoever listens beyond the own machine is called by names that nobody can know here.
+    """
+    return frozenset() if settings.http_host in _LOOPBACK else None
+
+
+def check_host(request: Request, hosts: frozenset[str] | None) -> None:
+    """Refuse names that are not the gateway's, and pages of other sites.
+
+    A page in a browser can make its own name resolve to 127.0.0.1 (DNS rebinding) and so reach a server that has no
+    authentication and listens only locally; but the name in `Host` stays its own. A page can also send simple requests
+    to an address that is not its own; these say so in `Origin`.
+
+    Raises:
+        StatusError: 421 for a name, 403 for an origin.
+    """
+    if hosts is None:
+        return
+    if not _local(request.url.hostname or "", hosts):
+        raise StatusError(
+            421,
+            f"host: invalid value {(request.url.hostname or '')[:253]!r}: must be localhost, an address or a name of "
+            "this gateway",
+        )
+    origin = request.headers.get("origin")
+    if origin is not None and not _local(_hostname(origin), hosts):
+        raise StatusError(
+            403, f"origin: invalid value {origin[:253]!r}: pages of other sites may not call this gateway"
+        )
+
+
+def _hostname(url: str) -> str:
+    with contextlib.suppress(ValueError):
+        return urlsplit(url).hostname or ""
+    return ""
+
+
+def _local(name: str, hosts: frozenset[str]) -> bool:
+    name = name.lower()
+    if name in _LOCAL or name in hosts:
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

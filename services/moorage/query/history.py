@@ -1,0 +1,80 @@
+"""Older records of chains, read by their places."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from moorage.query.chain_index import ChainIndex, rounds_of
+from moorage.runtime.settings import Settings
+from moorage.simulation.explain.chain import EventRecord
+from moorage.simulation.explain.history import Places, TopicScan, Window
+from moorage_schemas.topics import Topic
+
+_GAP: Final = 200
+"""Offsets between two records that are read along rather than skipped: a fetch brings many at once."""
+
+_MOST: Final = 2_000
+"""Records of chains that are read of one partition at most, the latest."""
+
+Freshen = Callable[[Collection[Topic]], Awaitable[bool]]
+"""Reads topics into the index, up to what is committed now; False while the index is not whole."""
+
+
+class IndexedHistory:
+    """See `OlderRecords`; one reading at a time.
+
+    Args:
+        settings: where Kafka is.
+        index: knows the places.
+        freshen: makes it know those of what was committed last.
+    """
+
+    def __init__(self, settings: Settings, index: ChainIndex, freshen: Freshen) -> None:
+        self._settings = settings
+        self._index = index
+        self._freshen = freshen
+        self._scan: TopicScan | None = None
+        self._turn = asyncio.Lock()
+
+    async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
+        """See `OlderRecords`. While the index is not whole, the topics are looked through."""
+        if not await self._freshen(tuple(places)):
+            async with self._reading() as scan:
+                return await scan.of_chains(places, wanted)
+        known = {place: offsets[-_MOST:] for place, offsets in self._index.find(places, wanted).items()}
+        found: list[EventRecord] = []
+        if known:
+            async with self._reading() as scan:
+                for spans in rounds_of(known, _GAP):
+                    found += await scan.between(spans, wanted)
+        return found
+
+    async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
+        """See `OlderRecords`."""
+        async with self._reading() as scan:
+            return await scan.reports(windows, wanted)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        async with self._turn:
+            await self._give_up()
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[TopicScan]:
+        """A connection that lasts; after an error the next reading has a new one."""
+        async with self._turn:
+            if self._scan is None:
+                self._scan = TopicScan(self._settings)
+            try:
+                yield self._scan
+            except BaseException:
+                await self._give_up()
+                raise
+
+    async def _give_up(self) -> None:
+        scan, self._scan = self._scan, None
+        if scan is not None:
+            await scan.close()

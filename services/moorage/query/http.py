@@ -1,0 +1,115 @@
+"""`GET /v1/explain`: an explanation as JSON, or a `Status` as the gateway's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from moorage.gateway.errors import Cause, StatusError, bad_request, not_found, unavailable
+from moorage.gateway.http.hosts import check_host, hosts_of
+from moorage.query.metrics import REQUESTS, SECONDS
+from moorage.query.worker import Answer, NotReadyError, QueryWorker
+from moorage.runtime.settings import Settings
+from moorage.simulation.explain.explanation import NotFoundError
+from moorage.simulation.explain.question import Question, QuestionError
+
+PATH: Final = "/v1/explain"
+
+_log = structlog.get_logger(__name__)
+
+_PARAMETERS: Final = ("kind", "namespace", "name", "node", "cluster", "all")
+_SWITCH: Final = {"": False, "false": False, "true": True}
+
+
+class Endpoint:
+    """Answers over HTTP what a query worker knows.
+
+    Args:
+        settings: whether others than programs of this machine may ask.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._hosts = hosts_of(settings)
+        self._worker: QueryWorker | None = None
+
+    def make(self, settings: Settings) -> QueryWorker:
+        """The worker whose answers are given; see `MemberMaker`."""
+        self._worker = QueryWorker(settings)
+        return self._worker
+
+    @property
+    def routes(self) -> list[Route]:
+        """What is served."""
+        return [Route(PATH, self._serve, methods=["GET"])]
+
+    async def _serve(self, request: Request) -> Response:
+        began = time.monotonic()
+        try:
+            check_host(request, self._hosts)
+            response = _json(200, _document(await self._answer(request.query_params)))
+        except StatusError as error:
+            response = _json(error.code, error.document())
+            if error.retry_after:
+                response.headers["retry-after"] = str(error.retry_after)
+        except Exception:  # noqa: BLE001 - whatever it is, who asks gets an answer and the log the trace
+            _log.exception("query.request_failed", query=request.url.query)
+            response = _json(500, StatusError(500, "the query worker failed on this; its log says more").document())
+        REQUESTS.labels(str(response.status_code)).inc()
+        SECONDS.observe(time.monotonic() - began)
+        return response
+
+    async def _answer(self, given: Mapping[str, str]) -> Answer:
+        try:
+            asked = question_of(given)
+            if self._worker is None:
+                raise unavailable("the query worker is not ready: it is starting")
+            return await self._worker.explain(asked)
+        except QuestionError as error:
+            raise bad_request(str(error), [Cause("FieldValueInvalid", error.rule, error.field)]) from None
+        except NotFoundError as error:
+            plural, _, group = error.resource.partition(".")
+            raise not_found(group, plural, error.name) from None
+        except NotReadyError as error:
+            raise unavailable(f"the query worker is not ready: {error}") from None
+
+
+def question_of(given: Mapping[str, str]) -> Question:
+    """The question that a request's parameters put.
+
+    Raises:
+        QuestionError: one is unknown, missing or wrong.
+    """
+    for name, value in given.items():
+        if name not in _PARAMETERS:
+            raise QuestionError(name, value, f"must be one of {', '.join(_PARAMETERS)}")
+    every = _SWITCH.get(given.get("all", ""))
+    if every is None:
+        raise QuestionError("all", given["all"], "must be true or false")
+    return Question(
+        kind=given.get("kind", ""),
+        namespace=given.get("namespace", "default"),
+        name=given.get("name", ""),
+        node=given.get("node", ""),
+        cluster=given.get("cluster", ""),
+        every=every,
+    )
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    return {
+        "kind": "Explanation",
+        "apiVersion": "moorage.io/v1alpha1",
+        "positions": answer.positions,
+        "explanation": answer.document,
+    }
+
+
+def _json(code: int, document: Mapping[str, Any]) -> Response:
+    return Response(orjson.dumps(document), code, media_type="application/json")

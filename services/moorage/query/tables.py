@@ -1,0 +1,273 @@
+"""The tables that explanations are made from: the last record of each key, kept up to date, and placement's own view.
+
+An event is decoded when it is taken in only where placement's view looks at it; else its bytes are kept, and decoded
+when an explanation wants it. For chains, records are found by their ids and by their chains; for what makes pods, by
+their owners.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import orjson
+import structlog
+
+from moorage.runtime import codec, metrics
+from moorage.runtime.service import GlobalView, Input, Malformed
+from moorage.runtime.settings import Settings
+from moorage.simulation.explain.grounds import TOPICS
+from moorage.workers.placement.service import PlacementService
+from moorage.workers.placement.view import FleetView
+from moorage_schemas.base import Model
+from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.topics import PLACEMENTS, Topic
+
+NAME: Final = "query"
+
+_log = structlog.get_logger(__name__)
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+_TOMBSTONES: Final = 50_000
+"""Deletions that are kept, the latest: they are causes, too. Older ones are `lost` in a chain."""
+
+
+class Stored:
+    """One record; its event is decoded each time that somebody asks."""
+
+    __slots__ = ("_event", "_millis", "_value", "key", "meta", "offset", "partition", "topic")
+
+    def __init__(self, topic: Topic, record: Any, key: str, meta: Meta, event: Model | None = None) -> None:
+        self.topic = topic
+        self.partition: int = record.partition
+        self.offset: int = record.offset
+        self.key = key
+        # There are many records: what they have in common is one object.
+        subject = key if meta.subject == key else meta.subject
+        self.meta = replace(meta, subject=subject, correlation_id=sys.intern(meta.correlation_id))
+        self._millis: int = record.timestamp
+        self._value: bytes | None = record.value
+        self._event = event
+        """Of a record whose value alone is not the event."""
+
+    @property
+    def event(self) -> Model | None:
+        """None for a tombstone, and for what cannot be decoded."""
+        if self._event is not None or self._value is None:
+            return self._event
+        return codec.event_of(self.topic, self._value)
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is a tombstone."""
+        return self._value is None
+
+    @property
+    def timestamp(self) -> datetime:
+        """Kafka's, of the record."""
+        return _EPOCH + timedelta(milliseconds=self._millis)
+
+    @property
+    def owner(self) -> str:
+        """The key of what makes the workload of a decision; empty when it is none."""
+        if self._value is None:
+            return ""
+        try:
+            ref = orjson.loads(self._value)["owner"]
+            return f"{ref['kind']}/{ref.get('namespace', '')}/{ref['name']}"
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            return ""
+
+
+class Tables(GlobalView):
+    """What is known now.
+
+    Args:
+        settings: of the services.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._service = PlacementService(settings)
+        self._view = self._service.new_globals()
+        self._last: dict[str, dict[str, Stored]] = {topic.short: {} for topic in TOPICS}
+        self._by_id: dict[str, Stored] = {}
+        self._chains: dict[str, set[Stored]] = {}
+        self._made: dict[str, set[str]] = {}
+        """The workloads of each owner that is not its own."""
+
+        self._gone: deque[Stored] = deque()
+
+    # From the log.
+
+    def apply(self, record: Input) -> None:
+        """Fold a record into placement's view."""
+        self._view.apply(record)
+
+    def changed(self) -> Iterable[int] | None:
+        """Nobody waits for changes."""
+        return ()
+
+    def fold(self, topic: Topic, record: Any) -> None:
+        """Take a consumed record in; one that is no event of ours is logged and counted, and its key has no record."""
+        meta, key = codec.attributes(topic, record), (record.key or b"").decode(errors="replace")
+        if meta is not None and not self._view.wants(topic, key):
+            self._put(Stored(topic, record, key, meta))
+            return
+        decoded = codec.decode(topic, record)
+        if isinstance(decoded, Malformed):
+            self._forget(topic, key)
+            self._skip(topic, record, decoded.message)
+            return
+        event = decoded.event if meta is None else None  # its value alone is not the event
+        self._put(Stored(topic, record, decoded.key, decoded.meta, event))
+        if self._view.wants(topic, decoded.key):
+            try:
+                self.apply(decoded)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this record's fault, and the others count
+                self._skip(topic, record, repr(error))
+
+    def _skip(self, topic: Topic, record: Any, problem: str) -> None:
+        metrics.TABLE_RECORDS_SKIPPED.labels(NAME).inc()
+        place = {"topic": topic.short, "partition": record.partition, "offset": record.offset}
+        _log.error("query.record_skipped", **place, problem=problem)
+
+    def _put(self, record: Stored) -> None:
+        self._forget(record.topic, record.key)
+        self._last[record.topic.short][record.key] = record
+        self._by_id[record.meta.id] = record
+        self._chains.setdefault(record.meta.correlation, set()).add(record)
+        if record.topic is PLACEMENTS and (owner := record.owner) not in {"", record.key}:
+            self._made.setdefault(owner, set()).add(record.key)
+        if record.gone:
+            self._gone.append(record)
+            while len(self._gone) > _TOMBSTONES:
+                self._forget_if_last(self._gone.popleft())
+
+    def _forget_if_last(self, record: Stored) -> None:
+        if self._last[record.topic.short].get(record.key) is record:
+            self._forget(record.topic, record.key)
+
+    def _forget(self, topic: Topic, key: str) -> None:
+        record = self._last[topic.short].pop(key, None)
+        if record is None:
+            return
+        if self._by_id.get(record.meta.id) is record:
+            del self._by_id[record.meta.id]
+        _discard(self._chains, record.meta.correlation, record)
+        if topic is PLACEMENTS and (owner := record.owner) not in {"", key}:
+            _discard(self._made, owner, key)
+
+    # Questions.
+
+    def as_of(self, taken: datetime) -> TablesNow:
+        """What is known, as the state of a moment."""
+        return TablesNow(self, taken)
+
+    def last(self, topic: Topic, key: str) -> Stored | None:
+        """The last record of a key; it may be a tombstone."""
+        return self._last[topic.short].get(key)
+
+    def find(self, event_id: str) -> Stored | None:
+        """The record of an event."""
+        return self._by_id.get(event_id)
+
+    def chain(self, correlation: str) -> Iterable[Stored]:
+        """The records of a chain, in no order."""
+        return self._chains.get(correlation, ())
+
+    def correlations(self) -> Iterable[str]:
+        """The chains that there are records of."""
+        return self._chains
+
+    def has_chain(self, correlation: str) -> bool:
+        """Whether there is a record of a chain."""
+        return correlation in self._chains
+
+    def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
+        """The decisions that are written down on what an owner makes, by workload."""
+        found = {}
+        for key in (*self._made.get(owner, ()), owner):
+            record = self.last(PLACEMENTS, key)
+            event = record.event if record is not None else None
+            if isinstance(event, WorkloadPlaced) and event.owner.key == owner:
+                found[key] = event
+        return found
+
+    def placement(self) -> tuple[PlacementService, FleetView]:
+        """The whole as placement sees it."""
+        return self._service, self._view
+
+    def sizes(self) -> dict[str, int]:
+        """How many records there are of each topic."""
+        return {short: len(records) for short, records in self._last.items()}
+
+
+class TablesNow:
+    """The tables as the state of a moment: what an explanation is made from, as long as nothing is read."""
+
+    def __init__(self, tables: Tables, taken: datetime) -> None:
+        self._tables = tables
+        self._taken = taken
+        self.settings = tables.settings
+
+    @property
+    def taken(self) -> datetime:
+        """See `Grounds`."""
+        return self._taken
+
+    @property
+    def records(self) -> Tables:
+        """See `Grounds`."""
+        return self._tables
+
+    def last(self, topic: Topic, key: str) -> Stored | None:
+        """See `Grounds`."""
+        return self._tables.last(topic, key)
+
+    def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
+        """See `Grounds`."""
+        return self._tables.decisions_for(owner)
+
+    def placement(self) -> tuple[PlacementService, FleetView]:
+        """See `Grounds`; what an explanation assumes in it is taken back at its end."""
+        return self._tables.placement()
+
+
+class ChainsNow:
+    """The records of some chains as they are now, whatever is read later.
+
+    Args:
+        tables: where they are.
+        correlations: which chains.
+    """
+
+    def __init__(self, tables: Tables, correlations: Iterable[str]) -> None:
+        self._tables = tables
+        self._chains = {correlation: tuple(tables.chain(correlation)) for correlation in correlations}
+        self._by_id = {record.meta.id: record for records in self._chains.values() for record in records}
+
+    def find(self, event_id: str) -> Stored | None:
+        """See `Chained`; of another chain as it is by now."""
+        return self._by_id.get(event_id) or self._tables.find(event_id)
+
+    def chain(self, correlation: str) -> Iterable[Stored]:
+        """See `Chained`."""
+        return self._chains.get(correlation, ())
+
+
+T = TypeVar("T")
+
+
+def _discard(index: dict[str, set[T]], name: str, one: T) -> None:
+    found = index.get(name)
+    if found is not None:
+        found.discard(one)
+        if not found:
+            del index[name]

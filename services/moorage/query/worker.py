@@ -1,0 +1,351 @@
+"""The query worker's life: it reads its tables, follows them, and explains on what is committed when it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from moorage.query import chain_index
+from moorage.query.chain_index import YOUNG_SECONDS, ChainIndex
+from moorage.query.history import IndexedHistory
+from moorage.query.metrics import INDEXED, RECORDS
+from moorage.query.tables import NAME, ChainsNow, Tables
+from moorage.runtime import metrics
+from moorage.runtime.clock import Clock, WallClock
+from moorage.runtime.errors import RuntimeFailure, StartAfresh, TablesTooOld
+from moorage.runtime.kafka.consumer_lag import Behind
+from moorage.runtime.kafka.global_tables import GlobalReader
+from moorage.runtime.kafka.offsets import Offsets
+from moorage.runtime.kafka.table_age import TableAge, tombstones_kept
+from moorage.runtime.settings import Settings
+from moorage.simulation.explain.answer import answer
+from moorage.simulation.explain.document import Document, document_of
+from moorage.simulation.explain.explanation import Explanation
+from moorage.simulation.explain.grounds import TOPICS
+from moorage.simulation.explain.history import complete
+from moorage.simulation.explain.question import Question
+from moorage_schemas.topics import Topic
+
+_log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 8
+"""Questions that are answered at the same time; others wait."""
+
+_WAITING: Final = 32
+"""Questions that wait at most."""
+
+_FRESH_SECONDS: Final = 5.0
+"""For which an answer waits until everything is read that was committed before it was asked for."""
+
+_OLDER_SECONDS: Final = 10.0
+"""For which older records are looked for."""
+
+_LOOK: Final = 1.0  # seconds between two looks at how old the tables are
+_ASKING: Final = 5.0  # seconds in which Kafka says where partitions end
+_BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
+
+
+class NotReadyError(Exception):
+    """No question can be answered now; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An explanation, and what it rests on."""
+
+    document: Document
+    positions: Mapping[str, tuple[int, ...]]
+    """By topic, for each partition: everything below this offset is in it."""
+
+
+class QueryWorker:
+    """See `Member`: keeps the tables until it is stopped, and answers questions.
+
+    Args:
+        settings: where Kafka is, and what the services are set to; with the fleet's true number of partitions.
+        clock: where the time comes from.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or WallClock()
+        self._reading: _Reading | None = None
+        self._failure: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+
+    # What others see.
+
+    @property
+    def name(self) -> str:
+        """`query`."""
+        return NAME
+
+    @property
+    def owners(self) -> Mapping[int, Any]:
+        """It owns no partition."""
+        return {}
+
+    @property
+    def lacks(self) -> str:
+        """See `Member`."""
+        return "has not read its tables"
+
+    @property
+    def ready(self) -> bool:
+        """Whether the tables are whole, and follow Kafka."""
+        return self._reading is not None and self._reading.tables_reader.sound
+
+    @property
+    def idle(self) -> bool:
+        """Whether the tables were read to their ends once."""
+        return self._reading is not None and self._reading.tables_reader.caught_up.is_set()
+
+    @property
+    def moves(self) -> int:
+        """Changes with each step of the first reading."""
+        return 0 if self._reading is None else self._reading.tables_reader.moves
+
+    def report(self) -> dict[str, Any]:
+        """How far the readings are."""
+        reading = self._reading
+        if reading is None:
+            return {"ready": False, "tables": 0.0, "chains": 0.0, "standing": []}
+        standing = reading.tables_reader.standing | reading.chains_reader.standing
+        return {
+            "ready": self.ready,
+            "tables": round(reading.tables_reader.progress, 3),
+            "chains": round(reading.chains_reader.progress, 3),
+            "standing": sorted(f"{tp.topic}/{tp.partition}" for tp in standing),
+        }
+
+    async def behind(self) -> Behind:
+        """Where Kafka has more than has been read; nothing when it does not answer."""
+        reading = self._reading
+        if reading is None:
+            return Behind()
+        try:
+            async with asyncio.timeout(_ASKING):
+                return Behind(tables=await reading.behind())
+        except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or all of it is just changing
+            return Behind()
+
+    # Questions.
+
+    async def explain(self, asked: Question) -> Answer:
+        """Answer a question by everything that was committed before it was asked.
+
+        Raises:
+            NotFoundError: there is no such object, node or cluster.
+            QuestionError: nodes are asked for of what has clusters, or the other way round.
+            NotReadyError: the tables are not read, Kafka does not answer in time, or too many others ask.
+        """
+        if self._waiting >= _WAITING:
+            raise NotReadyError(f"{self._waiting} questions are waiting already")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                return await self._explain(asked)
+        except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
+            raise NotReadyError(f"Kafka does not answer: {error!r}") from None
+        finally:
+            self._waiting -= 1
+
+    async def _explain(self, asked: Question) -> Answer:
+        reading = self._reading
+        if reading is None or not self.ready:
+            raise NotReadyError(f"its tables are read to {0 if reading is None else reading.progress:.0%}")
+        try:
+            async with asyncio.timeout(_FRESH_SECONDS):
+                ends = await reading.freshen(TOPICS)
+        except TimeoutError:
+            raise NotReadyError(f"what is committed was not read within {_FRESH_SECONDS:g} s") from None
+        # Nothing is awaited, and so nothing read, while an explanation is made.
+        told = answer(reading.tables.as_of(self._clock.now()), asked)
+        if isinstance(told, Explanation):
+            steps = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
+            present = ChainsNow(reading.tables, {record.meta.correlation for record in steps})
+            async with asyncio.timeout(_OLDER_SECONDS):
+                await complete(told, present, reading.history, self._settings.partitions)
+        return Answer(document_of(told), reading.positions(ends))
+
+    # Life.
+
+    async def start(self) -> None:
+        """Begin to read; returns at once."""
+        self._failure = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(self._failure), name=NAME)
+
+    async def join(self) -> None:
+        """Wait until it ends.
+
+        Raises:
+            RuntimeFailure: it cannot go on.
+        """
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, RuntimeFailure):
+                await task
+
+    async def _run(self, failure: asyncio.Future[None]) -> None:
+        backoff = _BACKOFF_FIRST
+        while True:
+            try:
+                await self._read(failure)
+            except TablesTooOld as reason:
+                _log.warning("query.reads_anew", why=str(reason))
+                metrics.RESTARTS.labels(NAME, "age").inc()
+                backoff = _BACKOFF_FIRST
+            except (KafkaError, TimeoutError, OSError) as error:
+                _log.warning("query.reading_failed", error=repr(error))
+                await asyncio.sleep(backoff)
+                backoff = min(backoff * 2, _BACKOFF_MAX)
+
+    async def _read(self, failure: asyncio.Future[None]) -> None:
+        """Read everything from the beginning, and follow it.
+
+        Raises:
+            TablesTooOld: deletions may have been missed.
+            RuntimeFailure: the tables can be used no further.
+            KafkaError: Kafka does not answer.
+        """
+        age = TableAge(self._clock, await tombstones_kept(self._settings))
+
+        def fail(error: BaseException) -> None:
+            if not failure.done():
+                failure.set_exception(error)
+
+        reading = _Reading(self._settings, self._clock, fail)
+        try:
+            await reading.start()
+            self._reading = reading
+            minding = asyncio.create_task(age.mind(reading.to_ends), name=f"{NAME}-age")
+            try:
+                while True:
+                    await asyncio.wait([failure], timeout=min(_LOOK, age.interval))
+                    reading.measure()
+                    if failure.done():
+                        failure.result()
+                    age.check()
+            finally:
+                minding.cancel()
+        finally:
+            self._reading = None
+            await reading.stop()
+
+
+class _Reading:
+    """What is read, from one beginning on.
+
+    Args:
+        settings: where Kafka is.
+        clock: where the time comes from.
+        fail: told when the tables can be used no further.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock, fail: Callable[[BaseException], None]) -> None:
+        self.tables = Tables(settings)
+        self._index = ChainIndex(self.tables, clock.now().timestamp())
+        self._settings = settings
+        client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"
+        self._offsets = Offsets(settings, name=client_id)
+        common: dict[str, Any] = {
+            "service": NAME,
+            "settings": settings,
+            "partitions": settings.partitions,
+            "on_change": lambda _: None,
+            "on_failure": fail,
+        }
+        self.tables_reader = GlobalReader(
+            topics=TOPICS, view=self.tables, fold=self.tables.fold, client_id=f"{client_id}-tables", **common
+        )
+        self.chains_reader = GlobalReader(
+            topics=chain_index.TOPICS,
+            view=self._index,
+            fold=self._index.fold,
+            client_id=f"{client_id}-chains",
+            **common,
+        )
+        self.history = IndexedHistory(settings, self._index, self._freshen_index)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Connect, and begin to read."""
+        await self._offsets.start()
+        self.tables_reader.start()
+        self._tasks = [asyncio.create_task(self._index_chains(), name=f"{NAME}-chains")]
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        closing = (self.chains_reader.stop(), self.tables_reader.stop(), self._offsets.stop(), self.history.close())
+        await asyncio.gather(*closing, return_exceptions=True)
+
+    @property
+    def progress(self) -> float:
+        """How far the tables are read, 0 to 1."""
+        return self.tables_reader.progress
+
+    async def freshen(self, topics: Collection[Topic]) -> dict[TopicPartition, int]:
+        """Read tables up to what is committed now."""
+        return await self.tables_reader.freshen(topics, self._offsets)
+
+    async def to_ends(self) -> bool:
+        """Return when all that is committed now has been read; False before the first reading is over."""
+        if not self.tables_reader.caught_up.is_set():
+            return False
+        await self.tables_reader.freshen(TOPICS, self._offsets)
+        return True
+
+    async def behind(self) -> dict[TopicPartition, int]:
+        """Where Kafka has more than has been read, with the offset that each partition has come to."""
+        tables, chains = self.tables_reader.followed, self.chains_reader.followed
+        ends = await self._offsets.stable({*tables, *chains})
+        found = await self.chains_reader.behind({tp: ends[tp] for tp in chains})
+        return found | await self.tables_reader.behind({tp: ends[tp] for tp in tables})
+
+    def positions(self, ends: Mapping[TopicPartition, int]) -> dict[str, tuple[int, ...]]:
+        """Ends by topic, for each partition."""
+        prefix = self._settings.topic_prefix
+        parts = range(self._settings.partitions)
+        return {
+            topic.short: tuple(ends[TopicPartition(topic.name(prefix), part)] for part in parts) for topic in TOPICS
+        }
+
+    def measure(self) -> None:
+        """Tell Prometheus how much is kept."""
+        for short, size in self.tables.sizes().items():
+            RECORDS.labels(short).set(size)
+        INDEXED.set(self._index.size)
+
+    async def _freshen_index(self, topics: Collection[Topic]) -> bool:
+        if not self.chains_reader.sound:
+            return False
+        await self.chains_reader.freshen(topics, self._offsets)
+        return True
+
+    async def _index_chains(self) -> None:
+        """Index the records of chains once the tables say which are wanted, and drop now and then what is not."""
+        await self.tables_reader.caught_up.wait()
+        self.chains_reader.start()
+        while True:
+            await asyncio.sleep(YOUNG_SECONDS / 2)
+            for _ in self._index.sweep():
+                await asyncio.sleep(0)

@@ -1,0 +1,66 @@
+"""Which explanation answers a question."""
+
+from __future__ import annotations
+
+from moorage.kinds.kind import declared
+from moorage.simulation.explain.explanation import Explanation, NotFoundError, Row, Summary, Wanted, eviction_ends
+from moorage.simulation.explain.grounds import Grounds, declared_as, evictions_of
+from moorage.simulation.explain.karmada import binding_of, explain_binding
+from moorage.simulation.explain.ocm import explain_placement
+from moorage.simulation.explain.pods import explain_pod
+from moorage.simulation.explain.question import BINDING, PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
+from moorage_schemas.resource import resource_key
+from moorage_schemas.resources.workloads import POD
+
+_RESOURCES = {one.kind: f"{one.plural}.{one.group}" if one.group else one.plural for one in declared()}
+
+
+def answer(grounds: Grounds, asked: Question) -> Explanation | Summary:
+    """What is told of what was asked for.
+
+    Raises:
+        NotFoundError: there is no such object, node or cluster.
+        QuestionError: nodes are asked for of what has clusters, or the other way round.
+    """
+    wanted = Wanted(asked.node or asked.cluster, asked.every)
+    called = f"{asked.kind.lower()} {asked.name}"
+    if asked.kind in {PLACEMENT, PLACEMENT_DECISION}:
+        if asked.node:
+            raise QuestionError("node", asked.node, f"{called} selects clusters, not nodes")
+        name = asked.name.rpartition("-decision-")[0] if asked.kind == PLACEMENT_DECISION else asked.name
+        return explain_placement(grounds, asked.namespace, name or asked.name, wanted)
+    key = resource_key(asked.kind, asked.namespace, asked.name)
+    binding = key if asked.kind == BINDING else binding_of(grounds, key)
+    if binding is not None:
+        if asked.node:
+            raise QuestionError("node", asked.node, f"{called} is placed on clusters, not on nodes")
+        return explain_binding(grounds, asked.namespace, binding.rpartition("/")[2], wanted)
+    if asked.cluster:
+        raise QuestionError("cluster", asked.cluster, f"no policy places {called} on clusters")
+    if asked.kind == POD:
+        return explain_pod(grounds, asked.namespace, asked.name, wanted)
+    told = summary_of(grounds, key, _RESOURCES[asked.kind])
+    if asked.node:
+        raise QuestionError("node", asked.node, f"{called} has pods; ask about one of them")
+    return told
+
+
+def summary_of(grounds: Grounds, owner: str, resource: str) -> Summary:
+    """What was decided on the pods of a controller.
+
+    Args:
+        grounds: where they are looked for.
+        owner: the controller's key.
+        resource: its plural, for the message.
+
+    Raises:
+        NotFoundError: it is not declared, and has no pods.
+    """
+    rows = []
+    for key, event in sorted(grounds.decisions_for(owner).items()):
+        generations = {str(event.target): event.binding_generation} if event.target is not None else {}
+        ends = [eviction_ends(one) for one, _ in evictions_of(grounds, key, generations)]
+        rows.append(Row(key, event, ends[0] if ends else None))
+    if not rows and declared_as(grounds, owner) is None:
+        raise NotFoundError(resource, owner.rpartition("/")[2])
+    return Summary(owner, grounds.taken, tuple(rows))

@@ -1,0 +1,149 @@
+"""What an explanation is made from: the last record of each key, and the whole as placement sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from moorage.runtime.settings import Settings
+from moorage.simulation.copy.snapshot import Snapshot
+from moorage.simulation.explain.chain import Chained, EventRecord, Listed
+from moorage.workers.placement.service import PlacementService
+from moorage.workers.placement.state import PlacementPartition
+from moorage.workers.placement.view import FleetView
+from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.placement import WorkloadPlaced
+from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES, Topic
+
+TOPICS: Final[tuple[Topic, ...]] = tuple(dict.fromkeys((PLACEMENTS, *PlacementService.globals)))
+"""The topics whose last records an explanation is made from."""
+
+
+class Grounds(Protocol):
+    """What an explanation is made from; nothing of it changes while one is made."""
+
+    settings: Settings
+    """Of the services."""
+
+    @property
+    def taken(self) -> datetime:
+        """The moment whose state this is."""
+
+    @property
+    def records(self) -> Chained:
+        """The last record of each key, to follow chains."""
+
+    def last(self, topic: Topic, key: str) -> EventRecord | None:
+        """The last record of a key; it may be a tombstone."""
+
+    def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
+        """The decisions that are written down on what an owner makes, by workload."""
+
+    def placement(self) -> tuple[PlacementService, FleetView]:
+        """The whole as placement sees it."""
+
+
+class SnapshotGrounds:
+    """A copy of the topics.
+
+    Args:
+        snapshot: with the records of `TOPICS`, at least.
+        settings: of the services.
+    """
+
+    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+        self.settings = settings
+        self._snapshot = snapshot
+        self._records: Listed | None = None
+
+    @property
+    def taken(self) -> datetime:
+        """See `Grounds`."""
+        return self._snapshot.taken
+
+    @property
+    def records(self) -> Listed:
+        """See `Grounds`."""
+        if self._records is None:
+            self._records = Listed(self._snapshot.all())
+        return self._records
+
+    def last(self, topic: Topic, key: str) -> EventRecord | None:
+        """See `Grounds`."""
+        return self._snapshot.last(topic, key)
+
+    def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
+        """See `Grounds`."""
+        return {
+            key: event
+            for key, event in self._snapshot.table(PLACEMENTS).items()
+            if isinstance(event, WorkloadPlaced) and event.owner.key == owner
+        }
+
+    def placement(self) -> tuple[PlacementService, FleetView]:
+        """See `Grounds`; made from the topics as placement itself makes it, each time anew."""
+        service = PlacementService(self.settings)
+        view = service.new_globals()
+        for topic in service.globals:
+            for kept in self._snapshot.records(topic):
+                if view.wants(topic, kept.key):
+                    view.apply(kept.input)
+        return service, view
+
+
+@contextmanager
+def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[PlacementPartition]:
+    """A partition of placement that knows one resource and what was decided on it.
+
+    What it assumes in the view of the whole holds inside the context only.
+
+    Args:
+        grounds: the records.
+        owner: the key of the resource.
+        placed: the decisions.
+    """
+    service, view = grounds.placement()
+    state = service.new_state(0)
+    service.use_globals(state, view)
+    try:
+        declared = declared_as(grounds, owner)
+        if declared is not None:
+            service.apply(state, RESOURCES, owner, declared)
+        for event in placed:
+            service.apply(state, PLACEMENTS, event.workload.key, event)
+        yield state
+    finally:
+        service.drop(state)
+
+
+def declared_as(grounds: Grounds, key: str) -> ResourceDeclared | None:
+    """A resource as it is declared; None when it is not."""
+    kept = grounds.last(RESOURCES, key)
+    return kept.event if kept is not None and isinstance(kept.event, ResourceDeclared) else None
+
+
+def decision_on(grounds: Grounds, workload: str) -> tuple[WorkloadPlaced, EventRecord] | None:
+    """The decision that is written down on a workload, with its record; None when there is none."""
+    kept = grounds.last(PLACEMENTS, workload)
+    return (kept.event, kept) if kept is not None and isinstance(kept.event, WorkloadPlaced) else None
+
+
+def evictions_of(
+    grounds: Grounds, workload: str, generations: dict[str, int]
+) -> list[tuple[EvictionDecided, EventRecord]]:
+    """The evictions of a workload's present bindings that are under way.
+
+    Args:
+        grounds: where they are looked for.
+        workload: its key.
+        generations: of the present bindings, by the target's key.
+    """
+    found = []
+    for target, generation in generations.items():
+        kept: Any = grounds.last(EVICTIONS, f"{workload}|{target}|{generation}")
+        if kept is not None and isinstance(kept.event, EvictionDecided):
+            found.append((kept.event, kept))
+    return found

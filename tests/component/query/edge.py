@@ -1,0 +1,67 @@
+"""A query worker on tables that follow topics in memory, and a gateway before it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+from tests.component.gateway.double import Fixture
+from tests.component.query.following import Following
+
+from moorage.gateway.http.explain import Explanations
+from moorage.query.http import Endpoint
+from moorage.query.worker import Answer, QueryWorker
+from moorage.runtime.health import health_app
+from moorage.runtime.settings import Settings
+from moorage.simulation.explain.question import Question
+
+ADDRESS = "http://127.0.0.1:8082"
+
+
+class FollowingWorker(QueryWorker):
+    """A query worker whose tables follow topics in memory."""
+
+    def __init__(self, following: Following) -> None:
+        super().__init__(following.settings)
+        self.following = following
+        self.obstacle: Exception | None = None
+        self.asking = 0
+        self.full = asyncio.Event()
+        """Set when as many are answered as can be."""
+
+        self.go = asyncio.Event()
+        """Answers wait while it is clear."""
+
+        self.go.set()
+
+    async def _explain(self, asked: Question) -> Answer:
+        if self.obstacle is not None:
+            raise self.obstacle
+        self.asking += 1
+        if self._slots.locked():
+            self.full.set()
+        await self.go.wait()
+        self.asking -= 1
+        return Answer(json.loads(await self.following.explained(asked)), {"taints": (1, 2, 3)})
+
+
+class Edge:
+    """Both, and a client of each.
+
+    Args:
+        following: the tables.
+        settings: of the query worker's server.
+    """
+
+    def __init__(self, following: Following, settings: Settings | None = None) -> None:
+        self.worker = FollowingWorker(following)
+        self.endpoint = Endpoint(settings or Settings())
+        self.endpoint._worker = self.worker
+        served = httpx.ASGITransport(app=health_app(list, self.endpoint.routes))
+        self.http = httpx.AsyncClient(transport=served, base_url=ADDRESS)
+        self.gateway = Fixture(explanations=Explanations(ADDRESS, served))
+
+    async def get(self, **given: str) -> httpx.Response:
+        """Ask the query worker."""
+        return await self.http.get("/v1/explain", params=given)

@@ -1,0 +1,163 @@
+"""`GET /v1/explain`: of the query worker, through the gateway, and what the command line makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from tests.component.gateway.double import Fixture
+from tests.component.query.edge import ADDRESS, Edge
+from tests.component.query.following import Following
+from tests.scenario.flow.fleet import lifted
+from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
+
+from moorage.gateway.http.explain import Explanations
+from moorage.query.worker import NotReadyError
+from moorage.runtime.settings import Settings
+from moorage.simulation.explain.question import EXPLAINED, Question
+
+Json = dict[str, Any]
+
+
+def nodes() -> Following:
+    settings = lifted(partitions=3)
+    world = World("n1", "n2", settings=settings)
+    world.fleet.taint("n2", "k", "NoSchedule")
+    world.declare("Pod", "p", pod())
+    world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
+    world.run()
+    following = Following(world.flow, settings)
+    following.follow()
+    return following
+
+
+async def test_an_explanation_with_the_positions_that_it_rests_on() -> None:
+    edge = Edge(nodes())
+    answer = await edge.get(kind="Pod", name="p", all="true")
+    assert answer.status_code == 200
+    document = answer.json()
+    assert (document["kind"], document["apiVersion"]) == ("Explanation", "moorage.io/v1alpha1")
+    assert document["positions"] == {"taints": [1, 2, 3]}
+    asked = Question("Pod", "default", "p", every=True)
+    assert document["explanation"] == json.loads(await edge.worker.following.from_topics(asked))
+
+
+async def test_the_gateway_passes_question_and_answer_on() -> None:
+    edge = Edge(nodes())
+    for given, code in (({"kind": "Pod", "name": "p", "node": "n2"}, 200), ({"kind": "Pod", "name": "gone"}, 404)):
+        direct, passed = await edge.get(**given), await edge.gateway.call("GET", "/v1/explain", params=given)
+        assert (passed.status_code, passed.headers["content-type"]) == (code, "application/json")
+        assert passed.content == direct.content
+    edge.worker.obstacle = NotReadyError("its tables are read to 7%")
+    passed = await edge.gateway.call("GET", "/v1/explain", params={"kind": "Pod", "name": "p"})
+    assert (passed.status_code, passed.headers["retry-after"]) == (503, "1")
+    assert passed.json()["message"] == "the query worker is not ready: its tables are read to 7%"
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "message"),
+    [
+        ({}, "kind", f"kind: invalid value '': must be one of {', '.join(EXPLAINED)}"),
+        ({"kind": "Node", "name": "n1"}, "kind", "kind: invalid value 'Node': must be one of Placement, "),
+        ({"kind": "Pod"}, "name", "name: invalid value '': must be a name"),
+        ({"kind": "Pod", "name": "a/b"}, "name", "name: invalid value 'a/b': must be a name"),
+        ({"kind": "Pod", "name": "p", "namespace": ""}, "namespace", "namespace: invalid value '': must be a name"),
+        ({"kind": "Pod", "name": "p", "all": "yes"}, "all", "all: invalid value 'yes': must be true or false"),
+        ({"kind": "Pod", "name": "p", "nodes": "n1"}, "nodes", "nodes: invalid value 'n1': must be one of kind, "),
+        (
+            {"kind": "Pod", "name": "p", "node": "n", "cluster": "c"},
+            "cluster",
+            "cluster: invalid value 'c': cannot be ",
+        ),
+        ({"kind": "Pod", "name": "p", "node": "n", "all": "true"}, "all", "all: invalid value 'true': cannot be used"),
+        ({"kind": "Pod", "name": "p", "cluster": "c"}, "cluster", "cluster: invalid value 'c': no policy places pod p"),
+        (
+            {"kind": "Deployment", "name": "web", "node": "n1"},
+            "node",
+            "node: invalid value 'n1': deployment web has pods",
+        ),
+    ],
+)
+async def test_a_question_that_is_put_wrongly(given: Json, field: str, message: str) -> None:
+    answer = await Edge(nodes()).get(**given)
+    status = answer.json()
+    assert (answer.status_code, status["kind"], status["reason"]) == (400, "Status", "BadRequest")
+    assert status["message"].startswith(message)
+    (cause,) = status["details"]["causes"]
+    assert (cause["field"], status["message"].endswith(cause["message"])) == (field, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "details"),
+    [
+        ({"kind": "Pod", "name": "gone"}, 'pods "gone" not found', {"name": "gone", "kind": "pods"}),
+        (
+            {"kind": "Deployment", "name": "gone"},
+            'deployments.apps "gone" not found',
+            {"name": "gone", "group": "apps", "kind": "deployments"},
+        ),
+        ({"kind": "Pod", "name": "p", "node": "n9"}, 'nodes "n9" not found', {"name": "n9", "kind": "nodes"}),
+    ],
+)
+async def test_what_is_not_there(given: Json, message: str, details: Json) -> None:
+    answer = await Edge(nodes()).get(**given)
+    status = answer.json()
+    assert (answer.status_code, status["reason"], status["message"]) == (404, "NotFound", message)
+    assert status["details"] == details
+
+
+async def test_before_it_has_begun_and_when_it_fails() -> None:
+    edge = Edge(nodes())
+    edge.worker.obstacle = ZeroDivisionError("of a bug")
+    assert (await edge.get(kind="Pod", name="p")).json()["reason"] == "InternalError"
+    edge.endpoint._worker = None
+    answer = await edge.get(kind="Pod", name="p")
+    assert (answer.status_code, answer.json()["message"]) == (503, "the query worker is not ready: it is starting")
+
+
+async def test_pages_of_other_sites_cannot_ask() -> None:
+    edge = Edge(nodes())
+    for headers, code in (({"host": "evil.example"}, 421), ({"origin": "http://evil.example"}, 403)):
+        answer = await edge.http.get("/v1/explain", params={"kind": "Pod", "name": "p"}, headers=headers)
+        assert answer.status_code == code
+    open_to_all = Edge(nodes(), Settings(http_host="0.0.0.0"))  # noqa: S104 - as in a container
+    answer = await open_to_all.http.get(
+        "/v1/explain", params={"kind": "Pod", "name": "p"}, headers={"host": "query:8081"}
+    )
+    assert answer.status_code == 200
+
+
+async def test_more_questions_than_can_wait_are_turned_away() -> None:
+    edge = Edge(nodes())
+    edge.worker.go.clear()
+    tasks = [asyncio.create_task(edge.get(kind="Pod", name="p")) for _ in range(40)]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await edge.worker.full.wait()
+    assert edge.worker.asking == 8, "so many at the same time"
+    assert {task.result().status_code for task in done} == {503}
+    edge.worker.go.set()
+    codes = [answer.status_code for answer in await asyncio.gather(*tasks)]
+    assert (codes.count(200), codes.count(503)) == (32, 8)
+    assert "32 questions are waiting already" in (await next(iter(done))).json()["message"]
+    assert waiting
+    assert (await edge.get(kind="Pod", name="p")).status_code == 200
+
+
+async def test_a_gateway_that_cannot_ask_says_why() -> None:
+    alone = Fixture()
+    answer = await alone.call("GET", "/v1/explain", params={"kind": "Pod", "name": "p"})
+    assert (answer.status_code, answer.json()["reason"]) == (503, "ServiceUnavailable")
+    assert "MOORAGE_QUERY_SERVER is not set" in answer.json()["message"]
+    answer = await alone.call("POST", "/v1/explain", {})
+    assert (answer.status_code, answer.json()["reason"]) == (405, "MethodNotAllowed")
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody", request=request)
+
+    before = Fixture(explanations=Explanations(ADDRESS, httpx.MockTransport(refuse)))
+    answer = await before.call("GET", "/v1/explain", params={"kind": "Pod", "name": "p"})
+    assert (answer.status_code, answer.json()["reason"]) == (503, "ServiceUnavailable")
+    assert answer.json()["message"].startswith("the query worker does not answer: ConnectError")
