@@ -78,7 +78,7 @@ RUN_ELSEWHERE = {
 }
 
 
-# They build and install from a package index, which no test may need.
+# They need a package index. tests/e2e/test_wheels.py builds and installs the wheels without one.
 NEED_AN_INDEX = {
     "uv build --all-packages",
     "uv tool install dist/moorage-*.whl --with dist/moorage_schemas-*.whl",
