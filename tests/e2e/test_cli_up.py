@@ -20,7 +20,7 @@ from tests.support.brokers import Broker
 pytestmark = pytest.mark.kafka
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
-SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
+SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "query", "gateway"}
 
 
 class Up:
