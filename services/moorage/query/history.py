@@ -13,8 +13,8 @@ from moorage.simulation.explain.chain import EventRecord
 from moorage.simulation.explain.history import Places, TopicScan, Window
 from moorage_schemas.topics import Topic
 
-_GAP: Final = 200
-"""Offsets between two records that are read along rather than skipped: a fetch brings many at once."""
+_GAP: Final = 2_000
+"""Offsets between two records that are read along rather than skipped, which would take as long."""
 
 _MOST: Final = 2_000
 """Records of chains that are read of one partition at most, the latest."""

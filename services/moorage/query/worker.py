@@ -45,10 +45,13 @@ _WAITING: Final = 32
 _FRESH_SECONDS: Final = 5.0
 """For which an answer waits until everything is read that was committed before it was asked for."""
 
-_OLDER_SECONDS: Final = 10.0
-"""For which older records are looked for."""
+_ANSWER_SECONDS: Final = 15.0
+"""For which a question waits for its turn and its answer."""
 
-_LOOK: Final = 1.0  # seconds between two looks at how old the tables are
+_INDEXED_ANEW: Final = 500_000
+"""Records by which the index may have grown, beyond its double, before it is looked at what of them is wanted."""
+
+_LOOK: Final = 1.0  # seconds between two looks at how old the tables are, and how large the index is
 _ASKING: Final = 5.0  # seconds in which Kafka says where partitions end
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 
@@ -153,9 +156,11 @@ class QueryWorker:
             raise NotReadyError(f"{self._waiting} questions are waiting already")
         self._waiting += 1
         try:
-            async with self._slots:
+            async with asyncio.timeout(_ANSWER_SECONDS), self._slots:
                 return await self._explain(asked)
-        except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
+        except TimeoutError:
+            raise NotReadyError(f"there was no answer within {_ANSWER_SECONDS:g} s") from None
+        except (KafkaError, OSError, StartAfresh) as error:
             raise NotReadyError(f"Kafka does not answer: {error!r}") from None
         finally:
             self._waiting -= 1
@@ -174,8 +179,7 @@ class QueryWorker:
         if isinstance(told, Explanation):
             steps = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
             present = ChainsNow(reading.tables, {record.meta.correlation for record in steps})
-            async with asyncio.timeout(_OLDER_SECONDS):
-                await complete(told, present, reading.history, self._settings.partitions)
+            await complete(told, present, reading.history, self._settings.partitions)
         return Answer(document_of(told), reading.positions(ends))
 
     # Life.
@@ -342,10 +346,17 @@ class _Reading:
         return True
 
     async def _index_chains(self) -> None:
-        """Index the records of chains once the tables say which are wanted, and drop now and then what is not."""
+        """Index the records of chains once the tables say which are wanted, and drop what is not."""
         await self.tables_reader.caught_up.wait()
         self.chains_reader.start()
+        clock = asyncio.get_running_loop().time
+        swept, size = clock(), 0
         while True:
-            await asyncio.sleep(YOUNG_SECONDS / 2)
-            for _ in self._index.sweep():
+            await asyncio.sleep(_LOOK)
+            ages = clock() - swept >= YOUNG_SECONDS / 2
+            if not ages and self._index.size < 2 * size + _INDEXED_ANEW:
+                continue
+            for _ in self._index.sweep(ages=ages):
                 await asyncio.sleep(0)
+            size = self._index.size
+            swept = clock() if ages else swept

@@ -138,3 +138,15 @@ def test_children_get_what_was_chosen(tmp_path: Path) -> None:
     assert specs[-1].ready_url == "http://127.0.0.1:1/readyz"
     assert {spec.name for spec in specs} >= {"governor", "gateway"}
     assert all(environment.items() <= spec.environment.items() for spec in specs)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_gateway_is_told_where_the_query_worker_is(tmp_path: Path, *, together: bool) -> None:
+    settings = endpoints.load_settings({}, bootstrap_servers="127.0.0.1:9", gateway_port=0)
+    *services, gateway = Stack(settings, tmp_path, print, together=together)._specs(settings, 1)
+    (query,) = [spec for spec in services if "query" in spec.arguments]
+    port = query.environment["MOORAGE_HTTP_PORT"]
+    assert gateway.environment["MOORAGE_QUERY_SERVER"] == f"http://127.0.0.1:{port}"
+    assert not any("MOORAGE_QUERY_SERVER" in spec.environment for spec in services)
+    ports = [spec.environment["MOORAGE_HTTP_PORT"] for spec in (*services, gateway)]
+    assert len(set(ports)) == len(ports)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,11 +20,19 @@ NOW = 1_800_000_000.0
 PLACES = {TIMERS: (0, 1), CONDITIONS: (0,)}
 
 
-def record(offset: int, correlation: str = "", *, id: str = "", partition: int = 0, age: float = 0.0) -> Any:  # noqa: A002 - the attribute's own name
+def record(
+    offset: int,
+    correlation: str = "",
+    *,
+    id: str = "",  # noqa: A002 - the attribute's own name
+    key: str = "k",
+    partition: int = 0,
+    age: float = 0.0,
+) -> Any:
     headers = [("ce_id", (id or f"id-{offset}").encode()), ("ce_source", b"s")]
     headers += [("ce_correlationid", correlation.encode())] if correlation else []
     stamp = int((NOW - age) * 1000)
-    return SimpleNamespace(offset=offset, partition=partition, headers=headers, timestamp=stamp)
+    return SimpleNamespace(offset=offset, partition=partition, key=key.encode(), headers=headers, timestamp=stamp)
 
 
 def with_chains(*correlations: str) -> Tables:
@@ -97,6 +106,34 @@ def test_what_leads_to_nothing_is_forgotten_once_it_is_old() -> None:
     assert found(index, "wanted") == {("timers", 0): [1]}
     assert 2 not in found(index, "heartbeat")["timers", 0]
     assert found(index, "heartbeat")["timers", 0][-1] == 7
+
+
+def test_of_a_timer_that_is_set_again_and_again_in_one_chain_the_last_records_are_kept() -> None:
+    index = ChainIndex(with_chains("watch"), NOW)
+    for offset in range(500):
+        index.fold(TIMERS, record(offset, "watch", key=f"heartbeat-{offset % 2}"))
+    index.fold(TIMERS, record(500, "watch", key="evict"))
+    for _ in range(3):
+        list(index.sweep())
+    assert found(index, "watch")["timers", 0] == [*range(500 - 2 * 64, 501)]
+
+
+def test_what_is_old_from_the_beginning_is_dropped_at_once_and_what_is_young_is_not() -> None:
+    index = ChainIndex(with_chains("watch"), NOW)
+    for offset in range(200):
+        index.fold(TIMERS, record(offset, "watch", age=YOUNG_SECONDS + 60))
+    for offset in range(200, 210):
+        index.fold(TIMERS, record(offset, "heartbeat"))
+    for _ in range(5):
+        list(index.sweep(ages=False))
+    assert found(index, "watch")["timers", 0] == [*range(136, 200)]
+    assert len(found(index, "heartbeat")["timers", 0]) == 10, "no time has passed"
+
+
+@given(st.lists(st.integers(0, 3)), st.integers(1, 4))
+def test_the_last_of_each_are_those_that_a_list_would_keep(values: list[int], count: int) -> None:
+    wanted = [values[at + 1 :].count(value) < count for at, value in enumerate(values)]
+    assert chain_index._last_of_each(np.array(values, dtype=np.uint64), count).tolist() == wanted
 
 
 @given(st.sets(st.integers(0, 300)), st.integers(0, 20))

@@ -15,6 +15,7 @@ from tests.scenario.flow.fleet import lifted
 from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
 
 from moorage.gateway.http.explain import Explanations
+from moorage.query import worker
 from moorage.query.worker import NotReadyError
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.question import EXPLAINED, Question
@@ -144,6 +145,15 @@ async def test_more_questions_than_can_wait_are_turned_away() -> None:
     assert "32 questions are waiting already" in (await next(iter(done))).json()["message"]
     assert waiting
     assert (await edge.get(kind="Pod", name="p")).status_code == 200
+
+
+async def test_a_question_that_is_not_answered_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_ANSWER_SECONDS", 0.01)
+    edge = Edge(nodes())
+    edge.worker.go.clear()
+    answer = await edge.get(kind="Pod", name="p")
+    assert answer.status_code == 503
+    assert answer.json()["message"] == "the query worker is not ready: there was no answer within 0.01 s"
 
 
 async def test_a_gateway_that_cannot_ask_says_why() -> None:
