@@ -89,8 +89,11 @@ def topic_prefix() -> str:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
-    """An embedded broker of the test's own, running, to be stopped, killed and paused at will."""
-    own = EmbeddedBroker(tmp_path / "kafka")
+    """An embedded broker of the test's own, running, to be stopped, killed and paused at will.
+
+    A start after a kill takes as long as its session with the controller, which is short here.
+    """
+    own = EmbeddedBroker(tmp_path / "kafka", {"broker.session.timeout.ms": "3000"})
     await own.start()
     try:
         yield own

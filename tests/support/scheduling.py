@@ -36,6 +36,7 @@ _TOGETHER: Final = (
     "tests/chaos/faults/test_rounds.py",
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_embedded.py",
+    "tests/kafka/test_lost_markers.py",
 )
 """Files in those rooms whose tests share more."""
 
