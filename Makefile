@@ -30,6 +30,15 @@ setup: $(READY) ## make the environment in .venv
 demo: $(READY) ## the main job on an embedded Kafka, to watch
 	@$(BIN)/moorage demo
 
+.PHONY: docs
+docs: $(READY) ## build the docs site into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+.PHONY: recording
+recording: $(READY) ## record the demo anew as docs/demo.svg
+	@$(BIN)/python docs/record_demo.py
+
 .PHONY: up
 up: $(READY) ## broker, all services and the gateway, until Ctrl-C
 	@$(BIN)/moorage up
@@ -52,7 +61,7 @@ schemas: $(READY) ## write schemas/generated from the models
 .PHONY: bench
 bench: $(READY) ## every benchmark; each prints one line of JSON last
 	@for b in bench/matching.py bench/stage.py bench/latency.py bench/lateness.py bench/restore.py bench/evictions.py \
-		bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py; do echo "== $$b"; $(BIN)/python $$b; done
+		bench/ocm.py bench/ocm_change.py bench/ocm_fleet.py bench/simulate.py bench/cli.py; do echo "== $$b"; $(BIN)/python $$b; done
 
 .PHONY: conformance
 conformance: $(READY) ## 10,000 fresh random requests to moorage eval and to upstream's own code (needs Go)

@@ -37,10 +37,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.matching import find_oracle
 
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
 
@@ -123,11 +123,11 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
     """Schedule all placements, one after another, on a fleet that is made anew."""
     fleet = ManagedFleet()
     for cluster in clusters:
-        fleet.put(ClusterFacts.of(cluster))
+        fleet.put(ManagedClusterFacts.of(cluster))
     for score in scores:
         fleet.put_score(ScoreFacts.of(score))
-    terms = [PlacementTerms.of(PlacementSpec.model_validate(one["spec"])) for one in specs]
-    scheduler, usage = Scheduler(fleet), Usage(fleet)
+    terms = [terms_of(PlacementSpec.model_validate(one["spec"])) for one in specs]
+    scheduler, usage = PlacementScheduler(fleet), Usage(fleet)
     compared = frozenset(sample)
     run = Run(0.0, 0.0, 0.0, 0.0)
     times = []

@@ -118,7 +118,7 @@ def copy_of(stack: Stack) -> Snapshot:
 
 def _outage(text: str) -> run.Change:
     def change(edge: Edge, stack: Stack) -> list[str]:
-        found = changes.Outage.parse(text).targets(stack)
+        found = changes.ZoneOutage.parse(text).targets(stack)
         events = changes.outage(stack, found, ConditionStatus.UNKNOWN)
         with httpx.Client(base_url=ADDRESS, transport=edge.transport) as client:
             for begin in range(0, len(events), 1000):

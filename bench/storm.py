@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, fro
 from bench import harness, processes, storm_verdict
 
 from moorage.gateway.admission import defaults
+from moorage.kinds import kind as kinds
 from moorage.runtime import codec
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -137,7 +138,11 @@ class Writer:
     async def declare(self, document: dict[str, Any]) -> str:
         """Write a resource, with the defaults of admission, and return its key."""
         now = datetime.now(UTC)
-        made = defaults.created(defaults.prepared(document, ()), uid=event_id("uid", document["metadata"]), now=now)
+        kind = kinds.named(document["kind"])
+        if kind is None:
+            raise ValueError(f"{document['kind']} is no kind")
+        prepared = defaults.prepared(document, kind, ())
+        made = defaults.created(prepared, uid=event_id("uid", document["metadata"]), now=now)
         event = ResourceDeclared(object=made, version=1)
         await self._send(RESOURCES, event.key, resource_partition_key(event.key), event.model_dump_json(), now)
         return event.key

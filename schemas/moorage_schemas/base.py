@@ -1,4 +1,4 @@
-"""What every model of the contract has in common."""
+"""Base classes and types that all models of the contract share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moorage_schemas.times import format_time, parse_time
 
 
 class Model(BaseModel):
-    """A frozen record with camelCase names on the wire; unknown fields are refused by name."""
+    """A frozen record with camelCase names on the wire. Unknown fields are refused by name."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -24,7 +24,7 @@ class Model(BaseModel):
 
 
 class OpenModel(Model):
-    """A part of a resource: fields that Moorage does not use are kept as they came."""
+    """A part of a resource. Fields that Moorage does not use are kept unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -34,4 +34,4 @@ Timestamp = Annotated[
     BeforeValidator(parse_time),
     PlainSerializer(format_time, return_type=str, when_used="json"),
 ]
-"""An instant in UTC; RFC 3339 with microseconds and `Z` on the wire."""
+"""An instant in UTC. On the wire it is RFC 3339 text with microseconds and `Z`."""

@@ -1,4 +1,4 @@
-"""Budgets: evictions that have come due ask the governor, which answers when no budget, pause or rate holds them."""
+"""Budgets: evictions that are due ask the governor, which grants them when no budget, pause or rate holds them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 
 
 class EvictionAsked(Model):
-    """An eviction that has come due and that something may hold. Topic `eviction-asks`, keyed as the eviction.
+    """A request for an eviction that is due and that something may hold. Topic `eviction-asks`, keyed as the eviction.
 
-    The eviction service writes it, once when it asks, again when the eviction is requested, and a tombstone when
-    the task is over. All of it is in one partition, for budgets count over the whole fleet.
+    The eviction service writes one record when it requests the grant, another when the eviction is Requested, and a
+    tombstone when the task is over. All records are in one partition, because budgets count over the whole fleet.
     """
 
     event_type: ClassVar[str] = "io.moorage.eviction.asked.v1"
@@ -24,22 +24,22 @@ class EvictionAsked(Model):
     owner: WorkloadRef
     target: TargetRef
     generation: int = Field(ge=1)
-    """Of the binding."""
+    """The generation of the binding."""
 
     revision: int = Field(ge=1)
-    """Grows with each record of this key."""
+    """Increases with each record of this key."""
 
     labels: dict[str, str] = Field(default_factory=dict)
-    """The workload's, for selectors of budgets."""
+    """The workload's labels, for the selectors of budgets."""
 
     zone: str = ""
-    """The target's, `region/zone`."""
+    """The target's zone, `region/zone`."""
 
     due_time: Timestamp
-    """When it came due; patience counts from here, and what came due first goes first."""
+    """When the eviction came due. Patience counts from here, and evictions are granted in this order."""
 
     requested: bool = False
-    """Whether it is requested by now."""
+    """Whether the eviction has been Requested."""
 
 
 class EvictionAnswered(Model):
@@ -51,18 +51,18 @@ class EvictionAnswered(Model):
     target: TargetRef
     generation: int = Field(ge=1)
     revision: int = Field(ge=1)
-    """Grows with each answer to this ask."""
+    """Increases with each answer to this request."""
 
     asked: int = Field(default=0, ge=0)
-    """The revision of the ask that it answers; an answer to an earlier one means nothing."""
+    """The revision of the request that this answers. An answer to an earlier revision has no effect."""
 
     granted: bool
     held_by: tuple[str, ...] = ()
-    """What holds it, sorted: `EvictionBudget/slow`, `PodDisruptionBudget/shop/web`, `EvictionPause/all`,
+    """What holds the eviction, sorted: `EvictionBudget/slow`, `PodDisruptionBudget/shop/web`, `EvictionPause/all`,
     `resource-eviction-rate`."""
 
     message: str = ""
-    """What holds it, or why it goes in spite of that (patience), in words."""
+    """A text that says what holds the eviction, or why it is granted in spite of that (patience)."""
 
     answered_time: Timestamp
 
@@ -70,7 +70,8 @@ class EvictionAnswered(Model):
 class EvictionSlot(Model):
     """An eviction that was granted and still counts. Topic `eviction-slots`, keyed as the eviction, one partition.
 
-    The governor's memory: a tombstone when it counts no more, for any budget.
+    The governor restores its state from these records. It writes a tombstone when no budget counts the eviction any
+    more.
     """
 
     event_type: ClassVar[str] = "io.moorage.eviction.slotted.v1"
@@ -83,45 +84,48 @@ class EvictionSlot(Model):
     zone: str = ""
     granted_time: Timestamp
     granted: bool = True
-    """False for an answer that holds: it says so, so that the same is not said again after a restart."""
+    """False if the answer was to hold the eviction. It is recorded so that a restart does not repeat the same
+    answer."""
 
     revision: int = Field(ge=1)
-    """Of the last answer."""
+    """The revision of the last answer."""
 
     asked: int = Field(default=0, ge=0)
-    """The revision of the ask that was answered."""
+    """The revision of the request that was answered."""
 
     workload_uid: str = ""
     over: bool = False
-    """Whether the workload is whole again: then it counts in windows only."""
+    """Whether the eviction is no longer in progress (see `maxConcurrent` of `EvictionBudget`). Then it counts only in
+    windows."""
 
     held_by: tuple[str, ...] = ()
 
 
 class BudgetCounted(Model):
-    """What a budget counts now, for people. Topic `budgets`, keyed by the budget (`EvictionBudget//slow`)."""
+    """The present counts of a budget, for people. Topic `budgets`, keyed by the budget (`EvictionBudget//slow`)."""
 
     event_type: ClassVar[str] = "io.moorage.budget.counted.v1"
 
     budget: str
-    """The resource's key, or `resource-eviction-rate`."""
+    """The key of the resource, or `resource-eviction-rate`."""
 
     generation: int = Field(ge=1)
     allowed: int
-    """Evictions that it would allow now; of one with several counts (each zone …) the least."""
+    """How many evictions the budget would allow now. For a budget with several counts (one for each zone, for example),
+    the smallest of them."""
 
     in_progress: int = 0
     in_window: int = 0
     held: int = 0
-    """Evictions that it holds now."""
+    """How many evictions the budget holds now."""
 
     expected: int = 0
-    """Of a PodDisruptionBudget: pods that there should be."""
+    """For a PodDisruptionBudget: how many pods there should be."""
 
     healthy: int = 0
-    """Of a PodDisruptionBudget: pods that count as healthy."""
+    """For a PodDisruptionBudget: how many pods count as healthy."""
 
     tokens: float = 0.0
-    """Of a rate: what was left of its token at `counted_time`."""
+    """For a rate: what was left of its token at `counted_time`."""
 
     counted_time: Timestamp

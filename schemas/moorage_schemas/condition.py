@@ -1,4 +1,4 @@
-"""Conditions of targets: what a probe reports, and what Moorage holds true."""
+"""Conditions of targets: what a probe reports, and what Moorage considers true."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ConditionType = Annotated[
         pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
     ),
 ]
-"""A condition's type: a name such as `Ready`, optionally with a DNS prefix; any is allowed."""
+"""A condition's type: a name such as `Ready`, optionally with a DNS prefix. Any type is allowed."""
 
 
 class ConditionReported(Model):
-    """What a probe says about one condition of a target. Topic `condition-reports`, keyed by the target.
+    """A probe's report about one condition of a target. Topic `condition-reports`, keyed by the target.
 
-    Third parties write these; everything in it is checked before it counts.
+    Third parties write these records, so every field is checked before the report counts.
     """
 
     event_type: ClassVar[str] = "io.moorage.condition.reported.v1"
@@ -44,24 +44,24 @@ class ConditionReported(Model):
     reason: str = Field(default="", max_length=1024)
     message: str = Field(default="", max_length=32768)
     observed_time: Timestamp
-    """When the probe saw it; orders the reports of one condition."""
+    """When the probe observed the condition. Orders the reports of one condition."""
 
     source: str = Field(default="", max_length=253)
-    """Who says so, such as `probe/disk`; the CloudEvents source when empty."""
+    """The source of the report, such as `probe/disk`. If empty, the CloudEvents source is used."""
 
     workload: WorkloadRef | None = None
-    """The workload on that target that it is about: a deployer says `Healthy` of what it runs there.
-    Empty when it is about the target itself."""
+    """The workload on that target that the report is about. A deployer reports `Healthy` for each workload that it runs
+    there. Empty if the report is about the target itself."""
 
 
 class ConditionChanged(Model):
-    """One condition of a target as Moorage holds it. Topic `conditions`, keyed by target and type."""
+    """One condition of a target as Moorage knows it. Topic `conditions`, keyed by target and type."""
 
     event_type: ClassVar[str] = "io.moorage.condition.changed.v1"
 
     target: TargetRef
     target_uid: str = ""
-    """The uid of the target's resource, so that a target made again under its name starts clean."""
+    """The uid of the target's resource. A target that is deleted and created again under the same name starts clean."""
 
     type: ConditionType
     status: ConditionStatus
@@ -72,20 +72,21 @@ class ConditionChanged(Model):
     """When the status last changed."""
 
     last_heartbeat_time: Timestamp
-    """When it was last reported."""
+    """When the condition was last reported."""
 
     generation: int = Field(ge=1)
-    """Grows by one with each accepted report; a consumer ignores what is not newer."""
+    """Increases by one with each accepted report; a consumer ignores what is not newer."""
 
     report_id: str = ""
-    """The id of the report that it rests on, so that a report that comes twice counts once.
-    Empty when no report says it: the source has fallen silent."""
+    """The id of the report that this record is based on, so that a report that arrives twice counts once. Empty if the
+    record is based on no report, because the source has fallen silent."""
 
     accepted_time: Timestamp | None = None
-    """When Moorage took up the last report, by its own clock; heartbeats count from here."""
+    """When Moorage accepted the last report, by its own clock. Heartbeats count from here."""
 
     status_since: Timestamp | None = None
-    """When Moorage first held this status true, by its own clock; a time for which it must hold counts from here."""
+    """When Moorage first recorded this status, by its own clock. The time for which a status must hold (flap damping)
+    counts from here."""
 
 
 class WorkloadConditionChanged(ConditionChanged):
@@ -97,4 +98,5 @@ class WorkloadConditionChanged(ConditionChanged):
 
 
 HEALTHY: Final = "Healthy"
-"""The condition by which a deployer says that a workload runs well where it was placed: True, False or Unknown."""
+"""The condition by which a deployer reports whether a workload runs well where it was placed: True, False or
+Unknown."""

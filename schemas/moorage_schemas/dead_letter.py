@@ -1,4 +1,4 @@
-"""What was refused, and what was done by whom."""
+"""Events about refused records, and the audit log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DeadLettered(Model):
     message: str
     field: str = ""
     value: str = ""
-    """The offending value, cut to 256 characters."""
+    """The offending value, truncated to 256 characters."""
 
     rule: str = ""
     topic: str
@@ -42,11 +42,11 @@ class DeadLettered(Model):
     key: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
     original: str
-    """The record's value: text when it is UTF-8, else base64."""
+    """The record's value: plain text if it is UTF-8, otherwise base64."""
 
     original_encoding: str = Field(default="utf-8", pattern="^(utf-8|base64)$")
     original_size: int = Field(ge=0)
-    """Bytes; larger than what `original` holds when `truncated`."""
+    """Size in bytes. Larger than the content of `original` if `truncated` is set."""
 
     truncated: bool = False
     refused_time: Timestamp

@@ -1,9 +1,8 @@
-"""CloudEvents 1.0 around every event: binary mode on Kafka, structured mode accepted on input.
+"""The CloudEvents 1.0 envelope of every event: binary mode on Kafka, structured mode also accepted on input.
 
-Binary mode puts the attributes into record headers `ce_*` and the data into the value; structured mode
-(content type `application/cloudevents+json`) puts all of it into the value. Two extensions,
-`causationid` and `correlationid`, make every decision traceable, and `traceparent` carries the
-W3C trace context.
+Binary mode puts the attributes into record headers `ce_*` and the data into the value. Structured mode (content type
+`application/cloudevents+json`) puts everything into the value. Two extension attributes, `causationid` and
+`correlationid`, make every decision traceable. `traceparent` carries the W3C trace context.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 from moorage_schemas.times import format_time, parse_time
 
 Headers = Sequence[tuple[str, bytes | None]]
-"""Record headers; Kafka allows one without value, which counts as absent."""
+"""Record headers. Kafka allows a header without a value, which counts as absent."""
 
 STRUCTURED = "application/cloudevents+json"
 CONTENT_TYPE = "content-type"
@@ -36,7 +35,7 @@ class Event(Protocol):
 
 
 class EnvelopeError(ValueError):
-    """A record is no CloudEvent of ours: names the attribute, its value and the rule."""
+    """A record is not a valid CloudEvent for Moorage. The error names the attribute, its value and the rule."""
 
     def __init__(self, field: str, value: object, rule: str) -> None:
         super().__init__(f"{field}: invalid value {value!r}: {rule}")
@@ -55,19 +54,19 @@ class Meta:
     time: datetime | None = None
     subject: str = ""
     correlation_id: str = ""
-    """The id of the first event of the chain; the event's own id when it began one."""
+    """The id of the first event of the chain. May be empty on that first event."""
     causation_id: str = ""
-    """The id of the event that led to this one; empty for the first of a chain."""
+    """The id of the event that led to this one. Empty for the first event of a chain."""
     traceparent: str = ""
 
     @property
     def correlation(self) -> str:
-        """The correlation id, or the event's own id when it began the chain."""
+        """The correlation id. If it is empty, this event began the chain and its own id is returned."""
         return self.correlation_id or self.id
 
 
 def event_id(*parts: object) -> str:
-    """The id of an event: a hash of what caused it, so that the same input gives the same id."""
+    """Make an event id: a hash of what caused the event, so that the same input always gives the same id."""
     text = "\x1f".join([part if type(part) is str else str(part) for part in parts])
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -95,10 +94,10 @@ def to_headers(meta: Meta) -> list[tuple[str, bytes]]:
 
 
 def from_headers(headers: Headers) -> Meta:
-    """The attributes of a record in binary mode.
+    """Read the attributes of a record in binary mode.
 
     Raises:
-        EnvelopeError: an attribute that CloudEvents demands is missing or wrong.
+        EnvelopeError: an attribute that CloudEvents requires is missing or wrong.
     """
     found = dict(headers)
     try:
@@ -121,10 +120,10 @@ def from_headers(headers: Headers) -> Meta:
 
 
 def parse_structured(document: object) -> tuple[Meta, Any]:
-    """The attributes and data of one event in structured mode (a decoded JSON object).
+    """Read the attributes and data of one event in structured mode, given as a decoded JSON object.
 
     Raises:
-        EnvelopeError: it is no object, or an attribute is missing or wrong.
+        EnvelopeError: the document is not an object, or an attribute is missing or wrong.
     """
     if not isinstance(document, Mapping):
         raise EnvelopeError("event", document, "must be a JSON object in CloudEvents structured mode")
@@ -175,7 +174,7 @@ def to_structured(meta: Meta, event: Event) -> dict[str, Any]:
 
 
 def is_structured(headers: Iterable[tuple[str, bytes | None]]) -> bool:
-    """Whether a record's content type says structured mode."""
+    """Whether the content type of a record is that of structured mode."""
     return any(
         name.lower() == CONTENT_TYPE
         and (value or b"").decode("latin-1").partition(";")[0].strip().lower() == STRUCTURED

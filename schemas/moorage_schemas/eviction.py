@@ -13,11 +13,11 @@ from moorage_schemas.taint import Taint
 
 
 class EvictionState(StrEnum):
-    """The states of an eviction; a deployer acts on `Requested`.
+    """The states of an eviction. A deployer acts on `Requested`.
 
-    Scheduled -> Requested -> Completed; Scheduled -> Cancelled when the cause goes away in time,
-    and a cancelled one may be scheduled again while the same binding stands. One that is due and that a budget,
-    a pause or a rate holds is Held in between; it may still be cancelled.
+    An eviction goes from Scheduled to Requested to Completed. It goes from Scheduled to Cancelled if the cause
+    disappears in time, and it may be Scheduled again while the same binding exists. An eviction that is due is Held
+    while a budget, a pause or a rate holds it. A Held eviction may still be Cancelled.
     """
 
     SCHEDULED = "Scheduled"
@@ -37,30 +37,30 @@ class EvictionDecided(Model):
     owner: WorkloadRef
     target: TargetRef
     generation: int = Field(ge=1)
-    """The generation of the binding that it ends."""
+    """The generation of the binding that the eviction ends."""
 
     revision: int = Field(ge=1)
-    """Grows by one with each change of the task; a consumer ignores what is not newer."""
+    """Increases by one with each change of the task; a consumer ignores what is not newer."""
 
     state: EvictionState
     deadline: Timestamp | None = None
-    """When a scheduled eviction comes due; of a held one, when it came due."""
+    """When a Scheduled eviction comes due. For a Held one: when it came due."""
 
     held_by: tuple[str, ...] = ()
-    """What holds it: `EvictionBudget/slow`, `PodDisruptionBudget/shop/web`, `EvictionPause/all` …"""
+    """What holds the eviction: `EvictionBudget/slow`, `PodDisruptionBudget/shop/web`, `EvictionPause/all` …"""
 
     asked: int = Field(default=0, ge=0)
-    """The revision of the ask that the governor was sent; 0 when it was never asked, or need not be any more."""
+    """The revision of the request that was sent to the governor. 0 if none was sent, or if none is needed any more."""
 
     purge_mode: str = ""
-    """As of the binding: with `Gracefully` the work runs on until its binding ends."""
+    """The purge mode of the binding. With `Gracefully` the work keeps running until its binding ends."""
 
     taints: tuple[Taint, ...] = ()
-    """The taints that cause it."""
+    """The taints that cause the eviction."""
 
     taint_generation: int = 0
     reason: str = ""
     message: str = ""
     decided_time: Timestamp
     report_time: Timestamp | None = None
-    """When the report that led here was made; for latency only."""
+    """When the report that led to this decision was made. Used only to measure latency."""

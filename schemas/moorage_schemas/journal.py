@@ -1,4 +1,4 @@
-"""What a service did that does not follow from the records alone, for `moorage replay`."""
+"""Steps of a service that cannot be derived from the records alone. `moorage replay` needs them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from moorage_schemas.base import Model
 
 
 class StepsTaken(Model):
-    """Steps of a service that were too many to wait for a record, or to ride with one. Topic `journal`."""
+    """Steps of a service that no other record carries. Topic `journal`.
+
+    Steps are usually written in a header of the next record. They get a record of their own when they are too large for
+    that header, or when too many have accumulated to wait for the next record.
+    """
 
     event_type: ClassVar[str] = "io.moorage.steps.taken.v1"
 
     service: str
     run: str
-    """The process, or the owner of one partition in it; steps are numbered from its beginning."""
+    """The process, or the owner of one partition in it. Steps are numbered from the start of the run."""
 
     first: int = Field(ge=0)
     """The number of the first step."""
 
     steps: str
-    """The steps: JSON, compressed with zlib, as base64. What they mean is the runtime's own."""
+    """The steps as JSON, compressed with zlib and encoded as base64. Only the runtime interprets them."""

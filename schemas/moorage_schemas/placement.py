@@ -13,13 +13,13 @@ from moorage_schemas.taint import Toleration
 
 
 class PlacementState(StrEnum):
-    """Where a workload stands."""
+    """The state of a workload's placement."""
 
     PENDING = "Pending"
-    """No target fits now; decided again when something changes."""
+    """No target fits now. The decision is made again when something changes."""
     PLACED = "Placed"
     EVICTED = "Evicted"
-    """It had to leave and is not placed again: a bare pod, as in Kubernetes."""
+    """The workload had to leave and is not placed again. This applies to bare pods, as in Kubernetes."""
 
 
 class FilterResult(Model):
@@ -29,7 +29,7 @@ class FilterResult(Model):
     reason: str
     count: int = Field(ge=1)
     targets: tuple[str, ...] = ()
-    """Names of the first of them, at most ten."""
+    """The names of the first targets, at most ten."""
 
 
 class TargetScore(Model):
@@ -38,11 +38,11 @@ class TargetScore(Model):
     target: str
     total: int
     scores: dict[str, int] = Field(default_factory=dict)
-    """By prioritizer, weighted."""
+    """The weighted score of each prioritizer."""
 
 
 class PlacedTarget(Model):
-    """One of several targets of a workload, and its part of the replicas."""
+    """One of several targets of a workload, and its share of the replicas."""
 
     target: TargetRef
     replicas: int = 0
@@ -50,7 +50,7 @@ class PlacedTarget(Model):
 
 
 class LeavingTarget(Model):
-    """A target that a workload is leaving gracefully: its binding stands until the replacement is healthy."""
+    """A target that a workload is leaving gracefully. Its binding stays until the replacement is healthy."""
 
     target: TargetRef
     replicas: int = 0
@@ -60,7 +60,7 @@ class LeavingTarget(Model):
     """When the grace period ends."""
 
     purge_mode: str
-    """Directly or Gracefully."""
+    """`Directly` or `Gracefully`."""
 
     reason: str = ""
 
@@ -81,46 +81,46 @@ class DecisionGroupStatus(Model):
     index: int = Field(ge=0)
     name: str = ""
     decisions: tuple[str, ...] = ()
-    """Names of its `PlacementDecision`s."""
+    """The names of the group's `PlacementDecision`s."""
 
     clusters: int = 0
-    """How many clusters it has."""
+    """The number of clusters in the group."""
 
 
 class WorkloadPlaced(Model):
-    """The decision on one workload, with its grounds. Topic `placements`, keyed by the workload."""
+    """The decision on one workload, with its reasons. Topic `placements`, keyed by the workload."""
 
     event_type: ClassVar[str] = "io.moorage.workload.placed.v1"
 
     workload: WorkloadRef
     uid: str
     owner: WorkloadRef
-    """The resource that makes it: a Deployment and so on; itself for a bare pod. Decides the partition."""
+    """The resource that made the workload, such as a Deployment. A bare pod is its own owner. Decides the partition."""
 
     owner_uid: str
     template_hash: str = ""
-    """Of the pod template it was made from, so that a changed template makes new pods; of a ResourceBinding, of the
-    policy's placement."""
+    """The hash of the pod template that the workload was made from, so that a changed template leads to new pods. For a
+    ResourceBinding: the hash of the policy's placement."""
 
     index: int = 0
-    """Its place among the replicas of its owner."""
+    """The index of the workload among the replicas of its owner."""
 
     generation: int = Field(ge=1)
-    """Grows by one with each decision on this workload."""
+    """Increases by one with each decision on this workload."""
 
     state: PlacementState
     target: TargetRef | None = None
     previous_target: TargetRef | None = None
-    """Where it was before, when it was moved or replaces one that was evicted."""
+    """The previous target, if the workload was moved or replaces one that was evicted."""
 
     binding_generation: int = 0
-    """The generation of its binding; 0 when it has none."""
+    """The generation of the workload's binding. 0 if it has none."""
 
     reason: str = ""
-    """One word: Scheduled, Unschedulable, NodeNameSet, TaintEviction, TargetGone …"""
+    """The reason as one word: Scheduled, Unschedulable, NodeNameSet, TaintEviction, TargetGone …"""
 
     message: str = ""
-    """The reason in words, as kube-scheduler's: `0/3 nodes are available: …`."""
+    """The reason as text, in the words of kube-scheduler: `0/3 nodes are available: …`."""
 
     targets_considered: int = 0
     filters: tuple[FilterResult, ...] = ()
@@ -128,55 +128,57 @@ class WorkloadPlaced(Model):
     """The best targets, at most ten, best first."""
 
     replaces: str = ""
-    """The workload key of the evicted replica that it stands in for."""
+    """The workload key of the evicted replica that this one replaces."""
 
     decided_time: Timestamp
     report_time: Timestamp | None = None
-    """When the report that led here was made; for latency only."""
+    """When the report that led to this decision was made. Used only to measure latency."""
 
     targets: tuple[PlacedTarget, ...] = ()
-    """Of a workload that can be on several targets (a ResourceBinding): all of them, by name. `target` is empty."""
+    """For a workload that can be on several targets (a ResourceBinding): all of them, sorted by name. `target` is
+    empty."""
 
     leaving: tuple[LeavingTarget, ...] = ()
-    """Those that it is about to leave."""
+    """The targets that the workload is leaving."""
 
     policy: str = ""
-    """The key of the policy that placed it, such as `PropagationPolicy/shop/web`."""
+    """The key of the policy that placed the workload, such as `PropagationPolicy/shop/web`."""
 
     affinity_name: str = ""
-    """The group of clusters that it is in, where the policy has several (`clusterAffinities`)."""
+    """The group of clusters that was chosen, if the policy has several (`clusterAffinities`)."""
 
     clusters: tuple[str, ...] = ()
-    """Of a `PlacementDecision`: the managed clusters in it by name, at most 100, sorted."""
+    """For a `PlacementDecision`: the names of the managed clusters in it, at most 100, sorted."""
 
     added: tuple[str, ...] = ()
-    """Of a `PlacementDecision`: those of `clusters` that this generation of the placement selects and the one before
-    did not. Over all records of a placement in their order each cluster is added once when it is selected."""
+    """For a `PlacementDecision`: the part of `clusters` that this generation of the placement selects and the previous
+    one did not. In the order of a placement's records, each cluster appears here once each time it is selected."""
 
     removed: tuple[str, ...] = ()
-    """Of a `PlacementDecision`: clusters that it listed and that the placement selects no more. One that moved to
-    another `PlacementDecision` of the placement is neither added nor removed."""
+    """For a `PlacementDecision`: clusters that it listed and that the placement no longer selects. A cluster that moved
+    to another `PlacementDecision` of the same placement is neither added nor removed."""
 
     labels: dict[str, str] = Field(default_factory=dict)
-    """Of a `PlacementDecision`: its labels (placement, group name, group index)."""
+    """For a `PlacementDecision`: its labels (placement, group name, group index)."""
 
     selected: int = 0
-    """Of a `Placement`: how many clusters it has selected."""
+    """For a `Placement`: how many clusters it has selected."""
 
     decision_groups: tuple[DecisionGroupStatus, ...] = ()
-    """Of a `Placement`."""
+    """For a `Placement`: the status of each decision group."""
 
     conditions: tuple[PlacementCondition, ...] = ()
-    """Of a `Placement`."""
+    """For a `Placement`: its conditions."""
 
     decide_again: Timestamp | None = None
-    """When it is to be decided again, for a toleration or a score expires then; durable, so that a restart keeps it."""
+    """When the decision must be made again because a toleration or a score expires. It is stored so that it survives a
+    restart."""
 
 
 class WorkloadBound(Model):
-    """A workload is to run on a target. Topic `bindings`, keyed by both, partitioned by the target.
+    """The order that a workload is to run on a target. Topic `bindings`, keyed by both, partitioned by the target.
 
-    It carries what eviction needs to know of the workload. A tombstone ends it.
+    The record carries what eviction needs to know about the workload. A tombstone ends the binding.
     """
 
     event_type: ClassVar[str] = "io.moorage.workload.bound.v1"
@@ -186,25 +188,25 @@ class WorkloadBound(Model):
     owner: WorkloadRef
     target: TargetRef
     generation: int = Field(ge=1)
-    """A workload that comes back to a target later has a higher one."""
+    """Increases each time the workload comes back to the target."""
 
     revision: int = Field(default=1, ge=1)
-    """Grows when the tolerations of a bound workload change."""
+    """Increases when the tolerations of a bound workload change."""
 
     tolerations: tuple[Toleration, ...] = ()
     requests: dict[str, int] = Field(default_factory=dict)
-    """What it takes of the target: cpu in millicores, everything else in its own unit."""
+    """What the workload takes of the target: cpu in millicores, every other resource in its own unit."""
 
     bypassed: bool = False
-    """The person named the target (`spec.nodeName`), so no filter was asked."""
+    """Whether a person named the target (`spec.nodeName`), so that no filter was applied."""
 
     bound_time: Timestamp
     labels: dict[str, str] = Field(default_factory=dict)
-    """The workload's own, for selectors of budgets."""
+    """The workload's labels, for the selectors of budgets."""
 
     replicas: int = 0
-    """How many replicas of the workload belong on the target, where a policy divides them; else 0."""
+    """How many replicas of the workload belong on the target, if a policy divides them. Otherwise 0."""
 
     purge_mode: str = ""
-    """How it leaves when a taint evicts it: `Directly` or `Gracefully` (its binding stands until the replacement is
-    healthy or the grace period ends). Empty where the dialect has no such thing."""
+    """How the workload leaves when a taint evicts it: `Directly` or `Gracefully`. With `Gracefully` its binding stays
+    until the replacement is healthy or the grace period ends. Empty if the dialect has no purge modes."""

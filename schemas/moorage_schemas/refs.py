@@ -1,9 +1,9 @@
-"""Names of targets and workloads."""
+"""References to targets and workloads."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -11,55 +11,66 @@ from moorage_schemas.base import Model
 
 
 class TargetKind(StrEnum):
-    """What can carry taints and conditions."""
+    """Kinds that can carry taints and conditions."""
 
     NODE = "Node"
     CLUSTER = "Cluster"
     MANAGED_CLUSTER = "ManagedCluster"
 
 
+Cluster = Annotated[
+    str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", exclude_if=lambda cluster: not cluster)
+]
+"""The cluster that something is in. Empty for the home fleet, and then left out on the wire."""
+
+
 class TargetRef(Model):
-    """A target by kind and name; its `key` is the record key and decides the partition."""
+    """A target by kind and name. Its `key` is the record key and decides the partition."""
 
     kind: TargetKind
     name: str = Field(min_length=1, max_length=253)
+    cluster: Cluster = ""
 
     @property
     def key(self) -> str:
-        """`Kind/name`."""
-        return f"{self.kind.value}/{self.name}"
+        """`Kind/name`. Outside the home fleet, the cluster and a colon precede it."""
+        key = f"{self.kind.value}/{self.name}"
+        return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The target of a key.
+        """Parse the key of a target.
 
         Raises:
             ValueError: the text is not `Kind/name` with a known kind.
         """
-        kind, slash, name = key.partition("/")
+        head, slash, name = key.partition("/")
         if not slash:
             raise ValueError(f"{key!r} is not Kind/name, such as Node/n1")
-        return cls(kind=TargetKind(kind), name=name)
+        cluster, _, kind = head.rpartition(":")
+        return cls(kind=TargetKind(kind), name=name, cluster=cluster)
 
     def __str__(self) -> str:
         return self.key
 
 
 class WorkloadRef(Model):
-    """A workload by kind, namespace and name (`namespace` empty for what is cluster-scoped)."""
+    """A workload by kind, namespace and name. `namespace` is empty for cluster-scoped kinds."""
 
     kind: str = Field(min_length=1, max_length=63)
     namespace: str = Field(default="", max_length=63)
     name: str = Field(min_length=1, max_length=253)
+    cluster: Cluster = ""
 
     @property
     def key(self) -> str:
-        """`Kind/namespace/name`."""
-        return f"{self.kind}/{self.namespace}/{self.name}"
+        """`Kind/namespace/name`. Outside the home fleet, the cluster and a colon precede it."""
+        key = f"{self.kind}/{self.namespace}/{self.name}"
+        return key if not self.cluster else f"{self.cluster}:{key}"
 
     @classmethod
     def parse(cls, key: str) -> Self:
-        """The workload of a key.
+        """Parse the key of a workload.
 
         Raises:
             ValueError: the text is not `Kind/namespace/name`.
@@ -67,7 +78,8 @@ class WorkloadRef(Model):
         parts = key.split("/")
         if len(parts) != 3:  # noqa: PLR2004 - kind, namespace, name
             raise ValueError(f"{key!r} is not Kind/namespace/name, such as Pod/default/web-0")
-        return cls(kind=parts[0], namespace=parts[1], name=parts[2])
+        cluster, _, kind = parts[0].rpartition(":")
+        return cls(kind=kind, namespace=parts[1], name=parts[2], cluster=cluster)
 
     def __str__(self) -> str:
         return self.key

@@ -1,4 +1,4 @@
-"""Declared resources: what people and programs want, as Kubernetes-style objects."""
+"""Declared resources: Kubernetes-style objects in which people and programs state what they request."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from moorage_schemas.base import Model, Timestamp
+from moorage_schemas.keys import ResourceKey, TargetKey
 from moorage_schemas.refs import TargetKind, TargetRef
 
 
 class TaintWish(Model):
-    """A person's last word on one (key, effect) of a target.
+    """A person's latest edit of one (key, effect) of a target's taints.
 
-    Wishes add up in the target's record, so that compaction loses none; the taint-manager works in
-    those whose generation is above what it has applied.
+    The edits accumulate in the target's record, so that compaction loses none. The taint-manager applies those whose
+    generation is higher than the last one that it has applied.
     """
 
     key: str
     effect: str
     value: str = ""
     present: bool
-    """True: the taint is wanted, with this value. False: it was taken away."""
+    """True: the taint is to be present with this value. False: the taint was removed."""
 
     generation: int = Field(ge=1)
     time: Timestamp
-    """When it was wished; the taint's `timeAdded` if the wish adds it (or what the object itself says)."""
+    """When the edit was made. If the edit adds the taint, this is its `timeAdded`, unless the object itself gives
+    one."""
 
     actor: str = ""
 
@@ -33,19 +35,19 @@ class TaintWish(Model):
 class ResourceDeclared(Model):
     """One resource as admitted. Topic `resources`, keyed by kind, namespace and name.
 
-    The record of a target is partitioned as that target. A tombstone deletes.
+    The record of a target is partitioned by the target's key. A tombstone deletes the resource.
     """
 
     event_type: ClassVar[str] = "io.moorage.resource.declared.v1"
 
     object: dict[str, Any]
-    """The whole object with defaults filled in. A target's `spec.taints` is not kept here: see `wishes`."""
+    """The whole object with defaults filled in. A target's `spec.taints` is not kept here; see `wishes`."""
 
     version: int = Field(ge=1)
-    """Grows by one with each write of this object."""
+    """Increases by one with each write of this object."""
 
     wishes: tuple[TaintWish, ...] = ()
-    """Of a target: one for each (key, effect) that was ever wished and still matters."""
+    """For a target: the latest edit of each (key, effect) that was ever edited and still matters."""
 
     @property
     def kind(self) -> str:
@@ -54,7 +56,7 @@ class ResourceDeclared(Model):
 
     @property
     def namespace(self) -> str:
-        """The object's namespace; empty when it is cluster-scoped."""
+        """The object's namespace. Empty if the object is cluster-scoped."""
         return str(self.object.get("metadata", {}).get("namespace") or "")
 
     @property
@@ -64,7 +66,7 @@ class ResourceDeclared(Model):
 
     @property
     def uid(self) -> str:
-        """The object's uid: another one after it was deleted and made again."""
+        """The object's uid. It changes when the object is deleted and created again."""
         return str(self.object.get("metadata", {}).get("uid", ""))
 
     @property
@@ -74,7 +76,7 @@ class ResourceDeclared(Model):
 
 
 def resource_key(kind: str, namespace: str, name: str) -> str:
-    """The record key of a resource: `Kind/namespace/name`, the namespace empty when cluster-scoped."""
+    """The record key of a resource, `Kind/namespace/name`. The namespace is empty for cluster-scoped kinds."""
     return f"{kind}/{namespace}/{name}"
 
 
@@ -85,17 +87,17 @@ OF_MANAGED_CLUSTERS = frozenset({"ManagedClusterAddOn", "Lease"})
 
 
 def resource_partition_key(key: str) -> str:
-    """What decides the partition of a resource's record: the target's key for a target and what belongs to it.
+    """The text that decides the partition of a resource's record.
 
-    Else its own key.
+    For a target, and for objects that belong to a target, it is the target's key. Otherwise it is the record's own key.
     """
-    kind, _, rest = key.partition("/")
+    kind, namespace, name, cluster = ResourceKey.parse(key)
     if kind in OF_MANAGED_CLUSTERS:
-        return f"{TargetKind.MANAGED_CLUSTER.value}/{rest.partition('/')[0]}"
-    return f"{kind}/{rest.partition('/')[2]}" if kind in _TARGET_KINDS else key
+        return str(TargetKey(TargetKind.MANAGED_CLUSTER.value, namespace, cluster))
+    return str(TargetKey(kind, name, cluster)) if kind in _TARGET_KINDS else key
 
 
 def target_of_resource(key: str) -> TargetRef | None:
-    """The target that a resource's record key names; None when it is not of a target."""
-    kind, _, rest = key.partition("/")
-    return TargetRef(kind=TargetKind(kind), name=rest.partition("/")[2]) if kind in _TARGET_KINDS else None
+    """The target that a resource's record key names. None if the resource is not a target."""
+    kind, _, name, cluster = ResourceKey.parse(key)
+    return TargetRef(kind=TargetKind(kind), name=name, cluster=cluster) if kind in _TARGET_KINDS else None

@@ -12,7 +12,7 @@ from moorage_schemas.refs import TargetRef
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to work that does not tolerate it; each dialect knows some of these."""
+    """What a taint does to work that does not tolerate it. Each dialect uses some of these."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -23,7 +23,7 @@ class TaintEffect(StrEnum):
 
 
 class TolerationOperator(StrEnum):
-    """How a toleration compares its value with the taint's; absent means `Equal`."""
+    """How a toleration compares its value with the taint's. An absent operator means `Equal`."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"
@@ -32,9 +32,9 @@ class TolerationOperator(StrEnum):
 
 
 class Taint(Model):
-    """A mark on a target; its identity there is (key, effect).
+    """A mark on a target. A target has at most one taint for each (key, effect).
 
-    `effect` is text here, for what an unknown effect means is for the dialect to say.
+    `effect` is plain text, because each dialect decides what an unknown effect means.
     """
 
     key: str
@@ -44,14 +44,15 @@ class Taint(Model):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """(key, effect): a target has at most one taint of each."""
+        """(key, effect). A target has at most one taint for each."""
         return (self.key, self.effect)
 
 
 class Toleration(Model):
-    """What a workload puts up with. Empty `key`, `operator` and `effect` mean what docs/domain.md, "Matching", says.
+    """Which taints a workload tolerates.
 
-    `toleration_seconds` counts from the taint's `timeAdded`; zero and negative mean at once.
+    docs/domain.md, "Matching", defines what an empty `key`, `operator` or `effect` means. `toleration_seconds` counts
+    from the taint's `timeAdded`. Zero or a negative number means that the workload is evicted at once.
     """
 
     key: str = ""
@@ -62,7 +63,7 @@ class Toleration(Model):
 
 
 class TaintOrigin(StrEnum):
-    """Who asked for a taint."""
+    """Where a taint comes from: a person (`explicit`), a condition, a policy, or a node's declared state (`system`)."""
 
     EXPLICIT = "explicit"
     CONDITION = "condition"
@@ -71,38 +72,38 @@ class TaintOrigin(StrEnum):
 
 
 class TaintRecord(Model):
-    """A taint on a target and who asked for it; it stays while any of the origins does."""
+    """A taint on a target, with its origins. The taint stays as long as it has at least one origin."""
 
     key: str
     value: str = ""
     effect: str
     time_added: Timestamp
     origins: tuple[TaintOrigin, ...] = Field(min_length=1)
-    """Sorted; more than one when, say, a person adds what a condition adds too."""
+    """Sorted. There are several when, for example, a person adds a taint that a condition adds too."""
 
     reason: str = ""
-    """The cause in words: the condition and its status, the person's wish, the policy."""
+    """The cause as text: the condition and its status, the person's taint edit, or the policy."""
 
     @property
     def identity(self) -> tuple[str, str]:
-        """(key, effect): a target has at most one taint of each."""
+        """(key, effect). A target has at most one taint for each."""
         return (self.key, self.effect)
 
     def as_taint(self) -> Taint:
-        """The taint as an API shows it."""
+        """The taint in the form that an API shows."""
         return Taint(key=self.key, value=self.value, effect=self.effect, time_added=self.time_added)
 
 
 class HeldTaint(Model):
-    """A taint that is wanted and not there yet."""
+    """A taint that should be on the target but has to wait."""
 
     key: str
     effect: str
     since: Timestamp
-    """Since when it is wanted."""
+    """When the need for the taint began."""
 
     reason: str = ""
-    """What it waits for: the zone's rate, or the time for which its condition must hold."""
+    """What the taint waits for: the zone's rate, or the time for which its condition must hold."""
 
 
 class TargetTainted(Model):
@@ -112,35 +113,36 @@ class TargetTainted(Model):
 
     target: TargetRef
     target_uid: str = ""
-    """The uid of the target's resource, so that a target made again under its name starts clean."""
+    """The uid of the target's resource. A target that is deleted and created again under the same name starts clean."""
 
     generation: int = Field(ge=1)
-    """Grows by one with each change; a consumer ignores what is not newer."""
+    """Increases by one with each change; a consumer ignores what is not newer."""
 
     taints: tuple[TaintRecord, ...] = ()
-    """In the order in which they were added."""
+    """The taints in the order in which they were added."""
 
     wishes_applied: int = Field(default=0, ge=0)
-    """The highest `wish.generation` of the target's resource that is worked in."""
+    """The highest `wishes[].generation` of the target's resource that has been applied."""
 
     report_time: Timestamp | None = None
-    """When the report that led here was made; empty for a change by a person. For latency only."""
+    """When the report that led to this change was made; empty for a change by a person. Used only to measure
+    latency."""
 
     zone: str = ""
-    """Where the target is, `region/zone`; empty in records of earlier versions."""
+    """The zone of the target, `region/zone`. Empty in records of earlier versions."""
 
     incident: int = Field(default=0, ge=0)
-    """Of a node: the generation with which its present disruption began; 0 while it is ready."""
+    """For a node: the generation at which its present incident began. 0 while the node is ready."""
 
     incident_time: Timestamp | None = None
     """When the incident began."""
 
     held: tuple[HeldTaint, ...] = ()
-    """Taints that are wanted and wait."""
+    """Taints that should be on the target but have to wait."""
 
     settles_at: Timestamp | None = None
-    """When a condition will have held for long enough to add or remove a taint. A set that still says so after that
-    time is out of date: whoever cannot take back what he does waits for the next."""
+    """When a condition will have held for long enough to add or remove a taint. After that time this set is out of
+    date: a reader whose action cannot be undone must wait for the next record."""
 
     labels: dict[str, str] = Field(default_factory=dict)
-    """Labels that the system keeps on the target: of a managed cluster, the state of each of its add-ons."""
+    """Labels that Moorage maintains on the target. For a managed cluster: the state of each of its add-ons."""

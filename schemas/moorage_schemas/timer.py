@@ -1,4 +1,4 @@
-"""Durable deadlines. The timer service knows nothing of what they are for."""
+"""Durable deadlines. The timer service does not know what they are used for."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from moorage_schemas.refs import TargetRef
 class SetTimer(Model):
     """Set, move or cancel a timer. Topic `timers`, keyed by the timer's id, partitioned by the target.
 
-    Only the service that owns the timer writes its key. An upsert with a generation: a lower one is
-    ignored, the same one changes nothing. A cancel is an upsert without deadline, and the owner writes a
-    tombstone when it has no more use for the timer.
+    Only the service that owns the timer writes its key. Each record is an upsert with a generation: a lower generation
+    is ignored, and an equal one changes nothing. An upsert without a deadline cancels the timer. The owner writes a
+    tombstone when it no longer needs the timer.
     """
 
     event_type: ClassVar[str] = "io.moorage.timer.set.v1"
@@ -23,23 +23,24 @@ class SetTimer(Model):
     id: str
     target: TargetRef
     owner: str
-    """The service that asked, such as `eviction`."""
+    """The service that set the timer, such as `eviction`."""
 
     generation: int = Field(ge=1)
     deadline: Timestamp | None
-    """Absolute; empty means cancelled."""
+    """An absolute time. Empty means that the timer is cancelled."""
 
     subject: str = ""
-    """For the owner: what it is about."""
+    """What the timer is about. Only the owner interprets it."""
 
     correlation_id: str = ""
-    """The chain that asked for it; what is fired goes on with it, also after a restart."""
+    """The correlation id of the chain that set the timer. The event that fires continues the chain, also after a
+    restart."""
 
 
 class TimerFired(Model):
     """A deadline has passed. Topic `timer-fired`, keyed by the timer's id, partitioned by the target.
 
-    Emitted at or after the deadline, never before, once for each generation.
+    Written at or after the deadline, never before it, and once for each generation.
     """
 
     event_type: ClassVar[str] = "io.moorage.timer.fired.v1"

@@ -8,12 +8,12 @@ from typing import Any
 
 
 def parse_time(value: Any) -> Any:
-    """Read RFC 3339 text; a `datetime` passes through, moved to UTC.
+    """Parse RFC 3339 text. A `datetime` with a time zone is converted to UTC.
 
-    Anything else is returned untouched, for pydantic to refuse with its own message.
+    Any other value is returned unchanged, so that pydantic refuses it with its own message.
 
     Raises:
-        ValueError: the text is no RFC 3339 time, or has no offset.
+        ValueError: the text is not an RFC 3339 time, or it has no offset.
     """
     if isinstance(value, datetime):
         return value.astimezone(UTC) if value.tzinfo is not None else value
@@ -26,13 +26,13 @@ def parse_time(value: Any) -> Any:
             raise ValueError(f"{value!r} has no time zone; use Z or an offset such as +01:00")
         try:
             return parsed.astimezone(UTC)
-        except OverflowError:  # pydantic lets it through, and one such report would stop a service
+        except OverflowError:  # pydantic does not catch it, and one such report would stop a service
             raise ValueError(f"{value!r} cannot be told in UTC between the years 1 and 9999") from None
     return value
 
 
 @lru_cache(maxsize=4096)  # the events of one decision share their times
 def format_time(value: datetime) -> str:
-    """Write an instant as RFC 3339 in UTC with `Z`; fractions only when there are any."""
+    """Format an instant as RFC 3339 in UTC with `Z`. The fraction is left out when it is zero."""
     text = value.astimezone(UTC).isoformat()
     return text.removesuffix("+00:00") + "Z"

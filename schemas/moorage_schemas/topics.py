@@ -1,6 +1,6 @@
-"""THE table of topics: name, key, what decides the partition, event, cleanup.
+"""The table of topics: name, key, partitioning, event and cleanup policy.
 
-Topics are made from this table; nothing else makes one.
+All topics are created from this table and from nothing else.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
-from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 PARTITIONS = 24
-"""Partitions of every topic unless a fleet is set up with another number; never changed later."""
+"""The number of partitions of every topic. A fleet may be set up with another number; it never changes afterwards."""
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
 COMPACTION_LAG_MS = 10 * 60 * 1000
 """Milliseconds for which a compacted topic keeps every record.
 
-A service that comes back within them finds in its source tables what it knew when it went: the older record of a key
-is not compacted away in favour of one that the service has not read yet. Longer would make restores long, for
-heartbeats are many.
+A service that restarts within this time finds in its source tables what it knew before: the older record of a key has
+not been compacted away in favour of one that the service has not read yet. A longer time would slow down restores,
+because there are many heartbeats.
 """
 
 TOMBSTONE_RETENTION_MS = 7 * _DAY_MS
@@ -51,24 +50,24 @@ class Topic:
     """One topic of the table."""
 
     short: str
-    """`conditions` for `moorage.conditions.v1`."""
+    """The short name, such as `conditions` for `moorage.conditions.v1`."""
 
     key: str
-    """What the record key is made of, in words."""
+    """The parts of the record key, as text."""
 
     partition_by: str
-    """What decides the partition, in words."""
+    """What decides the partition, as text."""
 
     event: type[Model]
     cleanup: Cleanup
     retention_ms: int = -1
-    """Milliseconds; -1 keeps for ever (compacted topics)."""
+    """Milliseconds. -1 keeps records forever (compacted topics)."""
 
     writer: str = ""
-    """The one service that writes it, or who may."""
+    """The one service that writes the topic, or who else may write it."""
 
     max_message_bytes: int = 1_048_588
-    """Bytes of the largest record; Kafka's own default unless said."""
+    """Size of the largest record in bytes. The default is Kafka's own."""
 
     def name(self, prefix: str = "moorage") -> str:
         """The topic's name in Kafka, such as `moorage.conditions.v1`."""
@@ -85,7 +84,7 @@ class Topic:
         if self.cleanup is Cleanup.DELETE:
             settings["retention.ms"] = str(self.retention_ms)
         else:
-            # How long a process may be away and still learn of what was deleted meanwhile.
+            # How long a process may be away and still see what was deleted meanwhile.
             settings["delete.retention.ms"] = str(TOMBSTONE_RETENTION_MS)
             settings["min.compaction.lag.ms"] = str(COMPACTION_LAG_MS)
         return settings
@@ -186,32 +185,13 @@ TOPICS: tuple[Topic, ...] = (
 
 
 FLEET = "fleet"
-"""The partition key of what the governor reads and writes: one partition, for it decides on the whole fleet."""
-
-
-def workload_condition_key(workload: WorkloadRef | str, target: TargetRef | str, condition_type: str) -> str:
-    """The record key of a workload's condition on a target."""
-    return f"{workload}|{target}|{condition_type}"
-
-
-def condition_key(target: TargetRef | str, condition_type: str) -> str:
-    """The record key of a condition."""
-    return f"{target}|{condition_type}"
-
-
-def binding_key(workload: WorkloadRef | str, target: TargetRef | str) -> str:
-    """The record key of a binding."""
-    return f"{workload}|{target}"
-
-
-def eviction_key(workload: WorkloadRef | str, target: TargetRef | str, generation: int) -> str:
-    """The record key of an eviction."""
-    return f"{workload}|{target}|{generation}"
+"""The partition key of everything that the governor reads and writes. One partition, because the governor decides on
+the whole fleet."""
 
 
 @lru_cache(maxsize=1 << 18)
 def partition_of(partition_key: str, partitions: int = PARTITIONS) -> int:
-    """The partition of a key: Kafka's default partitioner (murmur2), so that any client agrees."""
+    """The partition of a key by Kafka's default partitioner (murmur2), so that any client computes the same one."""
     return (murmur2(partition_key.encode()) & 0x7FFFFFFF) % partitions
 
 

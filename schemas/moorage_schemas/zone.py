@@ -1,7 +1,7 @@
 """Zones: how fast nodes that are not ready may get taints that evict (docs/domain.md, "Zones").
 
-The taint-manager tells the governor of each node (`zone-members`), the governor spends each zone's tokens (`zones`)
-and answers each node that waits (`zone-grants`).
+The taint-manager reports each node to the governor (`zone-members`). The governor spends the tokens of each zone
+(`zones`) and answers each node that waits (`zone-grants`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from moorage_schemas.base import Model, Timestamp
 from moorage_schemas.refs import TargetRef
 
 NO_ZONE: Final = "/"
-"""The zone of nodes without a region and a zone."""
+"""The zone of nodes that have neither a region nor a zone."""
 
 
 def zone_of(region: str, zone: str) -> str:
-    """The name of a zone: `region/zone`, either may be empty."""
+    """The name of a zone, `region/zone`. Either part may be empty."""
     return f"{region}/{zone}"
 
 
 class ZoneState(StrEnum):
-    """How much of a zone is not ready."""
+    """How large the part of a zone is that is not ready."""
 
     NORMAL = "Normal"
     PARTIAL_DISRUPTION = "PartialDisruption"
@@ -32,9 +32,9 @@ class ZoneState(StrEnum):
 
 
 class ZoneMembered(Model):
-    """A node as its zone sees it. Topic `zone-members`, keyed by the target; a tombstone when it is gone.
+    """A node as the governor sees it. Topic `zone-members`, keyed by the target; a tombstone when the node is gone.
 
-    All of it is in one partition, for whether every zone is disrupted is a question about the whole.
+    All records are in one partition, because whether every zone is disrupted depends on the whole fleet.
     """
 
     event_type: ClassVar[str] = "io.moorage.zone.membered.v1"
@@ -45,28 +45,28 @@ class ZoneMembered(Model):
     """`region/zone`."""
 
     generation: int = Field(ge=1)
-    """Of the target's taints, with which this was written; a consumer ignores what is not newer."""
+    """The generation of the target's taints when this was written; a consumer ignores what is not newer."""
 
     ready: bool
-    """Whether nothing speaks against its being ready: a node whose `Ready` was never reported counts as ready."""
+    """Whether the node counts as ready. A node whose `Ready` condition was never reported counts as ready."""
 
     incident: int = Field(default=0, ge=0)
-    """The generation of the target's taints with which its present disruption began; 0 while it is ready.
-    A change from not-ready to unreachable goes on with the same incident."""
+    """The generation of the target's taints at which the present incident began. 0 while the node is ready. A change
+    from not-ready to unreachable continues the same incident."""
 
     since: Timestamp
-    """When the incident began, or has lasted for as long as its condition must hold (flap damping); while the node is
-    ready, when that was last written."""
+    """When the incident began or, with flap damping, when its condition had held for long enough. While the node is
+    ready: when that was last written."""
 
     tainted: bool = False
-    """Whether the target carries the taint that evicts for this incident."""
+    """Whether the target carries the `NoExecute` taint of this incident."""
 
     correlation_id: str = ""
-    """Of the chain that began the incident, for the grant, which may come long after."""
+    """The correlation id of the chain that began the incident. The grant continues the chain, possibly much later."""
 
 
 class ZoneWaiting(Model):
-    """A node of a zone with an incident."""
+    """A node of a zone that has an incident."""
 
     target: str
     """The target's key."""
@@ -74,50 +74,51 @@ class ZoneWaiting(Model):
     target_uid: str = ""
     incident: int
     since: Timestamp
-    """Since when it waits: the incident's begin, or later the end of the last stop."""
+    """When the wait began: the start of the incident, or the end of the last stop if that was later."""
 
 
 class ZoneChanged(Model):
-    """The state of one zone: what it is like, and its tokens. Topic `zones`, keyed by the zone."""
+    """The state of one zone and its tokens. Topic `zones`, keyed by the zone."""
 
-    model_config = ConfigDict(ser_json_inf_nan="strings")  # JSON has no infinite number, and a rate may be one
+    model_config = ConfigDict(ser_json_inf_nan="strings")  # JSON has no infinity, and a rate may be infinite
 
     event_type: ClassVar[str] = "io.moorage.zone.changed.v1"
 
     zone: str
     generation: int = Field(ge=1)
-    """Grows over all zones together, so that what is granted with it grows for a target that changes its zone."""
+    """One counter for all zones. So the generation of a grant also increases when a target moves to another zone."""
 
     state: ZoneState
     stopped: bool = False
-    """Whether every zone is fully disrupted, so that nothing is tainted at all and what was granted is withdrawn."""
+    """Whether every zone is fully disrupted. Then no node is tainted and what was granted is withdrawn."""
 
     nodes: int
     not_ready: int
     rate: float
-    """Nodes per second that may be tainted now; 0 stops, and no limit is `Infinity` on the wire."""
+    """Nodes per second that may be tainted now. 0 means none; no limit is `Infinity` on the wire."""
 
     tokens: float
     """What was left of the one token (the burst) at `tokens_time`."""
 
     tokens_time: Timestamp
     resumed_time: Timestamp | None = None
-    """When the fleet was last stopped no more; whoever had an incident by then waits from then on."""
+    """When the last stop of the whole fleet ended. A node whose incident began before that waits from this time."""
 
     granted: tuple[ZoneWaiting, ...] = ()
-    """Granted, and not yet known to be tainted: so that nothing is granted twice after a restart."""
+    """Nodes with a grant that are not yet known to be tainted. They are stored so that a restart grants nothing
+    twice."""
 
     waiting: int = 0
     """How many nodes wait for a token."""
 
     queue: tuple[ZoneWaiting, ...] = ()
-    """The first of them, at most a hundred, longest first."""
+    """The nodes that have waited longest, at most a hundred, longest first."""
 
 
 class NoExecuteGranted(Model):
-    """Whether a node may carry the taint that evicts. Topic `zone-grants`, keyed by the target and partitioned by it.
+    """Whether a node may carry the `NoExecute` taint. Topic `zone-grants`, keyed and partitioned by the target.
 
-    It holds for one incident; a later one asks anew.
+    The grant is valid for one incident. A later incident needs a new one.
     """
 
     event_type: ClassVar[str] = "io.moorage.zone.granted.v1"
@@ -127,10 +128,10 @@ class NoExecuteGranted(Model):
     zone: str
     incident: int = Field(ge=1)
     generation: int = Field(ge=1)
-    """Grows with each word of the governor on this target."""
+    """Increases with each decision of the governor about this target."""
 
     granted: bool
-    """False withdraws: every zone is disrupted."""
+    """False withdraws the grant, because every zone is fully disrupted."""
 
     reason: str = ""
     granted_time: Timestamp

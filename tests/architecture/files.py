@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 # What `.gitignore` keeps out; named again here because a copy of the tree need not be a git repository.
-_IGNORED = frozenset({".git", ".venv", "__pycache__", "dist", "build", ".moorage", ".hypothesis"})
+_IGNORED = frozenset({".git", ".venv", "__pycache__", "dist", "build", "site", ".moorage", ".hypothesis"})
 _TEXT = frozenset({".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh", ".txt", ".cfg", ""})
 
 

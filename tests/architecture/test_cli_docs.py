@@ -13,8 +13,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from moorage.cli.api.kinds import of_object
 from moorage.cli.app import COMMANDS, app, load
-from moorage_schemas.resources.table import kind_of
 
 ROOT = Path(__file__).parents[2]
 COMMAND = re.compile(r"(?:^|[`$\s/])moorage ((?:[a-z-]+ ?)+)")
@@ -63,7 +63,7 @@ def test_the_fleet_is_what_the_issue_of_the_demo_asks_for() -> None:
         for one in documents
     )
     assert (len(nodes), len(zones), pods) == (20, 3, 60)
-    assert all(kind_of(one["apiVersion"], one["kind"]) for one in documents)
+    assert all(of_object(one["apiVersion"], one["kind"]) for one in documents)
     assert {"Deployment", "StatefulSet", "DaemonSet", "Pod"} <= {one["kind"] for one in documents}
 
 
@@ -73,7 +73,7 @@ def test_the_examples_of_clusters_are_of_every_kind_that_they_are_for() -> None:
         for file in sorted((ROOT / "examples" / "karmada").rglob("*.yaml"))
         for document in yaml.safe_load_all(file.read_text("utf-8"))
     ]
-    assert all(kind_of(one["apiVersion"], one["kind"]) for one in documents)
+    assert all(of_object(one["apiVersion"], one["kind"]) for one in documents)
     assert {one["kind"] for one in documents} >= {
         *("Cluster", "ClusterTaintPolicy", "PropagationPolicy", "ClusterPropagationPolicy", "MachineSet"),
         *("EvictionBudget", "EvictionPause", "PodDisruptionBudget", "Deployment", "ConfigMap"),

@@ -26,6 +26,10 @@ OLD = {
     "PartitionOwner": "PartitionTask",
     "PlacementClass": "EquivalenceClass",
     "decide_taints": "reconcile_taints",
+    "Decider": "NodeScheduler",
+    "ClusterDecider": "ClusterScheduler",
+    "Reckoned": "Reason",
+    "laid_out": "layout_of",
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 from collections import defaultdict
 
 import pytest
@@ -13,7 +16,6 @@ from moorage_schemas.topics import (
     CONDITIONS,
     DEAD_LETTERS,
     EVICTIONS,
-    JOURNAL,
     TAINTS,
     TIMER_FIRED,
     TIMERS,
@@ -59,10 +61,21 @@ def test_a_service_consumes_topics_that_line_up(service: type) -> None:
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 def test_a_service_names_all_that_it_writes(service: type) -> None:
-    """An owner ends what was left open on them; the table and the module's docstring say the same."""
+    """A partition task ends what was left open on them; the table and the module's docstring say the same."""
+    named = {*service.changelogs, *service.outputs}  # type: ignore[attr-defined]  # a Service
+    assert {topic for topic in TOPICS if service.name in topic.writer.split(", ")} <= named  # type: ignore[attr-defined]  # as above
+    _, _, emits = (inspect.getdoc(sys.modules[service.__module__]) or "").partition("Emits:\n")
+    said = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", emits.partition("\n\n")[0]))
+    assert {topic.short for topic in TOPICS if topic.short in said} - {DEAD_LETTERS.short} == {
+        topic.short for topic in named
+    }
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_a_service_says_in_one_line_what_it_does(service: type) -> None:
     (participant,) = [one for one in participants() if one.name == service.name]  # type: ignore[attr-defined]  # a Service
-    named = {*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}  # type: ignore[attr-defined]  # a Service
-    assert named == set(participant.sends)
+    assert participant.summary.startswith(f"{participant.name}: ")
+    assert participant.summary.endswith(".")
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

@@ -229,6 +229,7 @@ async def test_what_a_probe_sends_about_nobody_is_a_dead_letter(live: Live) -> N
 async def test_the_example_deployer_does_what_is_decided(live: Live) -> None:
     await live.here("apply", "-f", "-", text=yaml.dump_all([node("d1"), pod("cargo", "d1", tolerates(1))]))
     await live.running("cargo")
+    assert await _shown(live, "cargo", "0/1", "Scheduled")
     words = ("-u", "examples/deployer.py", "--group", f"{RUN}-deployer")
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, env={**os.environ, **live.env}, cwd=ROOT, stdout=asyncio.subprocess.PIPE
@@ -237,6 +238,7 @@ async def test_the_example_deployer_does_what_is_decided(live: Live) -> None:
     try:
         async with asyncio.timeout(60):
             lines = await _lines(process.stdout, "start Pod/default/cargo on Node/d1")
+            await until(lambda: _shown(live, "cargo", "1/1", "Running"))
             await live.here("taint", "node", "d1", "key1=value1:NoExecute")
             lines += await _lines(process.stdout, "stop Pod/default/cargo on Node/d1")
     finally:
@@ -246,6 +248,12 @@ async def test_the_example_deployer_does_what_is_decided(live: Live) -> None:
     assert about[0].startswith("start ")
     assert len([line for line in about if line.startswith("start ")]) == 1
     assert [line for line in about if line.startswith("stop ")] == ["stop Pod/default/cargo on Node/d1"]
+
+
+async def _shown(live: Live, name: str, ready: str, status: str) -> bool:
+    """Whether `get` shows a pod like this."""
+    row = (await live.here("get", "pod", name, "--no-headers")).out
+    return row.split()[1:3] == [ready, status]
 
 
 async def _lines(stream: asyncio.StreamReader, last: str) -> list[str]:
@@ -300,7 +308,7 @@ async def test_applying_the_fleet_twice_changes_nothing(live: Live) -> None:
     async def settled() -> bool:
         items = (await live.here("get", "pods", "-A", "-o", "json")).json["items"]
         mine = [one for one in items if one["metadata"]["namespace"] in {"shop", "data", "ops"}]
-        return len([one for one in mine if one["status"]["phase"] == "Running"]) >= 60
+        return len([one for one in mine if one["spec"].get("nodeName")]) >= 60
 
     await until(settled, 60)
     databases = (await live.here("get", "pods", "-n", "data", "-o", "json")).json["items"]
@@ -358,6 +366,32 @@ async def test_get_watches_changes(live: Live, tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)  # not SIGINT, which is ignored in the background of a script
         await process.wait()
     assert errors.read_bytes() == b""
+
+
+async def test_a_watch_goes_on_when_the_gateway_restarts(live: Live) -> None:
+    await live.here("apply", "-f", "-", text=yaml.dump_all([node("w1"), node("w2")]))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "moorage.cli", "get", "nodes", "-w", "-o", "name"),
+        env={**os.environ, **live.env},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(120):
+            while await process.stdout.readline() != b"node/w2\n":
+                pass
+            await live.restart_gateway()
+            assert b"The watch broke off and is tried again" in await process.stderr.readline()
+            assert await process.stderr.readline() == b"The watch goes on.\n"
+            await live.here("delete", "node", "w1")
+            while await process.stdout.readline() != b"node/w1\n":
+                pass
+    finally:
+        process.terminate()
+        _, err = await process.communicate()
+    assert err == b""
 
 
 async def test_the_gateways_own_view_of_reasons_is_listed(live: Live) -> None:

@@ -12,13 +12,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from tests.support import console
 from tests.support.brokers import Broker
 from tests.support.commands import moorage
+from tests.support.forks import ROOT
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 SERVICES = {"condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "gateway"}
 
 
@@ -77,7 +81,7 @@ async def started(broker: Broker, prefix: str, state: Path, *words: str) -> Asyn
     )
     up = Up(process, env, state)
     try:
-        await up.wait_for("Moorage is up")
+        await up.wait_for("Ctrl-C stops it")
         yield up
     finally:
         if process.returncode is None:
@@ -101,7 +105,14 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
     async with started(broker, topic_prefix, tmp_path, *flags) as up:
         running: dict[str, Any] = json.loads(up.run_file.read_text())
         assert running["bootstrap"] == broker.bootstrap
-        assert running["server"] in up.said[-1]
+        assert running["server"] in "".join(up.said)
+        (shown,) = (one for one in console.steps(TUTORIAL) if one.command == "moorage up")
+        assert console.missing(shown.output, up.said) == []
+        (told,) = (line for line in up.said if line.startswith("health and metrics: "))
+        health = dict(pair.split(" ") for pair in told.strip().removeprefix("health and metrics: ").split(", "))
+        assert set(health) == SERVICES
+        async with httpx.AsyncClient(trust_env=False) as http:
+            assert {(await http.get(f"{address}/healthz")).status_code for address in health.values()} == {200}
         # Another command finds it by the run file alone, and a second `up` is refused.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'

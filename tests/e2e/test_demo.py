@@ -7,8 +7,12 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
+from docs import record_demo
+from rich.text import Text
+from tests.support import console
 from tests.support.commands import program
 from tests.support.forks import ROOT
 
@@ -48,10 +52,67 @@ async def test_the_demo_shows_the_chain_and_ends_with_0(tmp_path: Path) -> None:
     assert "PartialDisruption: 4 of" in done.out
     assert ": Held by EvictionPause/" in done.out
     assert "--node-monitor-period 2s instead of 5s" in done.out
+    assert not_recorded(done.out) == [], "record it anew: make recording"
     took = re.search(r"the chains took ([0-9.]+) s", done.out)
     assert took is not None
     assert float(took[1]) < 60
     assert not os.listdir(tmp_path)  # noqa: PTH208 - the demo leaves the user's own state alone
+
+
+SHAPES = (
+    (r"\beu-west/eu-west-[abc]\b", "ZONE"),
+    (r"\bEvictionPause/\S+", "PAUSE"),
+    (r"\b(pod/|Pod/shop/)[\w-]+", "POD"),
+    (r"\b[abc]\d\b", "NODE"),
+    (r"NODE(, NODE)+", "NODES"),
+    (r"\+?\b\d+(\.\d+)?\b", "N"),
+    (r"\s+", " "),
+)
+
+
+def shape(line: str) -> str:
+    """What a line of the demo says, whatever it says it of."""
+    text = console.normal(line)
+    for pattern, word in SHAPES:
+        text = re.sub(pattern, word, text)
+    return text.strip()
+
+
+def not_recorded(out: str) -> list[str]:
+    """The shapes of lines that the demo writes and its recording lacks, or the other way round."""
+    written = {shape(line) for line in out.splitlines() if line.strip()}
+    recorded = {shape(line) for line in record_demo.text_of(record_demo.PICTURE.read_text("utf-8"))}
+    whole = {one for one in recorded if not one.endswith(record_demo.CUT)}
+    begun = tuple(one.removesuffix(record_demo.CUT) for one in recorded - whole)
+    new = {one for one in written - whole if not one.startswith(begun)}
+    old = (whole - written) | {start for start in begun if not any(one.startswith(start) for one in written)}
+    return sorted(new | old)
+
+
+def test_a_recording_lacks_what_the_demo_did_not_write_then() -> None:
+    recorded = record_demo.text_of(record_demo.PICTURE.read_text("utf-8"))
+    out = "\n".join(
+        line.replace(record_demo.CUT, "and so on") if line.endswith(record_demo.CUT) else line for line in recorded
+    )
+    assert not_recorded(out) == []
+    assert not_recorded(f"{out}\n   a new line") == ["a new line"]
+    assert not_recorded(out.replace("Declare the fleet", "Apply the fleet")) == [
+        "N. Apply the fleet",
+        "N. Declare the fleet",
+    ]
+
+
+def test_a_long_line_is_cut_between_words() -> None:
+    line = record_demo.cut(Text("word " * 40))
+    assert line.plain.endswith(f"word {record_demo.CUT}")
+    assert len(line) <= record_demo.WIDTH
+
+
+def test_the_picture_holds_what_was_recorded() -> None:
+    picture = record_demo.draw([(0.0, "\x1b[1mone\x1b[0m  two"), (9.0, ""), (9.5, "a < b & c")])
+    assert record_demo.text_of(picture) == ["one  two", "a < b & c"]
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", ""), "nothing is fetched to show it"
+    ET.fromstring(picture)  # noqa: S314 - our own picture
 
 
 async def test_the_demo_says_when_the_examples_are_missing(tmp_path: Path) -> None:

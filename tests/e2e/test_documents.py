@@ -113,9 +113,17 @@ def _fill(text: str) -> str:
 
 
 def _words(command: documents.Command) -> list[str]:
-    """The command without `kubectl`, `oc` or `oc adm`: what comes behind `moorage`."""
-    words = shlex.split(_fill(command.text))
-    return words[2:] if words[:2] == ["oc", "adm"] else words[1:]
+    """The command without `kubectl` or `oc`: what comes behind `moorage`."""
+    return shlex.split(_fill(command.text))[1:]
+
+
+def _tainting(command: documents.Command) -> tuple[str, str] | None:
+    """The node and the spec of `taint nodes NODE SPEC` or `adm taint nodes NODE SPEC`; None of another command."""
+    words = _words(command)
+    if "taint" not in words[:2]:
+        return None
+    node, spec = words[words.index("taint") + 2 :][:2]
+    return node, spec
 
 
 def _object(example: documents.Example, number: int, machines: str) -> dict[str, Any]:
@@ -228,7 +236,7 @@ class Documented:
             for flag in cls.told.flags
         }
         async with running(broker.bootstrap, f"{RUN}-{cls.name}", folder, **given) as found:
-            names = sorted({_words(one)[2] for one in cls.told.commands if _words(one)[0] == "taint"})
+            names = sorted({named[0] for one in cls.told.commands if (named := _tainting(one))})
             documents = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in names]
             documents += [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cls.told.machines}}]
             documents += [_cluster(name) for name in (*cls.told.clusters, "another")]
@@ -267,15 +275,15 @@ class Documented:
 
     async def test_the_commands_run_as_written_in_their_order(self, live: Live) -> None:
         for command in self.told.commands:
-            verb = _words(command)
-            if verb[0] != "taint":
+            named = _tainting(command)
+            if named is None:
                 continue  # the machine sets' are below, with an editor
-            node, spec = verb[2], verb[3]
+            node, spec = named
             removes = spec.endswith("-")
             if removes and not await _has(live, node, spec):
                 # The page removes what an earlier reader put there.
                 await live.here("taint", "nodes", node, f"{spec.rstrip('-')}=value1:NoExecute")
-            done = await live.here(*verb, *([] if removes else ["--overwrite"]))
+            done = await live.here(*_words(command), *([] if removes else ["--overwrite"]))
             assert done.out.startswith(f"node/{node} "), (command, done.out)
             if command.output:
                 assert done.out == f"{command.output}\n"

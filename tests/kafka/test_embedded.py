@@ -23,6 +23,7 @@ from tests.support.waiting import until
 
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers, jars, places
 from moorage.runtime.embedded.datadir import DataDir
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
 pytestmark = pytest.mark.kafka
 
@@ -268,7 +269,7 @@ def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pyt
 def test_a_damaged_cache_is_noticed_and_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = jars.prepare()
     paths = [Path(path) for path in good.class_path.split(os.pathsep)]
-    home = next(parent for parent in paths[0].parents if parent.name == f"kafka-{jars.KAFKA_VERSION}")
+    home = next(parent for parent in paths[0].parents if parent.name == f"kafka-{KAFKA_VERSION}")
     copy = tmp_path / home.name
     shutil.copytree(home, copy, ignore=shutil.ignore_patterns("*.aot"))
     damaged = copy / paths[0].relative_to(home)
@@ -290,8 +291,8 @@ def test_a_damaged_cache_is_noticed_and_mended(tmp_path: Path, monkeypatch: pyte
 
 def test_fetching_stops_between_two_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "_remembered", lambda *_arguments: None)
-    repository = places.cache_dir() / f"kafka-{jars.KAFKA_VERSION}" / "repository"
-    shutil.copytree(repository, tmp_path / f"kafka-{jars.KAFKA_VERSION}" / "repository")  # so nothing is fetched
+    repository = places.cache_dir() / f"kafka-{KAFKA_VERSION}" / "repository"
+    shutil.copytree(repository, tmp_path / f"kafka-{KAFKA_VERSION}" / "repository")  # so nothing is fetched
     stop = threading.Event()
     stop.set()
     with pytest.raises(jars.Cancelled):

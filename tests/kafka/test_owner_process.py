@@ -30,7 +30,7 @@ from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime import app
-from moorage.runtime.app import Running, run_services
+from moorage.runtime.app import ServiceRun, run_services
 from moorage.runtime.errors import EXIT_FAILED, EXIT_STUCK, TopicsError
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.kafka.worker import Worker
@@ -155,20 +155,20 @@ async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
     monkeypatch.setattr(app, "ensure_topics", _toys_only)
     wrong = settings.model_copy(update={"partitions": 24})
     seen: list[int] = []
-    running: list[Running] = []
+    running: list[ServiceRun] = []
     stop = asyncio.Event()
 
     def make(given: Settings) -> Counter:
         seen.append(given.partitions)
         return Counter()
 
-    def ready(what: Running) -> None:
+    def ready(what: ServiceRun) -> None:
         running.append(what)
         stop.set()
 
     assert await run_services([make], wrong, ready=ready, stop=stop, http=False) == 0
     assert seen == [3]
-    assert running == [Running(services=("counter",), http_host="127.0.0.1", http_port=0)]
+    assert running == [ServiceRun(services=("counter",), http_host="127.0.0.1", http_port=0)]
     assert await run_services([Counter()], wrong, stop=stop, http=False) == EXIT_FAILED
 
 

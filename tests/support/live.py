@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from moorage.cli.api.topics import Seen, TopicReader
 from moorage.cli.app import app
+from moorage.cli.local.services import GATEWAY
 from moorage.cli.local.stack import Stack
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import Topic
@@ -24,6 +27,7 @@ class Live:
     """A Moorage that runs, seen from the command line."""
 
     def __init__(self, stack: Stack, prefix: str) -> None:
+        self._stack = stack
         self.server, self.bootstrap, self.prefix = stack.server, stack.bootstrap, prefix
         self.env = {
             "MOORAGE_SERVER": stack.server,
@@ -48,6 +52,28 @@ class Live:
         assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
         return done
 
+    async def restart_gateway(self) -> None:
+        """Kill the gateway, and return when the one that is started in its place answers."""
+        gateway = next(child for child in self._stack.supervisor.children if child.spec.name == GATEWAY)
+        before = gateway.pid
+        os.kill(before, signal.SIGKILL)
+
+        async def answers() -> bool:
+            if gateway.pid in {0, before}:
+                return False
+            done = await commands.moorage("get", "namespaces", env=self.env)
+            return done.code == 0
+
+        await until(answers, 60)
+
+    async def shown(self, *words: str, text: str | None = None) -> str:
+        """What the command line writes to the terminal, errors and all, whatever its exit code."""
+
+        def call() -> str:
+            return CliRunner().invoke(app, ["--server", self.server, *words], input=text, env=self.env).output
+
+        return await asyncio.to_thread(call)
+
     def reader(self, *topics: Topic) -> TopicReader:
         """Reads topics from now on."""
         return TopicReader(self.bootstrap, self.prefix, topics)
@@ -62,7 +88,7 @@ class Live:
 
         async def placed() -> bool:
             listed = (await self.here("get", "pods", "-o", "json")).json["items"]
-            there = {one["metadata"]["name"] for one in listed if one["status"]["phase"] == "Running"}
+            there = {one["metadata"]["name"] for one in listed if one["spec"].get("nodeName")}
             return set(pods) <= there
 
         await until(placed)

@@ -1,4 +1,4 @@
-"""What holds evictions back: `PodDisruptionBudget` (policy/v1), `EvictionBudget` and `EvictionPause` (moorage.io)."""
+"""Kinds that hold evictions: `PodDisruptionBudget` (policy/v1), `EvictionBudget` and `EvictionPause` (moorage.io)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Amount = int | str
 
 
 class PodDisruptionBudgetSpec(OpenModel):
-    """How many of the selected pods must stay, or may be away; one of the two."""
+    """How many of the selected pods must stay, or how many may be unavailable. Exactly one of the two must be set."""
 
     min_available: Amount | None = None
     max_unavailable: Amount | None = None
     selector: LabelSelector | None = None
-    """Absent selects nothing, empty selects every pod of the namespace."""
+    """If absent, it selects nothing. If empty, it selects every pod of the namespace."""
 
 
 class PodDisruptionBudget(Resource):
@@ -29,7 +29,7 @@ class PodDisruptionBudget(Resource):
 
 
 class BudgetPer(StrEnum):
-    """What has a count of its own."""
+    """The unit that has a count of its own."""
 
     FLEET = "Fleet"
     ZONE = "Zone"
@@ -38,7 +38,7 @@ class BudgetPer(StrEnum):
 
 
 class Scope(OpenModel):
-    """Which evictions: all parts are ANDed, an absent one selects all."""
+    """Which evictions are selected. All parts are ANDed; an absent part selects all."""
 
     namespaces: list[str] | None = None
     zones: list[str] | None = None
@@ -48,26 +48,26 @@ class Scope(OpenModel):
     """`Kind/name`, such as `Node/n1`."""
 
     workloads: list[str] | None = None
-    """`Kind/namespace/name` of the workload or of what makes it, such as `Deployment/shop/web`."""
+    """`Kind/namespace/name` of the workload or of its owner, such as `Deployment/shop/web`."""
 
     selector: LabelSelector | None = None
-    """The workload's labels."""
+    """Selects by the workload's labels."""
 
 
 class EvictionBudgetSpec(OpenModel):
-    """At most so many evictions at a time, or in a window; at least one of the two."""
+    """The maximum number of evictions at a time, or in a window. At least one of the two must be set."""
 
     per: BudgetPer = BudgetPer.FLEET
     scope: Scope = Field(default_factory=Scope)
     max_concurrent: Amount | None = None
-    """At a time: an eviction is under way until its binding has ended and what makes the workload has all its
-    replicas bound again, none of them reported unhealthy. A percentage is of the bound workloads in the scope, of each
-    count, rounded up."""
+    """The maximum at a time. An eviction is in progress until its binding has ended and the owner of the workload has
+    all its replicas bound again, with none of them reported unhealthy. A percentage refers to the bound workloads in
+    the scope, separately for each count, and is rounded up."""
 
     max_in_window: Amount | None = None
     window_seconds: int = Field(default=3600, ge=1)
     patience_seconds: int | None = Field(default=None, ge=0)
-    """Seconds after which an eviction goes in spite of this budget; absent means never."""
+    """Seconds after which an eviction is granted in spite of this budget. If absent, it never is."""
 
 
 class EvictionBudget(Resource):
@@ -84,6 +84,6 @@ class EvictionPauseSpec(OpenModel):
 
 
 class EvictionPause(Resource):
-    """Holds evictions for as long as it exists; deadlines run on. Cluster-scoped."""
+    """Holds evictions for as long as it exists. Deadlines are not postponed. Cluster-scoped."""
 
     spec: EvictionPauseSpec = Field(default_factory=EvictionPauseSpec)

@@ -1,4 +1,4 @@
-"""`Cluster` (cluster.karmada.io/v1alpha1): a member cluster, a target that carries whole workloads."""
+"""`Cluster` (cluster.karmada.io/v1alpha1): a member cluster, which is a target for whole workloads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ClusterSpec(OpenModel):
     provider: str = ""
     region: str = ""
     zone: str = ""
-    """The older field of one zone."""
+    """The older field, for a single zone."""
 
     zones: list[str] | None = None
     taints: list[OpenTaint] | None = None
 
 
 class ResourceSummary(OpenModel):
-    """What a cluster has and what is taken of it."""
+    """The resources of a cluster, and how much of them is in use."""
 
     allocatable: Amounts | None = None
     allocating: Amounts | None = None
@@ -47,11 +47,11 @@ class ApiEnablement(OpenModel):
 
 
 class ClusterStatus(OpenModel):
-    """`status` of a cluster, as far as it is declared; its conditions come from reports."""
+    """`status` of a cluster, as far as it is declared. Its conditions come from reports."""
 
     resource_summary: ResourceSummary | None = None
     api_enablements: list[ApiEnablement] | None = None
-    """Absent when nobody said: then every kind is taken to be served."""
+    """If absent, every kind counts as served."""
 
 
 class Cluster(Resource):

@@ -1,4 +1,4 @@
-"""`DedicatedNodes` (moorage.io/v1alpha1): nodes set apart for a group (docs/domain.md, "Dedicated nodes")."""
+"""`DedicatedNodes` (moorage.io/v1alpha1): nodes reserved for a group (docs/domain.md, "Dedicated nodes")."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from moorage_schemas.resources.meta import LabelSelector, Resource
 
 
 class DedicatedNodesSpec(OpenModel):
-    """Pods that the rule selects get a toleration for the taint and a required node affinity on the label.
+    """The selected pods get a toleration for the taint and a required node affinity for the label.
 
-    The nodes carry both `key=value` as a label and `key=value:effect` as a taint.
+    The nodes carry `key=value` as a label and `key=value:effect` as a taint.
     """
 
     key: str = "dedicated"
     value: str
     effect: str = "NoSchedule"
     namespaces: list[str] | None = None
-    """Whose pods; absent means every namespace."""
+    """The namespaces of the pods. If absent, every namespace."""
 
     pod_selector: LabelSelector = Field(default_factory=LabelSelector)
-    """Which of their pods; empty means all."""
+    """Selects pods in those namespaces. If empty, all of them."""
 
 
 class DedicatedNodes(Resource):
-    """A rule for dedicated nodes; cluster-scoped."""
+    """A rule for dedicated nodes. Cluster-scoped."""
 
     spec: DedicatedNodesSpec

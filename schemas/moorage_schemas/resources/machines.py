@@ -1,4 +1,4 @@
-"""`MachineSet` (machine.openshift.io/v1beta1): a number of nodes made alike (docs/domain.md, "Machine sets")."""
+"""`MachineSet` (machine.openshift.io/v1beta1): a number of identical nodes (docs/domain.md, "Machine sets")."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from moorage_schemas.resources.node import OpenTaint
 
 
 class MachineSpec(OpenModel):
-    """What a machine's node is made with: the labels and annotations of `metadata`, and taints."""
+    """What the node of a machine gets: the labels and annotations of `metadata`, and taints."""
 
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     taints: list[OpenTaint] | None = None
 
 
 class MachineTemplate(OpenModel):
-    """What machines are made from; a change touches only those that are made from then on."""
+    """The template of new machines. A change does not affect existing machines."""
 
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     spec: MachineSpec = Field(default_factory=MachineSpec)

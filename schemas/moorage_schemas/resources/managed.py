@@ -1,4 +1,4 @@
-"""Open Cluster Management: clusters, sets of them, and placements that choose from the sets."""
+"""Open Cluster Management: managed clusters, sets of them, and placements that choose from the sets."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Final
 from pydantic import Field
 
 from moorage_schemas.base import OpenModel, Timestamp
+from moorage_schemas.resources import names
 from moorage_schemas.resources.meta import LabelSelector, Resource, SelectorRequirement
 from moorage_schemas.resources.node import OpenTaint
 from moorage_schemas.resources.pod import OpenToleration
 
-SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
+SET_LABEL: Final = names.SET_LABEL
 """The label by which a cluster names its exclusive set."""
 
 DEFAULT_SET: Final = "default"
-GLOBAL_SET: Final = "global"
+GLOBAL_SET: Final = names.GLOBAL_SET
 BUILT_IN_SETS: Final = frozenset({DEFAULT_SET, GLOBAL_SET})
-"""The sets that are always there; they can be neither changed nor deleted."""
+"""The sets that always exist. They can be neither changed nor deleted."""
 
 EXCLUSIVE: Final = "ExclusiveClusterSetLabel"
 LEGACY: Final = "LegacyClusterSetLabel"
-"""What the exclusive kind is called in older versions of the API."""
+"""The name of the exclusive selector type in older versions of the API."""
 LABEL_SELECTOR: Final = "LabelSelector"
 SELECTOR_TYPES: Final = (EXCLUSIVE, LABEL_SELECTOR, LEGACY)
 
@@ -37,14 +38,14 @@ class ManagedClusterSpec(OpenModel):
 
 
 class ClusterClaim(OpenModel):
-    """What a cluster says of itself: a name and a value."""
+    """A claim of a cluster about itself: a name and a value."""
 
     name: str
     value: str = ""
 
 
 class ManagedClusterStatus(OpenModel):
-    """`status` of a managed cluster, as far as it is declared; its conditions come from reports too."""
+    """`status` of a managed cluster, as far as it is declared. Its conditions also come from reports."""
 
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
@@ -59,10 +60,11 @@ class ManagedCluster(Resource):
 
 
 class ClusterSetSelector(OpenModel):
-    """How a set finds its clusters."""
+    """How a set selects its clusters."""
 
     selector_type: str = ""
-    """`ExclusiveClusterSetLabel` (also when empty) or `LabelSelector`; `LegacyClusterSetLabel` in older versions."""
+    """`ExclusiveClusterSetLabel` (the default when empty) or `LabelSelector`. Older versions have
+    `LegacyClusterSetLabel`."""
 
     label_selector: LabelSelector | None = None
 
@@ -83,7 +85,7 @@ class ManagedClusterSetBindingSpec(OpenModel):
     """`spec` of a binding of a set to a namespace."""
 
     cluster_set: str = ""
-    """The set's name, which must be the binding's own."""
+    """The name of the set. The binding must have the same name."""
 
 
 class ManagedClusterSetBinding(Resource):
@@ -119,7 +121,7 @@ class ClusterPredicate(OpenModel):
 
 
 class AddOnCoordinate(OpenModel):
-    """Which score of which `AddOnPlacementScore`."""
+    """Identifies one score of one `AddOnPlacementScore`."""
 
     resource_name: str = ""
     score_name: str = ""
@@ -129,7 +131,7 @@ class ScoreCoordinate(OpenModel):
     """Where a score comes from."""
 
     type: str = ""
-    """`BuiltIn` (also when empty) or `AddOn`."""
+    """`BuiltIn` (the default when empty) or `AddOn`."""
 
     built_in: str = ""
     add_on: AddOnCoordinate | None = None
@@ -139,17 +141,17 @@ class PrioritizerConfig(OpenModel):
     """A prioritizer and its weight."""
 
     name: str = ""
-    """The deprecated way to name a built-in one; `scoreCoordinate` wins."""
+    """The deprecated way to name a built-in prioritizer. `scoreCoordinate` takes precedence."""
 
     score_coordinate: ScoreCoordinate | None = None
     weight: int = 1
 
 
 class PrioritizerPolicy(OpenModel):
-    """Which prioritizers count, and how much."""
+    """Which prioritizers count, and with which weight."""
 
     mode: str = ""
-    """`Additive` (also when empty) or `Exact`."""
+    """`Additive` (the default when empty) or `Exact`."""
 
     configurations: list[PrioritizerConfig] | None = None
 
@@ -170,15 +172,15 @@ class DecisionGroup(OpenModel):
 
 
 class GroupStrategy(OpenModel):
-    """How decisions are cut into groups."""
+    """How the decisions are divided into groups."""
 
     decision_groups: list[DecisionGroup] | None = None
     clusters_per_decision_group: int | str | None = None
-    """A number, or a share of the selected clusters such as `25%`; all in one when absent."""
+    """A number, or a percentage of the selected clusters such as `25%`. If absent, all clusters are in one group."""
 
 
 class DecisionStrategy(OpenModel):
-    """How decisions are laid out."""
+    """How the decisions are grouped."""
 
     group_strategy: GroupStrategy = Field(default_factory=GroupStrategy)
 
@@ -188,7 +190,7 @@ class PlacementSpec(OpenModel):
 
     cluster_sets: list[str] | None = None
     number_of_clusters: int | None = None
-    """All that fit when absent."""
+    """If absent, all clusters that fit."""
 
     predicates: list[ClusterPredicate] | None = None
     prioritizer_policy: PrioritizerPolicy = Field(default_factory=PrioritizerPolicy)
@@ -197,7 +199,7 @@ class PlacementSpec(OpenModel):
 
 
 class Placement(Resource):
-    """A rule by which clusters are chosen, for whoever reads its decisions."""
+    """A rule that chooses clusters. Other programs read its decisions."""
 
     spec: PlacementSpec = Field(default_factory=PlacementSpec)
 
@@ -235,6 +237,6 @@ class LeaseSpec(OpenModel):
 
 
 class Lease(Resource):
-    """A sign of life of the add-on of its name, in the namespace of its cluster (coordination.k8s.io/v1)."""
+    """A sign of life of an add-on: named after the add-on, in the namespace of its cluster (coordination.k8s.io/v1)."""
 
     spec: LeaseSpec = Field(default_factory=LeaseSpec)

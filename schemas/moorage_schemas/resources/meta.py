@@ -1,4 +1,4 @@
-"""What every Kubernetes-style object has: metadata and label selectors."""
+"""Parts that all Kubernetes-style objects share: metadata and label selectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moorage_schemas.base import OpenModel, Timestamp
 
 
 class OwnerReference(OpenModel):
-    """Which object made this one."""
+    """The object that made this one."""
 
     api_version: str
     kind: str
@@ -35,24 +35,24 @@ class ObjectMeta(OpenModel):
 
 
 class SelectorRequirement(OpenModel):
-    """One requirement of a selector: a key, an operator, values."""
+    """One requirement of a selector: a key, an operator and values."""
 
     key: str
     operator: str
-    """In, NotIn, Exists, DoesNotExist; of node selectors also Gt and Lt."""
+    """In, NotIn, Exists or DoesNotExist. Node selectors also accept Gt and Lt."""
 
     values: list[str] | None = None
 
 
 class LabelSelector(OpenModel):
-    """`matchLabels` and `matchExpressions`, ANDed; empty selects everything."""
+    """`matchLabels` and `matchExpressions`, ANDed. An empty selector selects everything."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[SelectorRequirement] | None = None
 
 
 class Resource(OpenModel):
-    """Any object: what is common to all kinds."""
+    """Any object: the fields that all kinds have."""
 
     api_version: str
     kind: str

@@ -1,4 +1,4 @@
-"""`Node` (v1): a target that carries pods."""
+"""`Node` (v1): a target for pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moorage_schemas.taint import Taint
 
 
 class OpenTaint(Taint, OpenModel):
-    """A taint as a person writes it; the effect may be forgotten, for validation to name."""
+    """A taint as a person writes it. The effect may be missing, so that validation can report it."""
 
     effect: str = ""
 
@@ -24,12 +24,12 @@ class NodeSpec(OpenModel):
 
 
 class NodeStatus(OpenModel):
-    """`status` of a node: what it offers."""
+    """`status` of a node: the resources that it offers."""
 
     capacity: dict[str, str | int | float] | None = None
     allocatable: dict[str, str | int | float] | None = None
-    """What pods may take; the capacity when absent. A resource that is named by neither is not offered, but for
-    `pods`, `cpu` and `memory`: a node that says nothing about them is taken to have enough."""
+    """The resources that pods may use. If absent, the capacity is used. A resource that neither field names is not
+    offered, except `pods`, `cpu` and `memory`: if a node does not state them, it is assumed to have enough."""
 
 
 class Node(Resource):

@@ -1,4 +1,4 @@
-"""`Pod` (v1) and the pod template that controllers carry."""
+"""`Pod` (v1) and the pod template of the controllers."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class OpenToleration(Toleration, OpenModel):
 
 
 class ResourceRequirements(OpenModel):
-    """What a container asks for and may use at most."""
+    """What a container requests, and what it may use at most."""
 
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
 class Container(OpenModel):
-    """A container of a pod; only what it takes matters here."""
+    """A container of a pod. Only its resource requirements matter here."""
 
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = Field(default_factory=ResourceRequirements)
     restart_policy: str = ""
-    """`Always` makes an init container a sidecar, whose requests count while the pod runs."""
+    """`Always` makes an init container a sidecar. The requests of a sidecar count for as long as the pod runs."""
 
 
 class NodeSelectorTerm(OpenModel):
-    """Requirements that are ANDed; an empty term selects nothing."""
+    """Requirements that are ANDed. An empty term selects nothing."""
 
     match_expressions: list[SelectorRequirement] | None = None
     match_fields: list[SelectorRequirement] | None = None
@@ -53,7 +53,7 @@ class PreferredSchedulingTerm(OpenModel):
 
 
 class NodeAffinity(OpenModel):
-    """Which nodes a pod must and would like to be on."""
+    """Which nodes a pod requires, and which it prefers."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
@@ -88,7 +88,7 @@ class Pod(Resource):
 
 
 class PodTemplate(OpenModel):
-    """What pods are made from."""
+    """The template that pods are made from."""
 
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     spec: PodSpec = Field(default_factory=PodSpec)

@@ -11,13 +11,13 @@ from moorage_schemas.resources.pod import OpenToleration
 
 
 class FieldSelector(OpenModel):
-    """Requirements on a cluster's `provider`, `region` and `zone`, ANDed; operators In and NotIn."""
+    """Requirements on a cluster's `provider`, `region` and `zone`, ANDed. The operators are In and NotIn."""
 
     match_expressions: list[SelectorRequirement] | None = None
 
 
 class ClusterAffinity(OpenModel):
-    """Which clusters: all parts are ANDed, and an empty one selects every cluster."""
+    """Selects clusters. All parts are ANDed; an empty affinity selects every cluster."""
 
     cluster_names: list[str] | None = None
     exclude: list[str] | None = None
@@ -26,20 +26,20 @@ class ClusterAffinity(OpenModel):
 
 
 class MatchCondition(OpenModel):
-    """A requirement on a condition of a cluster; one that the cluster lacks matches neither operator."""
+    """A requirement on a condition of a cluster. If the cluster lacks the condition, neither operator matches."""
 
     condition_type: str
     operator: str
-    """In or NotIn."""
+    """`In` or `NotIn`."""
 
     status_values: list[str] = Field(default_factory=list)
 
 
 class ClusterTaintPolicySpec(OpenModel):
-    """Taints to add or to remove while conditions match; both lists are ANDed, and an empty one never matches."""
+    """Taints to add or to remove while conditions match. Each list is ANDed, and an empty list never matches."""
 
     target_clusters: ClusterAffinity | None = None
-    """Absent selects every cluster."""
+    """If absent, every cluster is selected."""
 
     add_on_conditions: list[MatchCondition] | None = None
     remove_on_conditions: list[MatchCondition] | None = None
@@ -47,13 +47,13 @@ class ClusterTaintPolicySpec(OpenModel):
 
 
 class ClusterTaintPolicy(Resource):
-    """A rule by which clusters get and lose taints; cluster-scoped."""
+    """A rule that adds taints to clusters and removes them. Cluster-scoped."""
 
     spec: ClusterTaintPolicySpec = Field(default_factory=ClusterTaintPolicySpec)
 
 
 class ResourceSelector(OpenModel):
-    """Which resources a policy is for: a kind, and a name, a label selector, or neither for all."""
+    """Selects the resources of a policy: by kind, and by name or label selector. With neither, all of the kind."""
 
     api_version: str
     kind: str
@@ -63,20 +63,20 @@ class ResourceSelector(OpenModel):
 
 
 class NamedClusterAffinity(ClusterAffinity):
-    """One of several groups of clusters, tried in order."""
+    """One of several groups of clusters, which are tried in order."""
 
     affinity_name: str
 
 
 class SpreadConstraint(OpenModel):
-    """How many groups of clusters at least and at most."""
+    """The minimum and maximum number of groups of clusters."""
 
     spread_by_field: str = ""
-    """cluster, region, zone or provider."""
+    """`cluster`, `region`, `zone` or `provider`."""
 
     spread_by_label: str = ""
     max_groups: int = 0
-    """0 sets no limit."""
+    """0 means no limit."""
 
     min_groups: int = 0
 
@@ -93,17 +93,17 @@ class ClusterPreferences(OpenModel):
 
     static_weight_list: list[StaticClusterWeight] | None = None
     dynamic_weight: str = ""
-    """AvailableReplicas, or empty."""
+    """`AvailableReplicas`, or empty."""
 
 
 class ReplicaSchedulingStrategy(OpenModel):
-    """Whether each cluster gets all replicas or a part of them."""
+    """Whether each cluster gets all replicas or a share of them."""
 
     replica_scheduling_type: str = "Divided"
-    """Duplicated or Divided; upstream's default is Divided."""
+    """`Duplicated` or `Divided`. As upstream, the default is `Divided`."""
 
     replica_division_preference: str = ""
-    """Of Divided: Aggregated or Weighted."""
+    """For `Divided`: `Aggregated` or `Weighted`."""
 
     weight_preference: ClusterPreferences | None = None
 
@@ -116,14 +116,14 @@ class Placement(OpenModel):
     cluster_tolerations: list[OpenToleration] | None = None
     spread_constraints: list[SpreadConstraint] | None = None
     replica_scheduling: ReplicaSchedulingStrategy | None = None
-    """Absent means Duplicated."""
+    """If absent, `Duplicated` applies."""
 
 
 class ClusterFailover(OpenModel):
     """What happens when a cluster fails."""
 
     purge_mode: str = ""
-    """Directly or Gracefully; empty means Gracefully."""
+    """`Directly` or `Gracefully`. Empty means `Gracefully`."""
 
     grace_period_seconds: int | None = None
 
@@ -141,19 +141,19 @@ class PropagationSpec(OpenModel):
     placement: Placement = Field(default_factory=Placement)
     priority: int = 0
     preemption: str = "Never"
-    """Always or Never: whether it takes over resources that a policy of lower priority has claimed."""
+    """`Always` or `Never`: whether the policy takes over resources that a policy of lower priority has claimed."""
 
     failover: Failover | None = None
     suspension: dict[str, object] | None = None
 
 
 class PropagationPolicy(Resource):
-    """Where resources of its namespace go."""
+    """Where the resources of its namespace go."""
 
     spec: PropagationSpec = Field(default_factory=PropagationSpec)
 
 
 class ClusterPropagationPolicy(Resource):
-    """Where resources of any namespace go; cluster-scoped."""
+    """Where resources of any namespace go. Cluster-scoped."""
 
     spec: PropagationSpec = Field(default_factory=PropagationSpec)

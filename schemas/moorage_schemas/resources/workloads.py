@@ -16,10 +16,10 @@ CONTROLLERS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "J
 
 
 class WorkloadSpec(OpenModel):
-    """`spec` of a controller: how many pods, and from what."""
+    """`spec` of a controller: the number of pods and their template."""
 
     replicas: int | None = None
-    """Absent means 1; a DaemonSet and a Job have none."""
+    """If absent, 1. A DaemonSet and a Job do not have this field."""
 
     selector: LabelSelector | None = None
     template: PodTemplate = Field(default_factory=PodTemplate)
@@ -38,19 +38,19 @@ class ReplicaSet(Resource):
 
 
 class StatefulSet(Resource):
-    """A stateful set (apps/v1): its pods keep their names."""
+    """A stateful set (apps/v1). Its pods keep their names."""
 
     spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
 
 
 class DaemonSet(Resource):
-    """A daemon set (apps/v1): one pod on every node that fits."""
+    """A daemon set (apps/v1). It runs one pod on every node that fits."""
 
     spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
 
 
 class JobSpec(OpenModel):
-    """`spec` of a job: `parallelism` pods at a time, not more than `completions`."""
+    """`spec` of a job: at most `parallelism` pods at a time, and at most `completions` in total."""
 
     parallelism: int | None = None
     completions: int | None = None

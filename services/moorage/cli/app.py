@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moorage.cli.errors import CliError
+from moorage.cli.errors import CliError, warn
+from moorage.cli.render import colors
+from moorage.cli.render.colors import Color
+from moorage.runtime import environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "cordon": Entry(f"{_COMMANDS}.cordon", "cordon", "Mark nodes or clusters as unschedulable.", _TARGETS),
     "uncordon": Entry(f"{_COMMANDS}.cordon", "uncordon", "Mark nodes or clusters as schedulable.", _TARGETS),
+    "adm": Entry(
+        f"{_COMMANDS}.adm", "app", "The commands on targets under the names that oc adm gives them.", _TARGETS
+    ),
     "pause": Entry(f"{_COMMANDS}.pause", "pause", "Hold evictions; deadlines run on.", _TARGETS),
     "resume": Entry(f"{_COMMANDS}.pause", "resume", "Let evictions go on that were paused.", _TARGETS),
     "report": Entry(
@@ -74,8 +82,17 @@ COMMANDS: dict[str, Entry] = {
     "version": Entry(f"{_COMMANDS}.version", "version", "Show the versions of Moorage and of what it runs on.", _RUN),
 }
 
-WITH_SETTINGS = frozenset({"up", "run", "simulate"})
-"""Commands that take the settings of the services as flags."""
+WITH_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "up": {"gateway_port": ("--port",)},
+    "run": {"http_host": (), "http_port": (), "gateway_port": ()},
+    "simulate": {},
+}
+"""Commands that take the settings of the services as flags. By name, the settings of where they listen, which are flags
+of this command alone, with the flags' shorter names."""
+
+
+_ANYWHERE = frozenset({"--server", "--color"})
+"""Options of the root that may stand behind a command."""
 
 
 def load(name: str) -> Any:
@@ -90,7 +107,7 @@ def load(name: str) -> Any:
     if name in WITH_SETTINGS:
         from moorage.cli.flags import SwitchCommand, with_settings  # noqa: PLC0415 - only who has them pays for them
 
-        single.command(name, cls=SwitchCommand)(with_settings(found))
+        single.command(name, cls=SwitchCommand)(with_settings(found, WITH_SETTINGS[name]))
     else:
         single.command(name)(found)
     return typer.main.get_command(single)
@@ -99,16 +116,11 @@ def load(name: str) -> Any:
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when called, and whose user errors end without traceback."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is click's
-        """The names, in the table's order."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is click's
-        """For help and completion: a stand-in with the help line, so that nothing is imported."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        return TyperCommand(cmd_name, help=entry.help, rich_help_panel=entry.panel)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name, entry in COMMANDS.items():
+            # For help, completion and suggestions: a stand-in with the help line, so that nothing is imported.
+            self.add_command(TyperCommand(name, help=entry.help, rich_help_panel=entry.panel))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """For a call: the command itself."""
@@ -116,23 +128,25 @@ class LazyGroup(TyperGroup):
         return name, command if command is None else load(str(name)), rest
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept `--server` behind the command too, as kubectl does."""
+        """Accept `--server` and `--color` behind the command too, as kubectl does."""
         own: list[str] = []
         rest: list[str] = []
         words = iter(args)
         for word in words:
             if word == "--":
                 rest += [word, *words]
-            elif word == "--server":
+            elif word in _ANYWHERE:
                 own += [word, *(value for value in [next(words, None)] if value is not None)]
             else:
-                (own if word.startswith("--server=") else rest).append(word)
-        return super().parse_args(ctx, own + rest)
+                (own if word.partition("=")[0] in _ANYWHERE else rest).append(word)
+        with _suggesting():
+            return super().parse_args(ctx, own + rest)
 
     def invoke(self, ctx: Any) -> Any:
         """Run, and tell a user's error in one line on stderr."""
         try:
-            return super().invoke(ctx)
+            with _suggesting():
+                return super().invoke(ctx)
         except CliError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(error.code) from None
@@ -140,6 +154,20 @@ class LazyGroup(TyperGroup):
             # The reader has gone (`moorage watch | head -1`): nothing is wrong, and nothing more can be written.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(0) from None
+
+
+@contextmanager
+def _suggesting() -> Iterator[None]:
+    """Say which option was meant in the words in which a command is suggested."""
+    try:
+        yield
+    except Exception as error:
+        # The parser's error for an option that does not exist; its class has no public name.
+        if near := getattr(error, "possibilities", None):
+            error.possibilities = None  # type: ignore[attr-defined]  # see above
+            meant = ", ".join(repr(option) for option in near)
+            error.message = f"{error.message}. Did you mean {meant}?"  # type: ignore[attr-defined]  # see above
+        raise
 
 
 app = typer.Typer(
@@ -154,9 +182,16 @@ app = typer.Typer(
 @app.callback()
 def root(
     ctx: typer.Context,
-    server: Annotated[
+    server: Annotated[  # noqa: ARG001 - commands find it in the context, which a shell's completion has, too
         str, typer.Option(help="Address of the gateway, such as http://127.0.0.1:8080.", envvar="MOORAGE_SERVER")
     ] = "",
+    color: Annotated[
+        Color, typer.Option(help="Colours: auto has them on a terminal, unless NO_COLOR is set.")
+    ] = Color.AUTO,
 ) -> None:
     """Moorage decides where work may live in a fleet, and when it has to leave."""
-    ctx.obj = server
+    ctx.call_on_close(colors.choose(color))
+    if ctx.invoked_subcommand != "run":  # whose log tells it
+        for name, nearest in environment.unknown().items():
+            meant = f"; did you mean {nearest}?" if nearest else "."
+            warn(f"Warning: the environment variable {name} is not known and has no effect{meant}")

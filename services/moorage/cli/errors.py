@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import typer
+
 FAILED = 1
 """Exit code: the command was understood and could not be done."""
 
 USAGE = 2
 """Exit code: the command line itself is wrong."""
+
+
+def warn(text: str) -> None:
+    """Write one line to stderr."""
+    typer.echo(text, err=True)
 
 
 class CliError(Exception):

@@ -1,6 +1,7 @@
-"""Settings as flags of `up` and `run`, under the names that upstream's own programs give them.
+"""Settings as flags of `up`, `run` and `simulate`, under the names that upstream's own programs give them.
 
-The flags are made from `Settings`: every field from `feature_gates` to `cloud_provider`, its text as the help.
+The flags are made from `Settings`: every field from `feature_gates` to `cloud_provider`, its text as the help. A
+command may have flags of further settings, such as the ports on which it listens.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from moorage.runtime.environment import variable
 from moorage.runtime.settings import Settings
 
 _FIRST, _LAST = "feature_gates", "cloud_provider"
@@ -25,7 +27,7 @@ def _fields() -> tuple[str, ...]:
 
 
 FIELDS: tuple[str, ...] = _fields()
-"""The settings that are flags, too."""
+"""The settings that are flags of every command that takes settings: what decides, the same for all processes."""
 
 SWITCHES: frozenset[str] = frozenset(name for name in FIELDS if Settings.model_fields[name].annotation is bool)
 """Those that are on or off: `--flag`, `--flag=true` and `--flag=false` are all understood."""
@@ -34,11 +36,6 @@ SWITCHES: frozenset[str] = frozenset(name for name in FIELDS if Settings.model_f
 def flag(field: str) -> str:
     """The flag of a setting: `--node-monitor-period` of `node_monitor_period`."""
     return "--" + field.replace("_", "-")
-
-
-def variable(field: str) -> str:
-    """The environment variable of a setting."""
-    return f"MOORAGE_{field.upper()}"
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -52,22 +49,25 @@ def given(settings: Settings) -> dict[str, str]:
     return {field: _text(getattr(settings, field)) for field in FIELDS if getattr(settings, field) != plain[field]}
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+def with_settings(command: Callable[..., None], more: Mapping[str, Sequence[str]] | None = None) -> Callable[..., None]:
     """Give a command every flag of `FIELDS`, and what was given as `flags`: texts by the setting's name.
 
     Args:
         command: takes a keyword `flags`.
+        more: further settings that are flags of this command, with the flags' shorter names. They come first.
     """
+    fields = {**(more or {}), **dict.fromkeys(FIELDS, ())}
+    options = _options(fields)
 
     @functools.wraps(command)
     def wrapped(*args: Any, **given: Any) -> None:
-        flags = {field: given.pop(field) for field in FIELDS}
+        flags = {field: given.pop(field) for field in fields}
         command(*args, flags={field: text for field, text in flags.items() if text is not None}, **given)
 
     own = inspect.signature(command, eval_str=True)
     kept = [parameter for parameter in own.parameters.values() if parameter.name != "flags"]
-    wrapped.__signature__ = own.replace(parameters=[*kept, *_options()])  # type: ignore[attr-defined]  # as inspect reads it
-    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *_options())}
+    wrapped.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]  # as inspect reads it
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *options)}
     return wrapped
 
 
@@ -81,7 +81,7 @@ class SwitchCommand(TyperCommand):
         return super().parse_args(ctx, [f"{a}=true" if a in bare else a for a in args[:end]] + args[end:])
 
 
-def _options() -> list[inspect.Parameter]:
+def _options(fields: Mapping[str, Sequence[str]]) -> list[inspect.Parameter]:
     docs = _docs()
     return [
         inspect.Parameter(
@@ -92,18 +92,19 @@ def _options() -> list[inspect.Parameter]:
                 str | None,
                 typer.Option(
                     flag(field),
+                    *shorter,
                     help=f"{docs[field]} [{variable(field)}; {_text(Settings.model_fields[field].default) or 'empty'}]",
                     metavar=_metavar(field),
                     show_default=False,
                 ),
             ],
         )
-        for field in FIELDS
+        for field, shorter in fields.items()
     ]
 
 
 def _docs() -> Mapping[str, str]:
-    from moorage.cli.contract.jsonschemas import field_docs  # noqa: PLC0415 - reads sources; only these commands pay
+    from moorage.cli.field_docs import field_docs  # noqa: PLC0415 - reads sources; only these commands pay
 
     return field_docs(Settings)
 

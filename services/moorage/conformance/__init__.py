@@ -1,5 +1,5 @@
-"""`moorage eval`: the pure core as a program that answers requests, and where Moorage departs from upstream.
+"""`moorage eval`: the pure core as a program that answers requests, and the list of deviations from upstream.
 
-Here live the operations, how a request is read and an answer is written, and the one list of deviations. They may use
-the core and the contract, and no service, Kafka or clock.
+This package contains the operations, the parsing of requests, the format of answers, and the only list of deviations.
+It may import the core and the contract, but no service, Kafka or clock.
 """

@@ -1,4 +1,4 @@
-"""How `moorage eval` writes taints and tolerations in its answers."""
+"""The format of taints and tolerations in the answers of `moorage eval`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Answer = dict[str, Any]
 
 
 def taint_json(taint: Taint, *, fresh: bool = False) -> Answer:
-    """A taint as upstream writes it; `fresh` ones were added by the operation, at a time that only the reader knows."""
+    """A taint in upstream's format. The operation added a `fresh` taint, at a time that only the caller knows."""
     answer: Answer = {"key": taint.key, "effect": taint.effect}
     if taint.value:
         answer["value"] = taint.value
     if fresh:
-        # There is no clock here: the time at which the answer is applied.
+        # There is no clock here. NOW stands for the time at which the answer is applied.
         answer["timeAdded"] = "NOW"
     elif taint.time_added is not None:
         answer["timeAdded"] = format_time(taint.time_added)
@@ -24,6 +24,6 @@ def taint_json(taint: Taint, *, fresh: bool = False) -> Answer:
 
 
 def toleration_json(toleration: Toleration) -> Answer:
-    """A toleration as upstream writes it: fields that are empty are left out, a tolerationSeconds of 0 is not."""
+    """A toleration in upstream's format. Empty fields are left out, but a tolerationSeconds of 0 is not."""
     wire: Answer = toleration.model_dump(mode="json", by_alias=True)
     return {name: value for name, value in wire.items() if value not in ("", None)}

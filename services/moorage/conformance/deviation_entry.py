@@ -1,4 +1,4 @@
-"""What is said of one deviation; see `deviations`."""
+"""The description of one deviation; see `deviations`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class DeviationEntry:
     """One row of the list of deviations.
 
     Attributes:
-        slug: its id.
-        title: what Moorage does, in a sentence.
+        slug: the id.
+        title: what Moorage does, in one sentence.
         upstream: what upstream's code does.
         reason: why Moorage departs from it.
-        operations: the `eval` operations where it can show.
+        operations: the `eval` operations whose answers it can change.
     """
 
     slug: str

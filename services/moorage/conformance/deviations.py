@@ -1,7 +1,7 @@
-"""Where Moorage departs on purpose from what upstream's code does; the one list of it.
+"""The complete list of deliberate deviations from upstream's code.
 
-`moorage eval --as upstream` answers without these, `--as documented` with them. A differential test may leave
-out a case only by the name of one. `docs/deviations.md` shows this list, held to it by a test.
+`moorage eval --as upstream` answers without these, `--as documented` with them. A differential test may exclude a case
+only by naming one of them. `docs/deviations.md` shows this list, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from moorage.conformance.deviation_entry import DeviationEntry
 
 
 class Deviation(Enum):
-    """A named departure. `slug` is its id, `operations` the `eval` operations where it can show, if any."""
+    """A named deviation. `slug` is its id. `operations` are the `eval` operations whose answers it can change."""
 
     EMPTY_KEY_NEEDS_EXISTS = DeviationEntry(
         "empty-key-needs-exists",
@@ -301,12 +301,12 @@ class Deviation(Enum):
 
     @property
     def slug(self) -> str:
-        """The id, as tests and documents name it."""
+        """The id, as used in tests and documents."""
         return self.value.slug
 
     @property
     def title(self) -> str:
-        """What Moorage does, in a sentence."""
+        """What Moorage does, in one sentence."""
         return self.value.title
 
     @property
@@ -330,7 +330,7 @@ def _where(deviation: Deviation) -> str:
 
 
 def as_table() -> str:
-    """The list as a Markdown table, a row for each, in the order of the enumeration."""
+    """The list as a Markdown table, with one row for each deviation, in the order of the enumeration."""
     rows = [
         "| id | Moorage | upstream's code | reason | operations |",
         "|---|---|---|---|---|",

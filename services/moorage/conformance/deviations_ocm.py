@@ -1,4 +1,4 @@
-"""The deviations of the OCM dialect; `deviations` lists them with all others."""
+"""The deviations of the OCM dialect. `deviations` includes them in the full list."""
 
 from __future__ import annotations
 

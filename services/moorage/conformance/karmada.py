@@ -1,4 +1,4 @@
-"""The operations of `moorage eval` in the Karmada dialect: `ctp`, `karmada_evict`, `karmada_filter`."""
+"""The `moorage eval` operations of the Karmada dialect: `ctp`, `karmada_evict`, `karmada_filter`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from moorage_schemas.taint import Taint, Toleration
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFAULT_NAME: Final = "member"
-"""What a cluster without a name is called."""
+"""The name of a cluster that has none."""
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "labels", "creationTimestamp", "annotations")
@@ -37,11 +37,11 @@ _REQUIREMENT: Final = ("key", "operator", "values")
 _A_CLUSTER: Final = {"kind": TargetKind.CLUSTER.value}
 
 _Marked = tuple[Taint, bool]
-"""A taint, and whether the operation has added it."""
+"""A taint, and whether the operation added it."""
 
 
 def ctp(fields: Fields) -> Answer:
-    """What the ClusterTaintPolicies make of a cluster's taints."""
+    """A cluster's taints after its ClusterTaintPolicies were applied."""
     cluster, taints, statuses = _cluster(fields)
     before: list[_Marked] = [(taint, False) for taint in taints]
     after = list(before)
@@ -57,7 +57,7 @@ def ctp(fields: Fields) -> Answer:
             elif not act.adds and place is not None:
                 del after[place]
     if not fields.upstream:
-        # What goes and comes again with its value was there all the time.
+        # A taint that was removed and added again with its value counts as never removed.
         values = {taint.identity: taint.value for taint, _ in after}
         stayed = [mark for mark in before if values.get(mark[0].identity) == mark[0].value]
         again = {taint.identity for taint, _ in stayed}
@@ -66,7 +66,7 @@ def ctp(fields: Fields) -> Answer:
         after = sorted([*stayed, *new], key=lambda mark: places.get(mark[0].identity, len(places)))
     patched = after != before
     if fields.upstream and not before and not after:
-        # An emptied list is not the absent one that it began with, so upstream writes it.
+        # An emptied list differs from the absent list at the start, so upstream writes it.
         patched = added
     said = f"Normal TaintClusterSucceed Update Cluster({cluster.name}) with taints({_message(after)}) succeed"
     return {
@@ -87,7 +87,7 @@ def _message(taints: list[_Marked]) -> str:
 
 
 def _cluster(fields: Fields) -> tuple[ClusterFacts, list[Taint], dict[str, list[str]]]:
-    """The cluster's facts, taints and statuses by condition; what is given beside the cluster counts before its own."""
+    """The cluster's facts, taints and statuses by condition. Values beside the cluster override those in it."""
     whole = fields.inner("cluster", _OBJECT, closed=False)
     metadata = whole.inner("metadata", _METADATA, closed=False)
     spec = whole.inner("spec", _CLUSTER_SPEC, closed=False)
@@ -189,7 +189,7 @@ def _wishes(fields: Fields) -> list[SelectorRequirement]:
 
 
 def _matching(fields: Fields) -> Mapping[str, bool]:
-    """How tolerations match: upstream's cluster controllers know no comparison operators, whatever they are told."""
+    """How tolerations match. Upstream's cluster controllers never support comparison operators."""
     asked = fields.flag("comparisonOperators", default=True)
     return {"comparison": asked and not fields.upstream, "strict": not fields.upstream}
 
@@ -225,9 +225,9 @@ def _nanoseconds(time: datetime) -> int:
 
 
 def _left(pairs: list[Tolerated], now: datetime | None) -> int | None:
-    """Nanoseconds until the earliest deadline, each taint's by the toleration that it is matched with; None for never.
+    """Nanoseconds until the earliest deadline. The matching toleration sets each taint's deadline. None means never.
 
-    `now` stands for a `timeAdded` that is missing.
+    `now` replaces a missing `timeAdded`.
     """
     limited = [pair for pair in pairs if pair.toleration.toleration_seconds is not None]
     if any((pair.toleration.toleration_seconds or 0) <= 0 for pair in limited):
@@ -240,7 +240,7 @@ def _left(pairs: list[Tolerated], now: datetime | None) -> int | None:
 
 
 def _left_as_upstream(pairs: list[Tolerated], now: datetime | None) -> int | None:
-    """The same as upstream reckons: a toleration that is used has its seconds count for every taint that it matches."""
+    """The same as upstream computes it: the seconds of a used toleration count for every taint that it matches."""
     ends = [
         _nanoseconds(added) + wrapped(seconds * NANOSECONDS)
         for toleration in (pair.toleration for pair in pairs)
@@ -256,7 +256,7 @@ def _tolerated_as_upstream(toleration: Toleration, taint: Taint) -> bool:
 
 
 def karmada_filter(fields: Fields) -> Answer:
-    """Whether new work may go to a cluster; one that it is on already is not asked."""
+    """Whether new work may go to a cluster. A cluster that has the work already always fits."""
     taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
     fields.time("now")
     left = untolerated(taints, tolerations, KARMADA.filtering, **_matching(fields))

@@ -12,16 +12,16 @@ from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import invalid, not_supported, required
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, laid_out
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, layout_of
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.placement_conditions import conditions_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
-from moorage.core.scheduling.ocm.statuses import conditions_of
 from moorage_schemas.placement import PlacementCondition
 from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 
 DISABLE: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
-"""The annotation that, set to `true`, keeps a placement's decisions as they are."""
+"""The annotation that keeps a placement's decisions unchanged if it is `true`."""
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = ("name", "namespace", "labels", "annotations", "deletionTimestamp")
@@ -32,19 +32,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ControllerOutcome(Protocol):
-    """What the answer needs of a schedule; `scheduling.Scheduled` is one."""
+    """What the answer needs of a schedule. `result.Scheduled` implements it."""
 
     @property
     def status(self) -> Status:
-        """How it ended."""
+        """The outcome."""
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The clusters that are selected, in rank order."""
+        """The selected clusters, best first."""
 
     @property
     def unscheduled(self) -> int:
-        """How many clusters are missing to the number that is asked for."""
+        """How many clusters are missing from the requested number."""
 
 
 _OutcomeT = TypeVar("_OutcomeT", bound=ControllerOutcome)
@@ -52,27 +52,27 @@ _OutcomeT = TypeVar("_OutcomeT", bound=ControllerOutcome)
 
 @dataclass(frozen=True, slots=True)
 class RequestedPlacement(Generic[_OutcomeT]):
-    """The placement of a request, and the scheduler for it.
+    """The placement of a request, and its scheduler.
 
     Attributes:
-        namespace: the placement's.
-        name: the placement's.
-        spec: what it asks for.
+        namespace: the placement's namespace.
+        name: the placement's name.
+        spec: the placement's spec.
         clusters: all clusters of the request by name.
-        schedule: schedules it among the clusters of these names.
-        show: the parts of the answer that tell of a schedule.
+        schedule: schedules the placement among the clusters of these names.
+        show: returns the parts of the answer that describe a schedule.
     """
 
     namespace: str
     name: str
     spec: PlacementSpec
-    clusters: Mapping[str, ClusterFacts]
+    clusters: Mapping[str, ManagedClusterFacts]
     schedule: Callable[[frozenset[str]], _OutcomeT]
     show: Callable[[_OutcomeT], Answer]
 
 
 def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
-    """The parts of the answer that are told at level controller, those of the schedule among them."""
+    """The parts of the answer at level controller, including those that describe the schedule."""
     placement = fields.inner("placement", _OBJECT, closed=False)
     metadata = placement.inner("metadata", _METADATA, closed=False)
     sets, names = _sets(fields), _bindings(fields, asked.namespace)
@@ -89,7 +89,7 @@ def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
     )
     outcome = asked.schedule(available)
     groups = GroupTerms.of(asked.spec.decision_strategy, as_upstream=fields.upstream)
-    layout = laid_out(asked.name, groups.cut(outcome.decisions, asked.clusters.__getitem__))
+    layout = layout_of(asked.name, groups.cut(outcome.decisions, asked.clusters.__getitem__))
     status = outcome.status
     if groups.problem and (fields.upstream or not status.is_error):
         status = Status(Code.MISCONFIGURED, "", groups.problem)
@@ -161,7 +161,7 @@ def _selector(fields: Fields) -> LabelSelector:
 
 
 def _bindings(fields: Fields, namespace: str) -> list[str]:
-    """The names of the bindings of a namespace, which are those of the sets that they bind."""
+    """The names of the bindings in a namespace. A binding has the name of its set."""
     names = []
 
     def read(value: Any, path: str) -> None:
@@ -192,7 +192,7 @@ def _conditions(placement: Fields) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A PlacementDecision of the request; `reasons` tells whether a cluster in it has one, which no new one has."""
+    """A PlacementDecision of the request. `reasons` states whether a cluster in it has a reason; new ones never do."""
 
     part: DecisionPart
     reasons: bool
@@ -219,9 +219,9 @@ def _decisions(fields: Fields, namespace: str) -> dict[str, _Stored]:
 
 
 def _wrong_set(usable: UsableSets, sets: ManagedSets) -> str:
-    """Why the clusters of a set cannot be found, in upstream's words; empty when they can.
+    """Why the clusters of a set cannot be determined, in upstream's words. Empty if they can.
 
-    As documented such sets are refused before.
+    As documented, such sets are refused earlier.
     """
     found = ((name, sets.get(name)) for name in usable.eligible)
     return next(
@@ -240,7 +240,7 @@ def _shown(placement: str, layout: Layout, there: Mapping[str, _Stored], *, as_u
         labels = part.labels
         stored = there.get(name) if as_upstream else None
         if stored is not None and (stored.part.clusters != part.clusters or stored.reasons):
-            # Upstream leaves the labels for the next time when the clusters change.
+            # If the clusters change, upstream updates the labels only the next time.
             labels = stored.part.labels
         if labels.get(PLACEMENT_LABEL) == placement:
             shown.append({"name": name, "labels": dict(labels), "clusters": list(part.clusters)})

@@ -1,4 +1,4 @@
-"""The operation `ocm_schedule` of `moorage eval`: which managed clusters a placement gets, and why."""
+"""The `moorage eval` operation `ocm_schedule`: which managed clusters a placement selects, and why."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from moorage.conformance.request_fields import Fields, RequestError
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Candidates, Scheduled, Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.scheduler import Candidates, PlacementScheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import Placement
 
@@ -36,28 +37,28 @@ class _Fleet:
     """The clusters and decisions of a request."""
 
     fleet: ManagedFleet
-    clusters: dict[str, ClusterFacts]
+    clusters: dict[str, ManagedClusterFacts]
     decided: list[str]
-    """Clusters that the placement has."""
+    """The clusters that the placement has already."""
 
     usage: Usage
-    """Decisions of the other placements."""
+    """The decisions of all other placements."""
 
 
 def ocm_schedule(fields: Fields) -> Answer:
-    """Schedule a placement: among exactly the clusters given, or as the whole controller does."""
+    """Schedule a placement: only among the given clusters, or like the whole controller."""
     fields.need("placement")
     if not fields.has("placement"):
         return {"error": "placement is missing"}
     level = _level(fields)
     placement = _placement(fields)
-    terms = PlacementTerms.of(placement.spec, as_upstream=fields.upstream)
+    terms = terms_of(placement.spec, as_upstream=fields.upstream)
     given = _fleet(fields, placement)
     now = fields.time("now", cut=False)
     if now is None:
         fields.need("now")
         now = _ANY_TIME
-    scheduler = Scheduler(given.fleet)
+    scheduler = PlacementScheduler(given.fleet)
 
     def schedule(candidates: Candidates) -> Scheduled:
         try:
@@ -70,14 +71,14 @@ def ocm_schedule(fields: Fields) -> Answer:
                 now=now,
             )
         except ValueError:
-            # A negative number, as upstream: it crashes where it would choose.
+            # A negative number, as upstream, which crashes while selecting.
             rule = "must be greater than or equal to 0"
             raise RequestError(invalid("placement.spec.numberOfClusters", terms.number, rule)) from None
 
     answer: Answer = {"level": level}
     if fields.upstream:
         # Upstream's answer tells of the taints alone, and of what was decided before, whatever becomes of it now.
-        again = scheduler.requeue(terms, given.decided, now)
+        again = scheduler.requeue_at(terms, given.decided, now)
         if again is not None:
             answer["requeueTime"] = _seconds(again)
     if level == SCHEDULER:
@@ -112,7 +113,7 @@ def _placement(fields: Fields) -> Placement:
 
 
 def _weighted(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The placement with a weight of 0 where none is given, as upstream's program reads it; the API's default is 1."""
+    """The placement. Where no weight is given it is 0, as in upstream's program; the API's default is 1."""
     spec = part(document, "spec")
     policy = part(spec, "prioritizerPolicy")
     given = policy.get("configurations")
@@ -155,9 +156,9 @@ def _cluster_name(fields: Fields) -> Any:
     return read
 
 
-def _facts(document: Mapping[str, Any], path: str) -> ClusterFacts:
+def _facts(document: Mapping[str, Any], path: str) -> ManagedClusterFacts:
     try:
-        return ClusterFacts.of(document)
+        return ManagedClusterFacts.of(document)
     except ValidationError as error:
         raise _refused(error, path) from None
 
@@ -176,7 +177,7 @@ def _document(value: Any, path: str) -> Mapping[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without fields that are null: they are as good as missing."""
+    """The value without null fields, which count as missing."""
     if isinstance(value, Mapping):
         return {str(name): _without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -192,14 +193,14 @@ def _read(kind: type[_T], document: Mapping[str, Any], path: str) -> _T:
 
 
 def _refused(error: ValidationError, path: str) -> RequestError:
-    """What is wrong first, by its field."""
+    """The first error, with its field."""
     first = error.errors(include_url=False)[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     return RequestError(FieldError(f"{path}{where}", ErrorKind.TYPE_INVALID, first["input"], first["msg"]))
 
 
 def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer:
-    """The schedule as upstream's program writes it: filters by what is left after each, in the order of names."""
+    """The schedule in the format of upstream's program: the clusters left after each filter, in the order of names."""
     names = [fleet.name(row) for row in outcome.rows.tolist()]
     chain: list[str] = []
     filters = []
@@ -223,13 +224,13 @@ def _shown(outcome: Scheduled, fleet: ManagedFleet, *, upstream: bool) -> Answer
         "scores": dict(zip(names, outcome.totals.tolist(), strict=True)),
         "decisions": list(outcome.decisions),
         "numOfUnscheduled": outcome.unscheduled,
-        "hasRequeueAfter": outcome.decide_again is not None,
+        "hasRequeueAfter": outcome.requeue_at is not None,
     }
-    if not upstream and outcome.decide_again is not None:
-        answer["requeueTime"] = _seconds(outcome.decide_again)
+    if not upstream and outcome.requeue_at is not None:
+        answer["requeueTime"] = _seconds(outcome.requeue_at)
     return answer
 
 
 def _seconds(instant: datetime) -> str:
-    """An instant as RFC 3339 to the second."""
+    """An instant as RFC 3339, to the second."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

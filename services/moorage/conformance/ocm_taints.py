@@ -1,4 +1,4 @@
-"""The operations of `moorage eval` on a managed cluster's taints: `ocm_taint_controller`, `ocm_taint_webhook`."""
+"""The `moorage eval` operations on a managed cluster's taints: `ocm_taint_controller`, `ocm_taint_webhook`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime"
 
 _NO_CLUSTER: Final[Answer] = {"error": "cluster is missing"}
 _NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
-"""What Go takes for no time at all."""
+"""Go's zero value of a time."""
 
 
 def taint_controller(fields: Fields) -> Answer:
-    """What the built-in taints make of a cluster's taints; an added one has the time at which it is added."""
+    """A cluster's taints after its built-in taints were updated. An added taint gets the time of the update."""
     fields.need("cluster")
     if not fields.has("cluster"):
         return dict(_NO_CLUSTER)
@@ -34,16 +34,16 @@ def taint_controller(fields: Fields) -> Answer:
     if metadata.time("deletionTimestamp") is not None:
         return _answer(taints)
     update = with_built_in(taints, available, by_identity=not fields.upstream)
-    # Upstream leaves the time to its webhook, which this operation does not ask.
+    # Upstream leaves the time to its webhook, which this operation does not call.
     return _answer(update.taints, [taint is update.added and not fields.upstream for taint in update.taints])
 
 
 def taint_webhook(fields: Fields) -> Answer:
-    """What becomes of the taints that a person submits with a cluster."""
+    """The result for the taints that a person submits with a cluster."""
     fields.need("cluster")
     if not fields.has("cluster"):
         return dict(_NO_CLUSTER)
-    # Upstream stores whole seconds, but compares what is submitted as it is.
+    # Upstream stores whole seconds but compares the submitted times unchanged.
     taints = _taints(fields.inner("cluster", _OBJECT, closed=False), cut=False)
     old = _taints(fields.inner("old", _OBJECT, closed=False)) if fields.has("old") else None
     if not fields.upstream and (errors := validate_taints(taints, "cluster.spec.taints", OCM)):
@@ -63,7 +63,7 @@ def _taints(cluster: Fields, *, cut: bool = True) -> list[Taint]:
 
 
 def _available(cluster: Fields) -> str | None:
-    """The status of the first condition of the type; None when there is none."""
+    """The status of the first condition of the type. None if there is none."""
 
     def read(value: object, path: str) -> tuple[str, str]:
         condition = Fields.of(value, path, _CONDITION, upstream=cluster.upstream)

@@ -1,8 +1,8 @@
-"""What `moorage eval` answers: one request, one answer, from the pure core alone.
+"""The operations of `moorage eval`: each request gets one answer, computed by the pure core alone.
 
-A request is an object with `op`, optionally `id`, and the operation's fields; an answer repeats the `id`. As
-upstream, the answers are those of the systems' own code; as documented, those of Moorage, which differ by
-`deviations.Deviation` only. A wrong request is answered `{"error": …}`; nothing is raised.
+A request is an object with `op`, optionally `id`, and the fields of the operation. An answer repeats the `id`. With
+`--as upstream`, answers are those of the systems' own code. With `--as documented`, they are those of Moorage, which
+differ only by `deviations.Deviation`. The answer to an invalid request is `{"error": …}`; no exception is raised.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def _normalize(fields: Fields) -> Answer:
     highest = max(counts, default=0)
     if highest <= 0:
         return {"scores": normalize_reversed(counts)}
-    # Upstream's product wraps around 64 bits; Go divides towards zero.
+    # Upstream's product wraps around at 64 bits, and Go divides towards zero.
     products = [wrapped(100 * count) for count in counts]
     return {"scores": [wrapped(100 - (1 if p >= 0 else -1) * (abs(p) // highest)) for p in products]}
 
 
 def _evict(fields: Fields) -> Answer:
     taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
-    # Upstream's eviction controller asks its own feature gate, which is off, whatever the scheduler is told.
+    # Upstream's eviction controller uses its own feature gate, which is off, regardless of the scheduler's setting.
     comparison = _comparison(fields) and not fields.upstream
     now = fields.time("now")
     pairs: list[Tolerated] = []
@@ -100,10 +100,10 @@ def _seconds(pair: Tolerated) -> int:
 
 
 def _after(limited: list[Tolerated], now: datetime | None) -> Answer:
-    """When a tolerated time ends.
+    """The end of the tolerated time.
 
-    With `timeAdded` on every taint whose toleration has seconds (or `now`, which stands in for a missing
-    one), by the earliest deadline, and the deadline is told; else by the shortest time.
+    If every taint whose toleration has seconds has a `timeAdded` (or `now` is given, which replaces a missing one), the
+    earliest deadline counts and is part of the answer. Otherwise the shortest time counts.
     """
     shortest = min(map(_seconds, limited))
     answer: Answer = {"evict": "after", "seconds": shortest, "duration_ns": shortest * NANOSECONDS}
@@ -187,9 +187,9 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[Fields], Answer], tuple[str, ...
 }
 
 OPERATIONS: Final = tuple(_OPERATIONS)
-"""The operations that there are, by name."""
+"""The names of the operations."""
 
-# Every request may have these: `unstable` marks oracle vectors whose upstream answer varies.
+# Fields that every request may have. `unstable` marks oracle vectors whose upstream answer varies.
 _COMMON: Final = ("id", "op", "unstable")
 
 
@@ -209,12 +209,12 @@ def evaluate(request: Any, *, as_upstream: bool) -> Answer:
     """Answer one request.
 
     Args:
-        request: the decoded JSON line; anything but an object is answered with an error.
-        as_upstream: answer as the systems' own code does, else as documented.
+        request: the decoded JSON line. The answer to anything but an object is an error.
+        as_upstream: whether to answer like the systems' own code. Otherwise the answer is as documented.
 
     Returns:
-        The answer, with the request's `id` when it has one; `{"error": …}` naming field, value and rule when
-        the request is wrong or asks for an operation that is not there.
+        The answer, with the request's `id` if it has one. If the request is invalid or its operation does not exist,
+        the answer is `{"error": …}` and names field, value and rule.
     """
     try:
         answer = _answer(request, as_upstream=as_upstream)

@@ -1,7 +1,7 @@
-"""Reading the fields of an `eval` request: each wrong one is named with its value and the rule.
+"""Parses the fields of an `eval` request. An error names the field, its value and the rule.
 
-Two ways. As documented, unknown fields and missing required ones are refused. As upstream, fields match in
-any case, unknown ones are passed over, and null or missing means empty, as Go's JSON decoder has it.
+There are two modes. As documented, unknown fields and missing required fields are refused. As upstream, field names
+match in any case, unknown fields are ignored, and null or missing means empty, as with Go's JSON decoder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOLERATION_FIELDS: Final = ("key", "operator", "value", "effect", "tolerationSec
 
 
 class RequestError(ValueError):
-    """A field of a request is wrong."""
+    """A field of a request is invalid."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(str(error))
@@ -40,12 +40,12 @@ def _refuse(path: str, value: Any, rule: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of one JSON object of a request.
+    """The fields of one JSON object in a request.
 
     Attributes:
         values: the fields by name.
-        path: the object's place, empty for the request itself.
-        upstream: whether to read as upstream does.
+        path: the path of the object. Empty for the request itself.
+        upstream: whether to parse as upstream does.
     """
 
     values: Mapping[str, Any]
@@ -54,10 +54,10 @@ class Fields:
 
     @classmethod
     def of(cls, value: Any, path: str, known: Collection[str], *, upstream: bool, closed: bool = True) -> Fields:
-        """Read an object; one that is not `closed` may have fields that are not `known`, which are passed over.
+        """Parse an object. If it is not `closed`, fields that are not `known` are allowed and ignored.
 
         Raises:
-            RequestError: it is no object, or, as documented, has a field that is not `known`.
+            RequestError: the value is not an object or, as documented, it has a field that is not `known`.
         """
         if value is None and upstream:
             return cls({}, path, upstream)
@@ -79,19 +79,19 @@ class Fields:
         return f"{self.path}.{name}" if self.path else name
 
     def need(self, name: str) -> None:
-        """Refuse, as documented, when the field is missing or null.
+        """As documented, refuse a missing or null field.
 
         Raises:
-            RequestError: it is.
+            RequestError: the field is missing or null.
         """
         if not self.upstream and self.values.get(name) is None:
             raise RequestError(required(self.at(name)))
 
     def text(self, name: str) -> str:
-        """A text; missing or null is empty.
+        """A text field. Missing or null means empty.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: the field is not a text.
         """
         value = self.values.get(name)
         if value is None:
@@ -101,10 +101,10 @@ class Fields:
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """A boolean; missing or null is the default.
+        """A boolean field. Missing or null means the default.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: the field is not a boolean.
         """
         value = self.values.get(name)
         if value is None:
@@ -114,19 +114,19 @@ class Fields:
         return value
 
     def integer(self, name: str) -> int | None:
-        """A 64-bit integer; missing or null is None.
+        """A 64-bit integer field. Missing or null means None.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: the field is not a 64-bit integer.
         """
         value = self.values.get(name)
         return None if value is None else _int64(value, self.at(name))
 
     def time(self, name: str, *, cut: bool = True) -> datetime | None:
-        """An RFC 3339 time; missing or null is None. As upstream, it is cut to the whole second if `cut`.
+        """An RFC 3339 time. Missing or null means None. As upstream, it is truncated to whole seconds if `cut`.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: the field is not such a time.
         """
         value = self.values.get(name)
         if value is None:
@@ -140,10 +140,10 @@ class Fields:
         return instant.replace(microsecond=0) if self.upstream and cut else instant
 
     def items(self, name: str, read: Callable[[Any, str], _T]) -> list[_T]:
-        """A list, each item read by `read(item, path)`; missing or null is empty.
+        """A list whose items are parsed by `read(item, path)`. Missing or null means empty.
 
         Raises:
-            RequestError: it is something else, or an item is wrong.
+            RequestError: the field is not a list, or an item is invalid.
         """
         value = self.values.get(name)
         if value is None:
@@ -153,30 +153,31 @@ class Fields:
         return [read(item, f"{self.at(name)}[{i}]") for i, item in enumerate(value)]
 
     def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> Fields:
-        """An object; missing or null is one without fields.
+        """An object field. Missing or null means an object without fields.
 
         Raises:
-            RequestError: it is something else, or, as documented, has a field that is not `known` and is `closed`.
+            RequestError: the field is not an object or, as documented, it is `closed` and has a field that is not
+                `known`.
         """
         value = self.values.get(name)
         return Fields.of({} if value is None else value, self.at(name), known, upstream=self.upstream, closed=closed)
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field is present and not null."""
         return self.values.get(name) is not None
 
     def mapping(self, name: str) -> dict[str, str]:
-        """Texts by name; missing or null is empty.
+        """Text values by name. Missing or null means empty.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: the field is not an object of texts.
         """
         value = self.values.get(name)
         if value is None:
             return {}
         if not isinstance(value, Mapping):
             _refuse(self.at(name), value, "must be an object")
-        # Not `Fields.of`, for these names are data: they keep their case.
+        # Not `Fields.of`: these names are data and keep their case.
         entries = Fields(value, self.at(name), self.upstream)
         return {str(key): entries.text(key) for key in value}
 
@@ -201,10 +202,10 @@ class Fields:
         return self.items(name, read)
 
     def taints(self, name: str, *, nullable: bool = True, effect: bool = True, cut: bool = True) -> list[Taint]:
-        """A list of taints; `effect` says whether each must have the field (a removal need not), `cut` as in `time`."""
+        """A list of taints. `effect` states whether each needs an effect (removals do not). For `cut`, see `time`."""
 
         def read(item: Any, path: str) -> Taint:
-            # Upstream reads a null item of a plain list as an empty taint, and crashes on one behind a pointer.
+            # Upstream reads a null item of a plain list as an empty taint. A null item behind a pointer makes it crash.
             if item is None and not (self.upstream and nullable):
                 _refuse(path, item, "must be an object")
             return read_taint(item, path, upstream=self.upstream, effect=effect, cut=cut)
@@ -225,10 +226,10 @@ def _int64(value: Any, path: str) -> int:
 
 
 def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cut: bool = True) -> Taint:
-    """A taint of a request; see `Fields.taints`.
+    """Parse a taint; see `Fields.taints`.
 
     Raises:
-        RequestError: a field is wrong.
+        RequestError: a field is invalid.
     """
     fields = Fields.of(value, path, TAINT_FIELDS, upstream=upstream)
     fields.need("key")
@@ -243,10 +244,10 @@ def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cu
 
 
 def read_toleration(value: Any, path: str, *, upstream: bool) -> Toleration:
-    """A toleration of a request.
+    """Parse a toleration.
 
     Raises:
-        RequestError: a field is wrong.
+        RequestError: a field is invalid.
     """
     fields = Fields.of(value, path, TOLERATION_FIELDS, upstream=upstream)
     return Toleration(

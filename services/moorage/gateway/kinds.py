@@ -1,28 +1,49 @@
-"""What the gateway serves: the kinds of the contract, and the read-only views of what the services decide."""
+"""What the gateway serves: each kind at each of its API versions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from moorage_schemas.resources.table import KINDS, ResourceKind
+from moorage.kinds import binding, kind, placement_decision, resource_binding, workload_placement
+from moorage.kinds.kind import Kind
 
-VIEW_GROUP = "moorage.io"
-VIEW_VERSION = "v1alpha1"
+BINDING_KIND = resource_binding.KIND.kind
+DECISION_KIND = placement_decision.KIND.kind
+PLACED_KIND = workload_placement.KIND.kind
+
+VIEW_API_VERSION = binding.KIND.api_versions[0]
+"""The API version of the read-only kinds that are Moorage's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
     """One kind at one API version."""
 
-    group: str
+    definition: Kind[Any]
     version: str
-    kind: str
-    plural: str
-    singular: str
-    short_names: tuple[str, ...]
-    namespaced: bool
-    declared: ResourceKind | None
-    """The kind of the contract; None for what the services decide, which is read-only."""
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.definition.group
+
+    @property
+    def kind(self) -> str:
+        """As objects name it: `Node`."""
+        return self.definition.kind
+
+    @property
+    def plural(self) -> str:
+        """As paths name it: `nodes`."""
+        return self.definition.plural
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether its objects are in namespaces."""
+        return self.definition.namespaced
 
     @property
     def api_version(self) -> str:
@@ -30,81 +51,37 @@ class ServedKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def subresources(self) -> tuple[str, ...]:
-        """What can be read and changed below one of its objects."""
-        found = ("scale",) if self.kind in SCALED else ()
-        return (*found, "status") if self.kind in WITH_STATUS else found
-
-    @property
     def verbs(self) -> list[str]:
         """What can be done with it, as discovery says it."""
         reading = ["get", "list", "watch"]
-        return sorted(["create", "delete", "patch", "update", *reading]) if self.declared is not None else reading
+        return reading if self.definition.read_only else sorted(["create", "delete", "patch", "update", *reading])
+
+    def converted(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A stored object in the words of this version."""
+        return self.definition.converted(document, self.version)
 
 
-def _view(kind: str, plural: str, *short: str, namespaced: bool) -> ServedKind:
-    return ServedKind(VIEW_GROUP, VIEW_VERSION, kind, plural, kind.lower(), short, namespaced, None)
+def served() -> tuple[ServedKind, ...]:
+    """Every kind at every version, in the order of discovery."""
+    return _served(kind.discovered())
 
 
-BINDING_KIND = "ResourceBinding"
-"""Where the resource that a propagation policy has claimed belongs, as Karmada's API shows it."""
+def served_at(group: str, version: str, plural: str) -> ServedKind | None:
+    """What a path names; None when nothing is served there."""
+    return _by_path(kind.discovered()).get((group, version, plural))
 
-PLACED_KIND = "WorkloadPlacement"
-"""The decision on one workload with its grounds; `Placement` is what people declare."""
 
-DECISION_KIND = "PlacementDecision"
-"""A page of the managed clusters that a placement has selected, as OCM's API shows it."""
+def is_view(name: str) -> bool:
+    """Whether the services alone write objects of a kind."""
+    found = kind.named(name)
+    return found is not None and found.read_only
 
-VIEWS: tuple[ServedKind, ...] = (
-    _view("Binding", "bindings", namespaced=True),
-    _view("Budget", "budgets", namespaced=False),
-    _view("Condition", "conditions", namespaced=False),
-    _view("Eviction", "evictions", namespaced=True),
-    _view("Taint", "taints", namespaced=False),
-    _view("Timer", "timers", namespaced=False),
-    _view(PLACED_KIND, "workloadplacements", "wp", "pl", namespaced=True),
-    _view("Zone", "zones", namespaced=False),
-    ServedKind(
-        "work.karmada.io",
-        "v1alpha2",
-        BINDING_KIND,
-        "resourcebindings",
-        "resourcebinding",
-        ("rb",),
-        namespaced=True,
-        declared=None,
-    ),
-    *(
-        ServedKind(
-            "cluster.open-cluster-management.io",
-            version,
-            DECISION_KIND,
-            "placementdecisions",
-            "placementdecision",
-            (),
-            namespaced=True,
-            declared=None,
-        )
-        for version in ("v1beta1", "v1alpha1")
-    ),
-)
 
-SERVED: tuple[ServedKind, ...] = (
-    *(
-        ServedKind(kind.group, version, kind.kind, kind.plural, kind.singular, kind.short_names, kind.namespaced, kind)
-        for kind in KINDS
-        for version in kind.versions
-    ),
-    *VIEWS,
-)
+@cache
+def _served(kinds: tuple[Kind[Any], ...]) -> tuple[ServedKind, ...]:
+    return tuple(ServedKind(one, version) for one in kinds for version in one.versions)
 
-SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "MachineSet"})
-"""Kinds with the subresource `scale`."""
 
-WITH_STATUS = frozenset({"Node", "Cluster", "ManagedCluster", "AddOnPlacementScore"})
-"""Kinds whose `status` is declared, in part, and has a subresource of that name."""
-
-BY_PLURAL: dict[tuple[str, str, str], ServedKind] = {
-    (served.group, served.version, served.plural): served for served in SERVED
-}
-"""By group, version and plural, as paths name them."""
+@cache
+def _by_path(kinds: tuple[Kind[Any], ...]) -> dict[tuple[str, str, str], ServedKind]:
+    return {(one.group, one.version, one.plural): one for one in _served(kinds)}

@@ -8,7 +8,10 @@ from typing import NamedTuple, Protocol
 
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
-from moorage_schemas.topics import Topic
+from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, RESOURCES, Topic
+
+WRITTEN: tuple[Topic, ...] = (RESOURCES, AUDIT, CONDITION_REPORTS)
+"""The topics that the gateway writes."""
 
 
 @dataclass(frozen=True, slots=True)

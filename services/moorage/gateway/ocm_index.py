@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, named_set
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import ManagedClusterSet
@@ -51,8 +52,7 @@ class ManagedIndex:
             declared: what it is now.
             tainted: the taints of the target of that name, if it is one.
         """
-        kind, _, rest = key.partition("/")
-        namespace, _, name = rest.partition("/")
+        kind, namespace, name, _ = ResourceKey.parse(key)
         if kind == CLUSTER:
             return self.cluster(name, declared, tainted)
         if kind == SET:

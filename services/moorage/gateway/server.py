@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 import uvicorn
 
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.kafka.log import KafkaLog
@@ -80,7 +80,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
             log=log,
             clock=clock,
             metrics=metrics,
-            switches=FeatureGates.of(settings),
+            switches=feature_gates(settings),
             limits=Limits(timedelta(seconds=settings.clock_skew), settings.report_max_bytes),
             # Whoever listens beyond the own machine is called by names that nobody can know here.
             hosts=frozenset() if settings.http_host in _LOCAL else None,

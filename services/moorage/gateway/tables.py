@@ -8,12 +8,14 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from moorage.core.admission import machine_sets
+from moorage.core.disruption.zone_names import object_name
 from moorage.gateway.kinds import DECISION_KIND, PLACED_KIND
 from moorage.gateway.ocm_index import CLUSTER, ManagedIndex
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, ConditionKey, ResourceKey, TargetKey
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -49,7 +51,6 @@ READ: tuple[Topic, ...] = (
 """The topics that the gateway reads whole."""
 
 
-_NONE = "none"
 _PAUSE = "EvictionPause"
 _POLICIES = ("PropagationPolicy/", "ClusterPropagationPolicy/")
 
@@ -69,9 +70,7 @@ class ObjectId(NamedTuple):
     @classmethod
     def of(cls, key: str) -> ObjectId:
         """The object that a record key of `resources` or `placements` names."""
-        kind, _, rest = key.partition("/")
-        namespace, _, name = rest.partition("/")
-        return cls(kind, namespace, name)
+        return cls(*ResourceKey.parse(key)[:3])
 
 
 class Tables:
@@ -245,7 +244,7 @@ class Tables:
         return object_id
 
     def _condition(self, key: str, event: Model | None) -> set[ObjectId]:
-        target, _, condition_type = key.rpartition("|")
+        target, condition_type = ConditionKey.parse(key)
         known = self.conditions.setdefault(target, {})
         if isinstance(event, ConditionChanged):
             known[condition_type] = event
@@ -284,7 +283,14 @@ class Tables:
             self.bindings[key] = event
         else:
             self.bindings.pop(key, None)
-        return {self._named(pair_id("Binding", key), key)}
+        return {self._named(pair_id("Binding", key), key), *self._with_reports(BindingKey.parse(key).workload)}
+
+    def _with_reports(self, workload: str) -> set[ObjectId]:
+        """A workload that deployers have reported, and its owner: what counts of the reports depends on its binding."""
+        if workload not in self.workload_conditions:
+            return set()
+        placed = self.placements.get(workload)
+        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
 
     def _eviction(self, key: str, event: Model | None) -> set[ObjectId]:
         before = self.evictions.pop(key, None)
@@ -299,27 +305,27 @@ class Tables:
             _drop(self.held, pause, key)
         for pause in new - old:
             self.held.setdefault(pause, set()).add(key)
-        pauses = {ObjectId(_PAUSE, "", by.partition("/")[2]) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
+        pauses = {ObjectId(_PAUSE, "", TargetKey.parse(by).name) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
         return {self._named(pair_id("Eviction", key), key), *pauses}
 
     def _workload_condition(self, key: str, event: Model | None) -> set[ObjectId]:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         known = self.workload_conditions.setdefault(workload, {})
         if isinstance(event, WorkloadConditionChanged):
             known[key] = event
         else:
             known.pop(key, None)
+        touched = self._with_reports(workload)
         if not known:
             del self.workload_conditions[workload]
-        placed = self.placements.get(workload)
-        return {ObjectId.of(workload), *({ObjectId.of(placed.owner.key)} if placed is not None else ())}
+        return touched
 
     def _zone(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, ZoneChanged):
             self.zones[key] = event
         else:
             self.zones.pop(key, None)
-        return {self._named(ObjectId("Zone", "", zone_name(key)), key)}
+        return {self._named(ObjectId("Zone", "", object_name(key)), key)}
 
     def _budget(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, BudgetCounted):
@@ -346,13 +352,12 @@ def _drop(sets: dict[str, set[str]], name: str, item: str) -> None:
 
 
 def _target_id(key: str) -> ObjectId:
-    kind, _, name = key.partition("/")
-    return ObjectId(kind, "", name)
+    return ObjectId(TargetKey.parse(key).kind, "", TargetKey.parse(key).name)
 
 
 def target_prefix(target: str) -> str:
     """The first part of the name of an object about a target: `node.n1`."""
-    kind, _, name = target.partition("/")
+    kind, name, _ = TargetKey.parse(target)
     return f"{kind.lower()}.{name}"
 
 
@@ -364,18 +369,6 @@ def taint_id(target: str, key: str, effect: str) -> ObjectId:
 def condition_id(target: str, condition_type: str) -> ObjectId:
     """The read-only object of one condition, such as `node.n1:Ready`; a `/` becomes `~`."""
     return ObjectId("Condition", "", f"{target_prefix(target)}:{condition_type}".replace("/", "~"))
-
-
-def zone_name(zone: str) -> str:
-    """The name of a zone's object: `eu.eu-1`, `none` without region and zone.
-
-    Between names that hold a dot themselves there is a colon, so that no two zones share a name.
-    """
-    region, _, own = zone.partition("/")
-    if not region and not own:
-        return _NONE
-    plain = not any("." in part or part == _NONE for part in (region, own))
-    return f"{region or _NONE}.{own or _NONE}" if plain else f"{region}:{own}"
 
 
 def budget_name(key: str) -> str:

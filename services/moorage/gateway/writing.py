@@ -10,12 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.core.admission import machine_sets
-from moorage.core.admission.defaults import SYSTEM_ACTOR, declare_external_cloud, role_taints
+from moorage.core.admission.defaults import SYSTEM_ACTOR
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
-from moorage.gateway.admission import defaults, taint_edits, validation, versions
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.gateway.admission import defaults, taint_edits, validation
 from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import ShownObject, Store, within
@@ -120,8 +119,7 @@ class Writer:
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
         resource = validation.typed(document, kind)
         validation.check(resource, kind, self._switches)
-        if isinstance(resource, Node) and self._switches.external_cloud:
-            document = declare_external_cloud(document)
+        document = kind.definition.created(document, self._switches)
         if resource.metadata.resource_version:
             raise errors.bad_request("metadata.resourceVersion must not be set on objects to be created")
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
@@ -133,13 +131,8 @@ class Writer:
             uid = str(uuid.uuid4())
             new = defaults.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
             wished = self._wishes(None, resource, new, caller)
-            if isinstance(resource, Node):
-                wished = taint_edits.with_defaults(
-                    wished,
-                    role_taints(resource.metadata.labels, resource.spec.taints or ()),
-                    now=now,
-                    actor=SYSTEM_ACTOR,
-                )
+            by_default = kind.definition.taints_of_new(resource)
+            wished = taint_edits.with_defaults(wished, by_default, now=now, actor=SYSTEM_ACTOR)
             left = self._store.tables.resources.get(object_id.key)
             version = left.version + 1 if left is not None else 1
             declared = ResourceDeclared(object=new, version=version, wishes=tuple(wished))
@@ -158,9 +151,7 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             _check_not_built_in(kind, object_id, "changed")
-            wanted = change(dict(shown.document))
-            if kind.kind == machine_sets.KIND:
-                wanted = machine_sets.with_template(wanted, shown.document)
+            wanted = kind.definition.changed(change(dict(shown.document)), shown.document)
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
@@ -168,8 +159,7 @@ class Writer:
             validation.check(resource, kind, self._switches)
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
             validation.check_update(shown.document, prepared, kind)
-            if kind.kind == "Pod":
-                prepared = defaults.with_declared_node(prepared, stored.object)
+            prepared = kind.definition.without_decided(prepared, stored.object)
             wished = self._wishes(stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
@@ -264,7 +254,7 @@ class Writer:
     @staticmethod
     def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
         try:
-            return defaults.prepared(versions.stored(document, kind), rules)
+            return defaults.prepared(document, kind.definition, rules)
         except QuantityError as error:
             raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 

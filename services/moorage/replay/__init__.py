@@ -1,5 +1,5 @@
-"""Recorded topics, decided on again: the engine is given what it was given, and what comes out is compared.
+"""Replay: decide again on recorded topics, and compare the results with what was recorded.
 
-Each process notes, beside what it writes, what does not follow from the records (`runtime.engine.journal`). Nothing
-here decides: `playing` drives the runtime's own engine through those steps.
+Each process writes, beside its records, what does not follow from the records (`runtime.engine.journal`). Nothing in
+this package decides: `player` drives the runtime's own engine through those steps.
 """

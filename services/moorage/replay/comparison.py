@@ -1,4 +1,4 @@
-"""Compares what comes out of a replay with what was recorded, byte for byte."""
+"""Compares the results of a replay with the recorded records, byte for byte."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIME: Final = "ce_time"
 _ID: Final = "ce_id"
 _SOURCE: Final = "ce_source"
 _REASONS: Final = 5
-"""Reasons that are told of why something could not be compared, of each partition."""
+"""The number of reasons that are kept for each partition of why something could not be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first thing that came out otherwise."""
+    """The first difference between a replay and its recording."""
 
     service: str
     partition: int
@@ -47,7 +47,7 @@ class Difference:
     topic: str = ""
     topic_partition: int = -1
     offset: int = -1
-    """Of the recorded record; -1 where none was recorded."""
+    """The offset of the recorded record; -1 when no record was recorded."""
 
     recorded: Side | None = None
     made: Side | None = None
@@ -55,58 +55,59 @@ class Difference:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of one partition of a service."""
+    """The result of comparing one partition of a service."""
 
     service: str
     partition: int
     sessions: int = 0
     transactions: int = 0
-    """That were recorded with their steps."""
+    """Transactions that were recorded with their steps."""
 
     records: int = 0
-    """That were compared."""
+    """Records that were compared."""
 
     equal: int = 0
-    """Transactions that came out byte for byte."""
+    """Transactions that were reproduced byte for byte."""
 
     differing: int = 0
     missing: int = 0
-    """Transactions that cannot be made, or compared, for something that was read or written is not there any more."""
+    """Transactions that cannot be made or compared, because something that was read or written is no longer there."""
 
     unwritten: int = 0
-    """Decisions that came out and are not recorded: aborted, or lost with their process."""
+    """Decisions that were made in the replay and are not recorded: aborted, or lost with their process."""
 
     reasons: list[str] = field(default_factory=list)
-    """Why something is missing, the first few."""
+    """The first few reasons why something is missing."""
 
     difference: Difference | None = None
-    """The first."""
+    """The first difference."""
 
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of a recording."""
+    """The result of replaying a recording."""
 
     tallies: list[Tally]
     records: int
-    """In the recording."""
+    """The number of records in the recording."""
 
     uncompared: dict[str, int]
-    """By service: records that it wrote and that were not compared, such as those without steps of older versions."""
+    """For each service, the number of its records that were not compared, such as those of older versions without
+    steps."""
 
     @property
     def differing(self) -> int:
-        """Transactions that came out otherwise."""
+        """The number of transactions whose result differs from the recording."""
         return sum(one.differing for one in self.tallies)
 
     @property
     def missing(self) -> int:
-        """Transactions that could not be compared."""
+        """The number of transactions that could not be compared."""
         return sum(one.missing for one in self.tallies)
 
     @property
     def equal(self) -> int:
-        """Transactions that came out byte for byte."""
+        """The number of transactions that were reproduced byte for byte."""
         return sum(one.equal for one in self.tallies)
 
 
@@ -117,16 +118,16 @@ def replay(
     partitions: Collection[int] = (),
     progress: Callable[[str, float], None] | None = None,
 ) -> Replayed:
-    """Make every recorded decision again, and compare.
+    """Make every recorded decision again, and compare the results with the recording.
 
     Args:
         recording: the records.
-        services: of which; all when empty.
-        partitions: of which; all when empty.
-        progress: told the service, and how much is done, 0 to 1.
+        services: the services to replay; all when empty.
+        partitions: the partitions to replay; all when empty.
+        progress: called with the service and the share that is done, 0 to 1.
 
     Raises:
-        RecordingError: steps cannot be read, or there are none of these services and partitions.
+        RecordingError: the steps cannot be read, or the recording has none of these services and partitions.
     """
     records = _Records(recording)
     tallies: dict[tuple[str, int], Tally] = {}
@@ -148,7 +149,7 @@ def replay(
 
 
 class _Records:
-    """The records of a recording by their ids, and which of them were compared."""
+    """The records of a recording, indexed by their ids, and which of them were compared."""
 
     def __init__(self, recording: Recording) -> None:
         self._by_id: dict[tuple[str, int, bytes], list[RecordedRecord]] = defaultdict(list)
@@ -168,7 +169,7 @@ class _Records:
         self._recording = recording
 
     def claim(self, record: RecordedRecord) -> None:
-        """A record was compared."""
+        """Mark a record as compared."""
         self._claimed.add((record.topic, record.partition, record.offset))
         source = record.header(_SOURCE).decode("utf-8", "replace")
         if source.startswith("moorage/"):
@@ -176,7 +177,7 @@ class _Records:
             self._own[name] = self._own.get(name, 0) + 1
 
     def left(self) -> dict[str, int]:
-        """By service: how many of its records were not compared."""
+        """Return for each service the number of its records that were not compared."""
         return {
             name: count - self._own.get(name, 0)
             for name, count in sorted(self._by_service.items())
@@ -184,13 +185,13 @@ class _Records:
         }
 
     def find(self, topic: str, made: Outgoing, time: bytes) -> RecordedRecord | None:
-        """The record of an id: one that is equal, else one of the same time, that is not another's."""
+        """Return the unclaimed record with the same id: one that is equal, else one of the given time."""
         found = [one for one in self._by_id.get((topic, made.partition, _of(made.headers, _ID)), ()) if self._free(one)]
         same = next((one for one in found if equal(one, made)), None)
         return same or next((one for one in found if one.header(_TIME) == time), None)
 
     def alike(self, topic: str, made: Outgoing, source: bytes) -> RecordedRecord | None:
-        """A record of the same key, writer and time under another id."""
+        """Return an unclaimed record of the same key, writer and time under another id."""
         if self._at is None:
             self._at = defaultdict(list)
             for record in self._recording.records():
@@ -205,7 +206,7 @@ class _Records:
 
 
 class _Comparing:
-    """One run."""
+    """Compares one run with its recording."""
 
     def __init__(
         self,
@@ -222,16 +223,16 @@ class _Comparing:
         self._player = Player(run, recording)
         self._written = dict(run.transactions)
         self._pending: dict[tuple[int, int], list[Made]] = {}
-        """What came out and was not recorded, by partition and session, until it is known whether it was committed."""
+        """Results that were not recorded, by partition and session, until it is known whether they were committed."""
 
         self._strayed: dict[tuple[int, int], Made] = {}
-        """Where the engine went another way in a decision that led to no record, by partition and session."""
+        """The decisions without records in which the engine deviated from the recording, by partition and session."""
 
     def run(self) -> None:
-        """Play and compare.
+        """Play the run and compare its results.
 
         Raises:
-            RecordingError: the run is none of this version's.
+            RecordingError: the run was not recorded by this version.
         """
         sessions: dict[int, int] = {}
         try:
@@ -253,7 +254,7 @@ class _Comparing:
             self._unplayed(written)
 
     def _unplayed(self, written: RunOutput) -> None:
-        """A transaction whose steps are not there, or come after some that are not."""
+        """Count a transaction whose steps are missing, or come after steps that are missing."""
         partition = written.partition
         if not self._partitions or partition in self._partitions:
             tally = self._tally(partition)
@@ -264,7 +265,7 @@ class _Comparing:
                 self._miss(tally, self._player.why_missing())
 
     def _stray(self, tally: Tally, made: Made, written: RunOutput) -> None:
-        """The first that was written after the engine went another way: it would not have come to be like this."""
+        """Report the first transaction that was written after the engine deviated; this replay cannot lead to it."""
         self._differ(tally, made, f"the engine goes another way: {made.misfit}", written.first)
 
     def _decision(self, made: Made) -> None:
@@ -278,7 +279,7 @@ class _Comparing:
                 self._pending.setdefault(place, []).append(made)
             return
         for earlier in self._pending.pop(place, ()):
-            # It was committed, for one that came after it was; its first record is not there any more.
+            # A later decision of the session was committed, so this one was, too. Its first record is no longer there.
             tally.transactions += 1
             first = earlier.records[0]
             self._miss(tally, f"{_SHORTS[first.topic]} {_text(first.key)}: what was written is not there any more")
@@ -320,7 +321,7 @@ class _Comparing:
             tally.equal += 1
 
     def _lost(self, tally: Tally, made: Made, lost: Sequence[Outgoing], written: RunOutput) -> None:
-        """As many records as were written, but some are not found: they are gone, or were others."""
+        """Handle a decision with as many records as were written, some of which are not found: gone, or different."""
         source = written.first.header(_SOURCE)
         for one in lost:
             other = self._records.alike(_SHORTS[one.topic], one, source)
@@ -370,7 +371,7 @@ class _Comparing:
 
 
 def equal(recorded: RecordedRecord, made: Outgoing) -> bool:
-    """Whether a record came out byte for byte, but for the steps that ride with it."""
+    """Return whether a record was reproduced byte for byte, apart from the steps in its header."""
     return recorded.key == made.key and recorded.value == made.value and _plain(recorded.headers) == tuple(made.headers)
 
 
@@ -383,7 +384,7 @@ def _of(headers: Iterable[tuple[str, Any]], name: str) -> bytes:
 
 
 def _how(made: Outgoing, recorded: RecordedRecord | None) -> str:
-    """What is different about a record, in words."""
+    """Return in words how two records differ."""
     if recorded is None:
         return "nothing like it was written"
     if recorded.key != made.key:

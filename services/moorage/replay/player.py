@@ -1,4 +1,4 @@
-"""Drives the engines of one run through their steps again."""
+"""Drives the engines of one run through their recorded steps."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from moorage.simulation.copy.run import services
 from moorage_schemas.topics import TOPICS, Topic
 
 PREFIX = "replayed"
-"""Of the topics' names in what comes out."""
+"""The prefix of the topics' names in the records that a replay produces."""
 
 _TOPICS = {topic.short: topic for topic in TOPICS}
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of a decision."""
+    """The result of a decision that was made again."""
 
     number: int
-    """That of its first step in the run; -1 for a restore."""
+    """The number of the decision's first step in the run; -1 for a restore."""
 
     partition: int
     session: int
-    """The partition's sessions, counted from 1 in each run."""
+    """The number of the partition's session, counted from 1 in each run."""
 
     records: Sequence[Outgoing] = ()
     missing: str = ""
-    """Why it could not be made again; empty when it could."""
+    """Why the decision could not be made again; empty when it could."""
 
     misfit: str = ""
-    """What the engine did otherwise than then, before there was anything to compare."""
+    """How the engine deviated from the recorded run before there was a result to compare."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,20 +58,20 @@ class _Owner:
     steps: Steps[Any] | None = None
     request: Request | None = None
     deciding: int = -1
-    """The number of the decision that is under way; -1 while it restores."""
+    """The number of the decision in progress; -1 while the engine restores."""
 
     broken: str = "its beginning is not in the recording"
-    """Why its state is not what it was; empty when it is."""
+    """Why its state is not the recorded one; empty when it is."""
 
     raised: str = ""
-    """What it has failed with; then its state is thrown away next, if it failed so then, too."""
+    """The error that the engine has raised. When the recorded engine failed too, the next step discards its state."""
 
 
 class Player:
-    """One run.
+    """Plays one run.
 
     Args:
-        run: its steps.
+        run: the steps of the run.
         recording: the records.
     """
 
@@ -81,7 +81,7 @@ class Player:
         self._recording = recording
         self._owners: dict[int, _Owner] = {}
         self._lost = ""
-        """Why nothing more of the run can be made again."""
+        """Why nothing more of the run can be made again; empty while it can."""
 
         self._view: GlobalView | None = None
         self._view_whole = False
@@ -110,12 +110,12 @@ class Player:
                 yield from self._misfit(owner, owner.raised)
 
     def why_missing(self) -> str:
-        """Why decisions were not made again at all."""
+        """Return why decisions were not made again at all."""
         return self._lost or "its steps are not there any more"
 
     @property
     def service(self) -> Service[Any]:
-        """Whose run it is."""
+        """The service that the run is of."""
         return self._service
 
     def _begin(self, head: Any) -> None:
@@ -129,7 +129,7 @@ class Player:
         self._encoder = Encoder(service, prefix=PREFIX, partitions=settings.partitions)
 
     def _gap(self, why: str) -> None:
-        """Steps are missing: with a view nothing can be made again, else from the next restore on."""
+        """Handle missing steps: a run with a view ends here; without one, each engine continues at its next restore."""
         if self._view is not None:
             self._lost = why
         for owner in self._owners.values():
@@ -139,7 +139,7 @@ class Player:
         owner.broken = owner.broken or why
         owner.steps = None
         if self._view is not None and type(self._service).drop is not Service.drop:
-            self._lost = self._lost or why  # what its state has put into the view others see, too
+            self._lost = self._lost or why  # other partitions see what its state put into the view
 
     def _step(self, number: int, entry: list[Any]) -> Iterator[Made]:
         match entry[0]:
@@ -206,7 +206,7 @@ class Player:
         for record in records:
             fold_into_view(view, self._topics[topic], record, service=self._service.name)
         if self._view_whole:
-            view.changed()  # the engines know whom it woke
+            view.changed()  # resets it; the steps say which partitions it woke
 
     def _fold(self, owner: _Owner, entry: list[Any]) -> None:
         _, _, topic, *offsets = entry
@@ -220,7 +220,7 @@ class Player:
     def _restore(self, entry: list[Any]) -> Iterator[Made]:
         _, k, partition, committed, *tokens = entry
         owner = self._owners.get(k)
-        if owner is None:  # its beginning is lost, but what it knew is thrown away here anyway
+        if owner is None:  # its first step is missing, but a restore discards its state anyway
             owner = self._owners[k] = self._owner(partition)
         owner.broken, owner.raised, owner.deciding = "", "", -1
         self._counts[partition] = self._counts.get(partition, 0) + 1
@@ -249,7 +249,7 @@ class Player:
         yield from self._go(owner, answer)
 
     def _go(self, owner: _Owner, answer: Any) -> Iterator[Made]:
-        """Let an engine go on until others had their turn."""
+        """Let an engine continue until the next point where other tasks had their turn."""
         try:
             decision = self._until_halt(owner, answer)
             if decision is not None:
@@ -260,16 +260,19 @@ class Player:
                 yield Made(owner.deciding, owner.partition, owner.session, missing=str(error))
         except MisfitError as error:
             yield from self._misfit(owner, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever the engine fails with now, it may have failed with then
+        except Exception as error:  # noqa: BLE001 - the recorded engine may have failed with the same error, whatever it is
             owner.steps, owner.raised = None, f"{error}: {error.__cause__!r}" if error.__cause__ else repr(error)
 
     @staticmethod
     def _until_halt(owner: _Owner, answer: Any) -> BatchDecision | None:
-        """Run an engine's steps until others had their turn, or to their end; a decision when they end with one.
+        """Run an engine's steps to their end, or to the next point where other tasks had their turn.
+
+        Returns:
+            The decision, when the steps end with one.
 
         Raises:
-            MisfitError: it goes another way than then.
-            MissingError: it reads what is not there any more.
+            MisfitError: the engine deviates from the recorded run.
+            MissingError: the engine reads a record that is no longer there.
         """
         steps, script, owner.request = owner.steps, owner.script, None
         decision: BatchDecision | None = None
@@ -299,5 +302,5 @@ class Player:
 
 
 def _no_time() -> float:
-    """How long a slice takes now: what counts is how long it took then."""
+    """Return 0: the replay takes the size of each slice from the steps, whatever the slice takes now."""
     return 0.0

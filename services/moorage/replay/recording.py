@@ -1,4 +1,4 @@
-"""Recorded topics: read from Kafka, kept as JSON lines, and looked up by place."""
+"""Recorded topics: read from Kafka, stored as JSON lines, and looked up by topic, partition and offset."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from moorage_schemas.topics import TOPICS
 
 
 class RecordingError(Exception):
-    """Recorded topics cannot be read: the message says where, and what is wrong."""
+    """Recorded topics cannot be read. The message says where, and what is wrong."""
 
 
 class RecordedRecord(NamedTuple):
-    """One record, with the fields of a consumed record that are used."""
+    """One record, with those fields of a consumed record that a replay uses."""
 
     topic: str
-    """The short name, such as `taints`."""
+    """The topic's short name, such as `taints`."""
 
     partition: int
     offset: int
     timestamp: int
-    """Kafka's, in milliseconds since the epoch."""
+    """Kafka's timestamp of the record, in milliseconds since the epoch."""
 
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
 
     def header(self, name: str) -> bytes:
-        """The value of a header; empty when there is none."""
+        """Return the value of a header; empty when the record does not have it."""
         return next((value for found, value in self.headers if found == name), b"")
 
 
 @dataclass(slots=True)
 class Recording:
-    """What was committed to the topics, by place."""
+    """The committed records of the topics, by topic, partition and offset."""
 
     places: dict[tuple[str, int], dict[int, RecordedRecord]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[RecordedRecord]) -> Recording:
-        """A recording of records, in whatever order they come; one that comes twice counts once."""
+        """Return a recording of records in any order. A record that comes twice counts once."""
         whole = cls()
         for record in records:
             whole.places.setdefault((record.topic, record.partition), {})[record.offset] = record
         return whole
 
     def records(self) -> Iterator[RecordedRecord]:
-        """All records: topic by topic, each partition in the order of its offsets."""
+        """Yield all records, topic by topic, each partition in the order of its offsets."""
         for place in sorted(self.places):
             found = self.places[place]
             for offset in sorted(found):
@@ -69,7 +69,7 @@ class Recording:
 
     @property
     def count(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return sum(map(len, self.places.values()))
 
     # As JSON lines.
@@ -79,7 +79,7 @@ class Recording:
         """Read a file of JSON lines, or every `*.jsonl` and `*.jsonl.gz` of a folder.
 
         Raises:
-            RecordingError: there is nothing, or a line is not a record.
+            RecordingError: the folder has no such file, a file cannot be read, or a line is not a record.
         """
         files = [path]
         if path.is_dir():
@@ -97,7 +97,7 @@ class Recording:
         try:
             with path.open("wb") as raw:
                 if path.suffix == ".gz":
-                    # Without a time and a name in it, the same records are the same bytes.
+                    # Without a time and a name in the archive, the same records always give the same bytes.
                     with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
                         packed.writelines(_line(record) for record in self.records())
                 else:
@@ -109,16 +109,16 @@ class Recording:
 
     @classmethod
     async def read(cls, settings: Settings, progress: Progress | None = None) -> Recording:
-        """Read every topic from its beginning to its present end, committed records only, without leaving a trace.
+        """Read every topic from its beginning to its present end. Committed records only; Kafka is not changed.
 
         Args:
-            settings: where Kafka is, and the topics' prefix.
-            progress: told how far it is.
+            settings: the address of Kafka, and the topics' prefix.
+            progress: called with how far the reading is.
 
         Raises:
             RecordingError: there are no topics.
-            KafkaError: Kafka does not answer, or an answer is an error.
-            TimeoutError: Kafka does not answer, or brings nothing for half a minute.
+            KafkaError: Kafka does not answer, or answers with an error.
+            TimeoutError: Kafka does not answer, or sends nothing for half a minute.
             OSError: Kafka cannot be reached.
         """
         names = {topic.name(settings.topic_prefix): topic.short for topic in TOPICS}
@@ -134,7 +134,7 @@ class Recording:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await consumer.start()
             starts = await consumer.beginning_offsets(tps)
-            ends = await consumer.end_offsets(tps)  # below them no transaction is open
+            ends = await consumer.end_offsets(tps)  # no transaction is open below these offsets
             records: list[RecordedRecord] = []
             async for tp, found in read_to(consumer, starts, ends, progress):
                 records += [_kept(names[tp.topic], record) for record in found]
@@ -192,10 +192,10 @@ def _lines(path: Path) -> Iterator[RecordedRecord]:
 
 
 def _record(found: Any) -> RecordedRecord:
-    """A record of one line.
+    """Return the record of one line.
 
     Raises:
-        ValueError: it is none; names the field, the value and the rule.
+        ValueError: the line is not a record. The message names the field, the value and the rule.
     """
     if not isinstance(found, dict):
         raise ValueError("must be an object with topic, partition, offset, timestamp, key, value and headers")  # noqa: TRY004 - the text is wrong, not a type here
@@ -223,7 +223,7 @@ def _record(found: Any) -> RecordedRecord:
 
 
 def _text(raw: bytes | None) -> str | dict[str, str] | None:
-    """Bytes as text, or as base64 where they are none."""
+    """Return bytes as text, or as base64 when they are not UTF-8."""
     if raw is None:
         return None
     try:

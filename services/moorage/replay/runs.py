@@ -1,4 +1,4 @@
-"""The steps in a recording, put together: what each process, or each owner of a partition, did from its beginning."""
+"""Collects the steps in a recording: what each process, or each owner of a partition, did from its start."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from moorage_schemas.topics import JOURNAL
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """A transaction, by its first record."""
+    """One transaction, found by its first record."""
 
     first: RecordedRecord
     partition: int
-    """The owner's."""
+    """The partition of the owner that wrote it."""
 
     records: int
-    """How many records it has."""
+    """The number of its records."""
 
 
 @dataclass(slots=True)
@@ -35,19 +35,19 @@ class Run:
 
     name: str
     entries: dict[int, Any] = field(default_factory=dict)
-    """By number."""
+    """The entries by number."""
 
     transactions: dict[int, RunOutput] = field(default_factory=dict)
-    """By the number of the decision that was written."""
+    """The transactions that were written, by the number of their decision."""
 
     service: str = ""
-    """Whose it is, as far as a record says so."""
+    """The service that the run is of; empty until a record says so."""
 
     def put(self, parts: Any) -> None:
-        """Add entries; those that were written twice count once.
+        """Add entries. An entry that was written twice counts once.
 
         Raises:
-            ValueError: they are none.
+            ValueError: these are not entries.
         """
         for first, entries in parts:
             for place, entry in enumerate(entries):
@@ -55,7 +55,7 @@ class Run:
 
 
 class _Recorded(Settings):
-    """Settings as a run had them, whatever the environment says now."""
+    """The settings of a recorded run. Today's environment has no effect on them."""
 
     @classmethod
     def settings_customise_sources(
@@ -66,15 +66,15 @@ class _Recorded(Settings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is given."""
+        """Take only the values that are passed in."""
         return (init_settings,)
 
 
 def settings_of(head: Mapping[str, Any]) -> Settings:
-    """The settings of a run, from its first entry.
+    """Return the settings of a run, from its first entry.
 
     Raises:
-        RecordingError: they are none of this version.
+        RecordingError: the settings are not those of this version.
     """
     try:
         return _Recorded(**head["settings"], partitions=head["partitions"])
@@ -83,7 +83,7 @@ def settings_of(head: Mapping[str, Any]) -> Settings:
 
 
 def runs_of(recording: Recording) -> list[Run]:
-    """The runs that left steps, ordered by name.
+    """Return the runs that have steps in the recording, ordered by name.
 
     Raises:
         RecordingError: steps cannot be read.

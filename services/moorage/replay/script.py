@@ -1,4 +1,4 @@
-"""An engine's book in a replay: what was found then is given again."""
+"""An engine's book in a replay: it returns what the engine found in the recorded run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from moorage_schemas.topics import Topic
 
 
 class MisfitError(Exception):
-    """The engine does otherwise than it did: it asks for something else, or comes by in another order."""
+    """The engine deviates from the recorded run: it makes another request, or takes its steps in another order."""
 
 
 class MissingError(Exception):
-    """A record that was read then is not in the recording."""
+    """A record that was read in the recorded run is not in the recording."""
 
 
 def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequence[int]) -> list[RecordedRecord]:
-    """The records of a stretch of offsets, as the journal writes it.
+    """Return the records of a list of offsets in the journal's notation.
 
     Raises:
-        MissingError: one is not there.
+        MissingError: a record is missing.
     """
     there = recording.places.get((topic.short, partition), {})
     found = []
@@ -42,12 +42,12 @@ def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequ
 
 
 class Script:
-    """What one engine found, token by token.
+    """What one engine found in the recorded run, token by token.
 
     Args:
-        recording: where the records are.
-        topics: of the run, by number.
-        partition: the engine's.
+        recording: the records.
+        topics: the topics of the run, by number.
+        partition: the engine's partition.
     """
 
     heavy = False
@@ -59,30 +59,30 @@ class Script:
         self._tokens: Sequence[Any] = ()
         self._at = 0
 
-    # For whoever drives the engine.
+    # Called by the player.
 
     def feed(self, tokens: Sequence[Any]) -> None:
-        """What it found until others had their turn."""
+        """Set what the engine found up to the next point where other tasks had their turn."""
         self._tokens, self._at = tokens, 0
 
     def went_on(self) -> bool:
-        """Whether it went on at once after it had asked for something."""
+        """Return whether the engine continued at once after a request."""
         return self._flag("t")
 
     def end(self) -> None:
-        """It has come to a halt.
+        """Check that the engine stops where it stopped in the recorded run.
 
         Raises:
-            MisfitError: it went further then.
+            MisfitError: in the recorded run it went further.
         """
         if self._at < len(self._tokens):
             raise MisfitError(f"it ends where it then found {self._tokens[self._at]!r}")
 
     def answer(self, request: Request) -> Bounded | Freshness | None:
-        """What it was told.
+        """Return the recorded answer to a request.
 
         Raises:
-            MisfitError: it asked for something else.
+            MisfitError: the engine made another request in the recorded run.
         """
         if not isinstance(request, Bounds | Refresh):
             return None
@@ -105,46 +105,46 @@ class Script:
         except (ValueError, TypeError):
             raise MisfitError(f"it asks {request!r} and was then told {found!r}") from None
 
-    # For the engine.
+    # Called by the engine.
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """It knows."""
+        """Do nothing: the player starts this step."""
 
-    def decides(self, now: datetime) -> int:  # noqa: ARG002 - as of Book
-        """Whoever drives it knows the number."""
+    def decides(self, now: datetime) -> int:  # noqa: ARG002 - the signature is Book's
+        """Return -1: the player knows the decision's number."""
         return -1
 
     def resumed(self, request: Request, answer: object) -> None:
-        """Whoever drives it has seen to that."""
+        """Do nothing: the player has already answered the request."""
 
     def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """It was told to."""
+        """Do nothing: the player starts this step."""
 
     def forgot(self) -> None:
-        """It was told to."""
+        """Do nothing: the player starts this step."""
 
-    def took(self, take: Callable[[], Taken]) -> Taken:  # noqa: ARG002 - nothing waits here
-        """The records that it took then."""
+    def took(self, take: Callable[[], Taken]) -> Taken:  # noqa: ARG002 - a replay takes nothing from the queue
+        """Return the records that the engine took in the recorded run."""
         taken: list[tuple[Topic, Any]] = []
         for number, *offsets in self._next(list, "records"):
             topic = self._topics[number]
             taken += [(topic, record) for record in records_of(self._recording, topic, self._partition, offsets)]
         return taken
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - as of Book
-        """Whether it held then."""
+    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - the signature is Book's
+        """Return whether the flag held in the recorded run."""
         return self._flag(flag.value)
 
-    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - as of Book
-        """How large slices were from here on."""
+    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - the signature is Book's
+        """Return the size of slices from here on in the recorded run."""
         token = self._peek()
         if isinstance(token, str) and token.startswith("z"):
             self._at += 1
             return int(token[1:])
         return before
 
-    def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:  # noqa: ARG002 - as of Book
-        """Which markers were passed then."""
+    def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:  # noqa: ARG002 - the signature is Book's
+        """Return the markers that were passed here in the recorded run."""
         token = self._peek()
         if not isinstance(token, dict):
             return {}

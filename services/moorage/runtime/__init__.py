@@ -1,5 +1,5 @@
-"""How it runs: everything between the pure core and Kafka.
+"""How Moorage runs: everything between the pure core and Kafka.
 
-`engine` decides what is read and written, without I/O; `kafka` drives it on a broker; `embedded` is the broker that
-comes along. The root has what all of them share, and `app`, which puts a process together.
+`engine` decides what is read and written, without I/O. `kafka` drives it on a broker. `embedded` is the broker that
+comes with Moorage. The modules at the root are shared by all of them; `app` assembles a process.
 """

@@ -1,4 +1,4 @@
-"""An alarm on a clock: one at a time, moved at will."""
+"""An alarm on a clock. It has one setting at a time, which can be changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Alarm:
     """Calls a function at or after an instant, never before.
 
     Args:
-        clock: whose time it is.
-        ring: what is called.
+        clock: the clock.
+        ring: the function to call.
     """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ class Alarm:
         self._task: asyncio.Task[None] | None = None
 
     def set(self, when: datetime | None) -> None:
-        """Ring at that time instead of any earlier setting; None for never."""
+        """Ring at this time, in place of any earlier setting; None for never."""
         if when == self._when and self._task is not None and not self._task.done():
             return
         self.cancel()
@@ -33,7 +33,7 @@ class Alarm:
             self._task = asyncio.create_task(self._wait(when))
 
     def cancel(self) -> None:
-        """Do not ring."""
+        """Cancel the present setting."""
         task, self._task, self._when = self._task, None, None
         if task is not None:
             task.cancel()

@@ -1,7 +1,7 @@
 """Runs one or several services in a process: start, signals, health, watchdog, stop.
 
-FastStream carries the life cycle and the process's own connection to Kafka, which the watchdog asks whether
-Kafka answers; the records go through the partition owners.
+FastStream provides the life cycle and the process's own connection to Kafka, which the watchdog uses to ask whether
+Kafka answers. The records go through the partition owners.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 ServiceMaker = Callable[[Settings], Service[Any]]
-"""Makes a service; the settings it gets hold the fleet's true number of partitions."""
+"""Creates a service. The settings that it gets have the fleet's actual number of partitions."""
 
 _GC_THRESHOLDS = (50_000, 20, 100)
 _PING_TIMEOUT = 5.0
@@ -43,8 +43,8 @@ _RETRY = 1.0  # seconds between attempts to reach Kafka
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """What runs, told once everything is ready."""
+class ServiceRun:
+    """What is running, reported once everything is ready."""
 
     services: tuple[str, ...]
     http_host: str
@@ -57,7 +57,7 @@ async def run_services(
     settings: Settings,
     *,
     clock: Clock | None = None,
-    ready: Callable[[Running], None] | None = None,
+    ready: Callable[[ServiceRun], None] | None = None,
     http: bool = True,
     stop: asyncio.Event | None = None,
     on_stuck: Callable[[str], None] | None = None,
@@ -65,15 +65,15 @@ async def run_services(
     """Run services until a signal (SIGINT, SIGTERM), `stop`, or a failure; then stop in order.
 
     Args:
-        services: one worker each. A service that depends on the number of partitions is best given by what makes
-            it, for an existing fleet's number may differ from the settings'; given itself, such a difference is
-            an error.
-        settings: where Kafka is, and how to run.
-        clock: where the time comes from.
-        ready: called once, when all partitions given to the workers are restored.
-        http: serve `/healthz`, `/readyz` and `/metrics`.
+        services: one worker runs each. Pass a function that creates the service if it depends on the number of
+            partitions, because an existing fleet may have another number than the settings. For a service that is
+            passed itself, such a difference is an error.
+        settings: the address of Kafka, and how to run.
+        clock: the source of the time.
+        ready: called once, when all partitions assigned to the workers are restored.
+        http: whether to serve `/healthz`, `/readyz` and `/metrics`.
         stop: ends the run when it is set.
-        on_stuck: what the watchdog does; it ends the process by default.
+        on_stuck: called by the watchdog; by default it ends the process.
 
     Returns:
         The exit code: 0 after a stop in order, 70 after a failure.
@@ -83,9 +83,9 @@ async def run_services(
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on uvloop, with the garbage collector set for large states."""
-    # States are hundreds of thousands of small objects that live long and make no cycles: looking through all of
-    # them as often as Python does by default would take a large part of a restore.
+    """Run a coroutine on uvloop, with the garbage collector configured for large states."""
+    # States are hundreds of thousands of small objects that live long and form no cycles. With Python's defaults,
+    # scanning all of them so often would take a large part of a restore.
     gc.set_threshold(*_GC_THRESHOLDS)
     return uvloop.run(main)
 
@@ -98,7 +98,7 @@ class _Process:
         services: Sequence[Service[Any] | ServiceMaker],
         settings: Settings,
         clock: Clock,
-        ready: Callable[[Running], None] | None,
+        ready: Callable[[ServiceRun], None] | None,
         *,
         http: bool,
         on_stuck: Callable[[str], None] | None,
@@ -167,7 +167,7 @@ class _Process:
             self._workers.append(Worker(service, settings, clock=self._clock, partitions=partitions))
 
     async def _make_topics(self) -> int:
-        """Make the topics, as soon as Kafka answers, and return how many partitions they have."""
+        """Create the topics as soon as Kafka answers, and return their number of partitions."""
         while True:
             try:
                 return next(iter((await ensure_topics(self._settings)).values()))
@@ -200,7 +200,7 @@ class _Process:
 
     async def _tell_ready(self) -> None:
         began = asyncio.get_running_loop().time()
-        while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - made up of many owners' states
+        while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - it depends on the states of many owners
             await asyncio.sleep(0.05)
         log.info(
             "process.ready",
@@ -209,7 +209,7 @@ class _Process:
         )
         if self._ready is not None:
             self._ready(
-                Running(
+                ServiceRun(
                     services=tuple(worker.service.name for worker in self._workers),
                     http_host=self._settings.http_host,
                     http_port=0 if self._http is None else self._http.port,
@@ -217,12 +217,12 @@ class _Process:
             )
 
     async def _watch_worker(self, worker: Worker[Any]) -> None:
-        """A worker ends by itself only when it cannot go on; then the process ends."""
+        """End the process when a worker ends by itself, which it does only when it cannot continue."""
         try:
             await worker.join()
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends with it and says so
+        except Exception as error:  # noqa: BLE001 - whatever the error is, the process ends with it and reports it
             self._failure = error
             self._app.exit()
 

@@ -1,4 +1,4 @@
-"""The clock of the runtime; the core never asks for the time."""
+"""The clock of the runtime. The core never asks for the time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _STEP = 10.0  # seconds
 
 
 class Clock(Protocol):
-    """Where the runtime takes the time from."""
+    """The source of the time for the runtime."""
 
     def now(self) -> datetime:
-        """The present instant, UTC."""
+        """Return the present instant, UTC."""
 
     async def sleep_until(self, when: datetime) -> None:
         """Return at or after `when`, never before."""
@@ -23,11 +23,11 @@ class WallClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """The present instant, UTC."""
+        """Return the present instant, UTC."""
         return datetime.now(UTC)
 
     async def sleep_until(self, when: datetime) -> None:
         """Return at or after `when`, never before."""
-        while (left := (when - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - time is what is waited for
-            # In steps, so that a clock that is set forward, or a machine that slept, is seen soon.
+        while (left := (when - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - the condition is the time itself
+            # Sleep in steps, so that a clock that is set forward, or a machine that slept, is noticed soon.
             await asyncio.sleep(min(left, _STEP))

@@ -1,4 +1,4 @@
-"""Records to events and back: CloudEvents in binary mode; structured mode is accepted on input."""
+"""Converts records to events and back: CloudEvents in binary mode. Structured mode is accepted on input."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ SOURCES_HEADER = "moorage-sources"
 """Header of a state record: the positions in all sources that the batch rests on, `topic=offset,topic=offset`."""
 
 BEFORE_HEADER = "moorage-sources-before"
-"""Header of a state record: where the batch began, in the sources in which it read anything; as in `SOURCES_HEADER`."""
+"""Header of a state record: where the batch began, in those sources of which it read something; as in
+`SOURCES_HEADER`."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _JSON = b"application/json"
 _SPEC_VERSION = b"1.0"
-_SHOWN = 256  # characters of an offending value that are kept
-_RECORD_OVERHEAD = 2048  # bytes of headers and framing around one record, generously
-_MAX_HEADERS = 8192  # bytes of the headers and the key of a record that is taken from third parties
+_SHOWN = 256  # characters of an invalid value that are kept
+_RECORD_OVERHEAD = 2048  # a generous number of bytes for the headers and framing of one record
+_MAX_HEADERS = 8192  # bytes of the headers and the key that a record of a third party may have
 
 
 class Outgoing(NamedTuple):
-    """One record as it is written."""
+    """One record to write."""
 
     topic: str
     partition: int
@@ -54,18 +55,18 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
     """Decode a consumed record.
 
     Args:
-        topic: the topic it came from.
+        topic: the topic that it came from.
         record: aiokafka's `ConsumerRecord`.
-        third_party: others than Moorage write the topic: the raw record is kept, a size limit holds, and a
-            trace begins here when the writer began none.
-        max_bytes: the largest value that is taken from third parties.
+        third_party: others than Moorage write the topic: the raw record is kept, a size limit applies, and a trace
+            begins here if the writer began none.
+        max_bytes: the size of the largest value that is accepted from third parties.
     """
     value: bytes | None = record.value
     if third_party and max_bytes is not None and value is not None and len(value) > max_bytes:
         rule = f"must have at most {max_bytes} bytes"
         return _malformed(topic, record, RefusalReason.TOO_LARGE, field="value", value=f"{len(value)} bytes", rule=rule)
     if third_party and (size := _headers_size(record)) > _MAX_HEADERS:
-        # Ids go on into every event that follows, and would make those larger than their topics allow.
+        # Ids are passed on to every event that follows, and could make those too large for their topics.
         rule = f"must have at most {_MAX_HEADERS} bytes, the key included"
         return _malformed(topic, record, RefusalReason.TOO_LARGE, field="headers", value=f"{size} bytes", rule=rule)
     try:
@@ -91,12 +92,12 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
         meta = _meta(found)
     if meta.type != (_event_types.get(topic.short) or _event_type(topic)):
         raise EnvelopeError("type", meta.type, f"must be {topic.event_type} in topic {topic.short}")
-    # What Moorage itself writes may come from a newer version, with fields that this one does not know.
+    # Records that Moorage itself writes may come from a newer version, with fields that this version does not know.
     return meta, topic.event.model_validate_json(value, extra="forbid" if third_party else "ignore")
 
 
 def _written(record: Any) -> datetime | None:
-    """Kafka's time of a record, which its writer may set to anything."""
+    """Return Kafka's timestamp of a record. Its writer may set it to anything."""
     stamp: int | None = record.timestamp
     if stamp is None or stamp < 0:
         return None
@@ -111,7 +112,7 @@ def _headers_size(record: Any) -> int:
 
 
 def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
-    """What is wrong with a record, in the words of a dead letter."""
+    """Return what is wrong with a record, in the words of a dead letter."""
     if isinstance(error, ValidationError):
         return _invalid(topic, record, error)
     if isinstance(error, EnvelopeError):
@@ -131,34 +132,34 @@ def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
 
 
 def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
-    """The key and event of a record of a table, None for a tombstone; its attributes are not looked at.
+    """Return the key and event of a record of a table, None for a tombstone. The attributes are not checked.
 
     Raises:
-        ValueError: it cannot be decoded.
+        ValueError: the record cannot be decoded.
     """
     key: str = record.key.decode() if record.key else ""
     if record.value is None:
         return key, None
-    # What was refused when it came must not count after a restore, so the type is looked at here, too.
+    # A record that was refused when it came must not count after a restore, so the type is checked here, too.
     ours = (_event_types.get(topic.short) or _event_type(topic)).encode()
     try:
         if any(name == "ce_type" and found == ours for name, found in record.headers):
             return key, topic.event.model_validate_json(record.value, extra="ignore")
     except ValidationError:
         pass
-    decoded = decode(topic, record)  # structured mode, perhaps; it also names what is wrong
+    decoded = decode(topic, record)  # perhaps structured mode; this also reports what is wrong
     if isinstance(decoded, Malformed):
         raise ValueError(decoded.message)  # noqa: TRY004 - the record's value is wrong, not a type here
     return key, decoded.event
 
 
 def raw_record(record: Any) -> RawRecord:
-    """A consumed record as it came."""
+    """Return a consumed record as it was received."""
     return RawRecord(record.key, record.value, tuple([(name, value or b"") for name, value in record.headers]))
 
 
 def record_meta(topic: Topic, partition: int, offset: int) -> Meta:
-    """The attributes of a record that has none of its own: its id is its place."""
+    """Return the attributes of a record that has none. Its id is made from its topic, partition and offset."""
     return Meta(
         id=event_id("record", topic.short, partition, offset),
         source=f"topic/{topic.short}",
@@ -167,10 +168,10 @@ def record_meta(topic: Topic, partition: int, offset: int) -> Meta:
 
 
 def serialize(emit: Emit) -> bytes | None:
-    """The value of an emitted event, None for a tombstone.
+    """Return the value of an emitted event; None for a tombstone.
 
     Raises:
-        EncodeError: the topic does not take a record so large.
+        EncodeError: the record is too large for the topic.
     """
     if emit.event is None:
         return None
@@ -184,12 +185,12 @@ def serialize(emit: Emit) -> bytes | None:
 
 
 def sources_value(positions: Mapping[str, int]) -> bytes:
-    """The value of `SOURCES_HEADER`: the next offset of each source, by its topic's short name."""
+    """Return the value of `SOURCES_HEADER`: the next offset of each source, by its topic's short name."""
     return ",".join(f"{short}={offset}" for short, offset in sorted(positions.items())).encode()
 
 
 def parse_sources(value: bytes) -> dict[str, int]:
-    """Read `SOURCES_HEADER`; parts that do not parse are left out."""
+    """Parse the value of `SOURCES_HEADER`. Invalid parts are left out."""
     found = {}
     for part in value.decode("latin-1").split(","):
         short, equals, offset = part.partition("=")
@@ -199,14 +200,14 @@ def parse_sources(value: bytes) -> dict[str, int]:
 
 
 def before_value(before: Mapping[str, int], positions: Mapping[str, int]) -> bytes:
-    """The value of `BEFORE_HEADER`: those positions of a batch's begin that are no more."""
+    """Return the value of `BEFORE_HEADER`: the positions at which a batch began, where they have changed since."""
     return sources_value({short: offset for short, offset in before.items() if positions.get(short) != offset})
 
 
 def positions_before(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:
-    """The source positions at which the batch of a state record began; None when another service wrote it.
+    """Return the source positions at which the batch of a state record began; None when another service wrote it.
 
-    Empty when the record does not say, as those of earlier versions do not.
+    The result is empty when the record does not say, as in earlier versions.
     """
     found = dict(headers)
     if found.get("ce_source") != source.encode():
@@ -217,7 +218,7 @@ def positions_before(headers: Sequence[tuple[str, bytes]], source: str) -> dict[
 
 
 def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:
-    """The source positions that a state record rests on; None when another service wrote it, or it has none."""
+    """Return the source positions that a state record rests on; None when it has none, or another service wrote it."""
     positions = None
     ours = False
     for name, value in headers:
@@ -229,14 +230,14 @@ def state_positions(headers: Sequence[tuple[str, bytes]], source: str) -> dict[s
 
 
 def _meta(found: dict[str, bytes]) -> Meta:
-    """What `envelope.from_headers` gives, the short way, for this runs for every record that is read."""
+    """Return the same as `envelope.from_headers`, but faster, because this runs for every record that is read."""
     get = found.get
     id_, source, type_ = get("ce_id"), get("ce_source"), get("ce_type")
     if not id_ or not source or not type_ or get("ce_specversion") != _SPEC_VERSION:
-        return from_headers(list(found.items()))  # names what is wrong
+        return from_headers(list(found.items()))  # this reports what is wrong
     time = get("ce_time")
     try:
-        # Any other form than our own is left to the full reading.
+        # Times in any other form than our own are left to the complete parser.
         when = datetime.fromisoformat(time.decode()) if time else None
         if when is not None and when.tzinfo is not UTC:
             return from_headers(list(found.items()))
@@ -256,7 +257,7 @@ def _meta(found: dict[str, bytes]) -> Meta:
 
 @lru_cache(maxsize=4096)
 def _text(value: bytes) -> str:
-    """Decode what many records have in common."""
+    """Decode a value that many records have in common."""
     return value.decode()
 
 
@@ -317,5 +318,5 @@ def _show(value: object) -> str:
 
 
 def _new_trace(cause: str) -> str:
-    """A W3C trace context that follows from the event's id, so that reading it again gives the same."""
+    """Return a W3C trace context that is made from the event's id, so that reading the event again gives the same."""
     return f"00-{event_id('trace', cause)}-{event_id('span', cause)[:16]}-01"

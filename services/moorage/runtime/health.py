@@ -1,4 +1,4 @@
-"""Health, readiness and metrics over HTTP."""
+"""Serves health, readiness and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from moorage.runtime.kafka.worker import Worker
 
 
 def health_app(workers: Callable[[], Sequence[Worker[Any]]]) -> Starlette:
-    """The application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
+    """Return the application: `/healthz`, `/readyz` with each partition's restore progress, and `/metrics`.
 
     Args:
-        workers: the workers of this process; empty as long as it has not begun.
+        workers: returns the workers of this process; none before they are started.
     """
 
     async def healthz(_: Request) -> Response:
@@ -41,7 +41,7 @@ def health_app(workers: Callable[[], Sequence[Worker[Any]]]) -> Starlette:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn inside a process that handles its signals itself."""
+    """uvicorn in a process that handles its signals itself."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,10 +65,10 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
         self._host, self._wanted = host, port
         self.port = 0
-        """The port that it listens on, once it was started."""
+        """The port that it listens on; 0 before the start."""
 
     async def start(self) -> None:
-        """Listen.
+        """Start listening.
 
         Raises:
             RuntimeFailure: the port is taken.
@@ -89,7 +89,7 @@ class HttpServer:
             await self._server.serve()
 
     async def stop(self) -> None:
-        """Finish the requests under way and stop."""
+        """Finish the requests in progress and stop."""
         if self._task is not None:
             self._server.should_exit = True
             await self._task

@@ -22,7 +22,7 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
 
     Args:
         settings: the format and the lowest level.
-        stream: where to; standard error when None.
+        stream: the output; standard error when None.
     """
     out = stream or sys.stderr
     level = getattr(logging, settings.log_level.upper())
@@ -58,17 +58,17 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-        # Kafka's clients tell of every passing trouble, which the runtime tells of itself when it matters.
+        # Kafka's clients report every passing problem. The runtime reports the ones that matter itself.
         logger.setLevel(level if settings.log_level == "debug" else logging.WARNING)
     if settings.log_level != "debug":
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-        # A function of an expression that fails is a cluster that is not selected, and nothing to warn of.
+        # A CEL function that fails only means that a cluster is not selected, which needs no warning.
         logging.getLogger("cel").setLevel(logging.ERROR)
 
 
 @contextmanager
 def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
-    """Bind an event to every line that is logged inside: its id, correlation and target."""
+    """Bind an event's id, correlation id and target to every line that is logged inside the block."""
     with structlog.contextvars.bound_contextvars(
         event_id=meta.id, correlation=meta.correlation, target=target or meta.subject, **more
     ):
@@ -77,7 +77,7 @@ def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Keep what gateway and services log out of an answer: what matters of it is told by whoever asked."""
+    """Keep the logs of gateway and services out of a command's output. The command itself reports what matters."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

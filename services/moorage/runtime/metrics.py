@@ -54,7 +54,7 @@ JOURNALS_GIVEN_UP = Counter(
 
 
 def forget_partition(service: str, partition: int) -> None:
-    """Take the gauges of a partition away that this process no longer owns."""
+    """Remove the gauges of a partition that this process no longer owns."""
     for gauge in (LAG, RESTORE_PROGRESS):
         with contextlib.suppress(KeyError):
             gauge.remove(service, str(partition))

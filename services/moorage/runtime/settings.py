@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
@@ -11,33 +9,26 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from moorage.core.apimachinery.durations import seconds_of
 from moorage.core.conditions.heartbeats import parse_source_grace_periods
-
-
-def state_folder() -> Path:
-    """Where Moorage keeps its own files: `MOORAGE_STATE_DIR`, else the user's state folder."""
-    if folder := os.environ.get("MOORAGE_STATE_DIR"):
-        return Path(folder)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "moorage"
+from moorage.runtime import environment
 
 
 def _seconds(value: object) -> object:
-    """`40s`, `5m` or `1m30s` as seconds; what is not such text is for pydantic to judge."""
+    """Return `40s`, `5m` or `1m30s` as seconds. Other values are left for pydantic to validate."""
     seconds = seconds_of(value.strip()) if isinstance(value, str) else None
     return value if seconds is None else seconds
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
-"""Seconds, or a duration as Kubernetes' flags take it, such as `40s`."""
+"""Seconds, or a duration in the form of Kubernetes' flags, such as `40s`."""
 
 FEATURE_GATES = ("Failover",)
-"""The feature gates that there are."""
+"""The feature gates that exist."""
 
 
 class Settings(BaseSettings):
     """Every field is the environment variable `MOORAGE_` + its name in upper case."""
 
-    model_config = SettingsConfigDict(env_prefix="MOORAGE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=environment.PREFIX, extra="ignore", frozen=True)
 
     bootstrap_servers: str = ""
     """Kafka's addresses, comma-separated; empty means the embedded broker."""
@@ -78,7 +69,7 @@ class Settings(BaseSettings):
     report_max_bytes: int = Field(default=65_536, ge=1024)
     """Bytes of the largest report."""
 
-    # What decides how fast and how far taints go. The names are upstream's own flags where there is one.
+    # These settings decide how fast and how far taints go. Where upstream has such a flag, the setting has its name.
 
     feature_gates: str = ""
     """`Failover=true` turns on taints by ClusterTaintPolicy and evictions from clusters; off by default."""
@@ -148,7 +139,7 @@ class Settings(BaseSettings):
     http_port: int = Field(default=0, ge=0, le=65535)
     """Port of a service's health and metrics; 0 takes a free one."""
 
-    gateway_port: int = Field(default=8080, ge=0, le=65535)
+    gateway_port: int = Field(default=environment.GATEWAY_PORT, ge=0, le=65535)
     """Port of the gateway; 0 takes a free one."""
 
     server: str = ""
@@ -179,7 +170,7 @@ class Settings(BaseSettings):
 
 
 def _gates(text: str) -> dict[str, bool]:
-    """`Failover=true,…` as a mapping.
+    """Return `Failover=true,…` as a mapping.
 
     Raises:
         ValueError: a gate is unknown, or its value is neither true nor false.

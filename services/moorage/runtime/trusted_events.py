@@ -1,7 +1,8 @@
-"""Events made of values that are known to be right, without checking them again.
+"""Creates events from values that are known to be valid, without validating them again.
 
-Only for what a service decides itself out of what it has read, and reading checks: ten thousand evictions a second are
-as many models, and checking each costs more than deciding it. What third parties write never comes this way.
+This is only for what a service decides itself from what it has read, because reading validates. Ten thousand evictions
+a second are as many models, and validating each costs more than deciding it. What third parties write never comes this
+way.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from moorage_schemas.base import Model
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetRef, WorkloadRef
 
 M = TypeVar("M", bound=Model)
@@ -21,19 +23,19 @@ class _Fields(NamedTuple):
     """The fields of a model."""
 
     blank: dict[str, Any]
-    """Each with its default, in order; None for those that have none."""
+    """Each field with its default, in order; None for fields without a default."""
 
     required: frozenset[str]
     names: set[str]
-    """All of them: one set for all instances, which are frozen."""
+    """The names of all fields: one set for all instances, which are frozen."""
 
 
 def trusted(model: type[M], /, **values: Any) -> M:
-    """An event, or a part of one, as `model(**values)` makes it.
+    """Return an event, or a part of one, equal to `model(**values)`.
 
     Args:
-        model: what is made.
-        values: fields by their Python names, each of exactly the type that validation would leave (instants in UTC,
+        model: the model to create.
+        values: fields by their Python names, each of exactly the type that validation would produce (instants in UTC,
             enumerations, tuples).
 
     Raises:
@@ -48,14 +50,13 @@ def trusted(model: type[M], /, **values: Any) -> M:
 
 
 def workload_ref(key: str) -> WorkloadRef:
-    """The workload of a key that came from a checked event."""
-    kind, namespace, name = key.split("/")
-    return _made(WorkloadRef, {"kind": kind, "namespace": namespace, "name": name}, _fields(WorkloadRef).names)
+    """Return the workload of a key that came from a validated event."""
+    return _made(WorkloadRef, ResourceKey.parse(key)._asdict(), _fields(WorkloadRef).names)
 
 
 @lru_cache(maxsize=4096)
 def target_ref(key: str) -> TargetRef:
-    """The target of a key: one object for all that happens on it.
+    """Return the target of a key. All records about one target share the same object.
 
     Raises:
         ValueError: the text is not `Kind/name` with a known kind.
@@ -64,9 +65,9 @@ def target_ref(key: str) -> TargetRef:
 
 
 def _made(model: type[M], values: dict[str, Any], names: set[str]) -> M:
-    """A model of all its fields, in order; it keeps the mapping."""
+    """Create a model from all its fields, in order. The model keeps the mapping."""
     made = model.__new__(model)
-    # The four parts of a pydantic model, as its own `model_construct` sets them; a test holds the two ways together.
+    # These are the four parts of a pydantic model, set as in `model_construct`. A test checks that both ways agree.
     _set(made, "__dict__", values)
     _set(made, "__pydantic_fields_set__", names)
     _set(made, "__pydantic_extra__", None)

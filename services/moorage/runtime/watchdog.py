@@ -1,8 +1,8 @@
 """Ends the process when there is work and no progress.
 
-Four things are watched: each owner's progress, whether its consumer still brings what Kafka has, and whether the tables
-that a worker follows do, from inside the event loop; and the event loop itself, from a thread. While Kafka does not
-answer, a much longer limit holds, for nothing would be gained by starting again.
+Four things are watched. From inside the event loop: each owner's progress, whether its consumer still receives what
+Kafka has, and whether the tables that a worker follows do. From a thread: the event loop itself. While Kafka does not
+answer, a much longer limit applies, because a restart would not help.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from moorage.runtime.kafka.worker import Worker
 log = structlog.get_logger(__name__)
 
 OUTAGE_FACTOR = 10
-"""How much longer the limit is while Kafka does not answer."""
+"""The factor by which the limit is longer while Kafka does not answer."""
 
-_LOOKS = 12  # looks within the limit
+_LOOKS = 12  # checks within the limit
 
 
 @dataclass
 class _Seen:
-    """What was seen of one owner, of a table, or of a worker that has not got its share."""
+    """What was seen of one owner, of a table, or of a worker that has no partitions assigned yet."""
 
     item: Any
     moves: int
@@ -41,18 +41,18 @@ class _Seen:
     """Seconds without progress while Kafka answered."""
 
     silent: float = 0.0
-    """Seconds without progress while it did not."""
+    """Seconds without progress while Kafka did not answer."""
 
 
 class Watchdog:
     """Watches workers.
 
     Args:
-        workers: what is watched.
-        limit: seconds of work without progress that are too long.
-        hidden: seconds for which an open transaction may keep records from a consumer.
-        kafka_answers: asks whether Kafka answers, within a few seconds.
-        end: ends the process; told why.
+        workers: the workers to watch.
+        limit: the number of seconds of work without progress that is too long.
+        hidden: the number of seconds for which an open transaction may hide records from a consumer.
+        kafka_answers: returns, within a few seconds, whether Kafka answers.
+        end: ends the process; called with the reason.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Watchdog:
         self._beat = time.monotonic()
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._task = asyncio.create_task(self._watch(), name="watchdog")
         threading.Thread(target=self._watch_loop, name="moorage-watchdog", daemon=True).start()
 
@@ -96,10 +96,10 @@ class Watchdog:
             await self.look(pause)
 
     async def look(self, seconds: float) -> None:
-        """Look at every worker and owner once.
+        """Check every worker and owner once.
 
         Args:
-            seconds: how long ago the last look was.
+            seconds: the time since the last check.
         """
         stuck: list[tuple[str, _Seen, float]] = []
         for worker in self._workers:
@@ -117,7 +117,7 @@ class Watchdog:
             ]
             for number, (what, item, partition) in enumerate(items):
                 place = (name, partition if number else -1)
-                # Owners wait for the global view, so its first reading is progress of theirs.
+                # Owners wait for the global view, so the progress of its first read counts as theirs.
                 moves = item.moves + (worker.moves if number else 0)
                 seen = self._seen.get(place)
                 unheard = bool(number) and item.idle and partition in behind.partitions
@@ -144,7 +144,7 @@ class Watchdog:
                 return
 
     def _tables(self, worker: Worker[Any], tables: Mapping[TopicPartition, int]) -> list[tuple[str, _Seen, float]]:
-        """The tables of a worker that stand still though Kafka has more, whatever else the worker does."""
+        """Return the tables of a worker that stand still although Kafka has more, whatever else the worker does."""
         name, stuck = worker.service.name, []
         for place in [place for place in self._seen if place[0] == name and not isinstance(place[1], int)]:
             if place[1] not in tables:
@@ -159,16 +159,16 @@ class Watchdog:
         return stuck
 
     def _watch_loop(self) -> None:
-        """A service that never returns would keep the event loop, and the look above, from running."""
+        """Watch the event loop: a service that never returns would keep it, and the checks above, from running."""
         while not self._stop.wait(min(1.0, self._limit / _LOOKS)):
             still = time.monotonic() - self._beat - self._limit / _LOOKS
-            if still > self._limit + 10:  # asking Kafka takes some seconds of a look
+            if still > self._limit + 10:  # asking Kafka takes some seconds of a check
                 self._end(f"the event loop has stood still for {still:.0f} s")
                 return
 
 
 def end_process(why: str) -> None:
-    """Log and end the process at once: what is stuck would not stop in order."""
+    """Log the reason and end the process at once, because a stuck process would not stop in order."""
     log.critical("watchdog.ends_process", why=why, exit_code=EXIT_STUCK)
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()

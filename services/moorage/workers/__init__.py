@@ -1,5 +1,5 @@
-"""Who does it: the services that read topics and write topics, one folder each, and nothing else.
+"""The services. They read topics and write topics, and do nothing else; each has its own folder.
 
-All have one shape: `service.py` says what one consumes, keeps and emits, `state.py` what it remembers of a partition.
-A worker may use the runtime and the core, and no other worker.
+All have the same shape: `service.py` says what a service consumes, keeps and emits, and `state.py` what it remembers of
+a partition. A worker may use the runtime and the core, but no other worker.
 """

@@ -10,15 +10,15 @@ import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, invoke
 
 from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGateway:
     """A gateway in memory that every client of the command line talks to, and no Kafka."""
     fake = FakeGateway()
-    monkeypatch.setattr(
-        "moorage.cli.api.endpoints.Client", functools.partial(Client, transport=httpx.MockTransport(fake))
-    )
+    transport = HttpxTransport(httpx.MockTransport(fake))
+    monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("MOORAGE_BOOTSTRAP_SERVERS", raising=False)
     return fake

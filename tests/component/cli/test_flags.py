@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,26 @@ def test_every_flag_is_one_of_upstreams_names_or_our_own() -> None:
         "enable_no_execute_taint_eviction",
         "evict_without_replacement",
     } == SWITCHES
+
+
+def test_where_they_listen_is_a_flag(run: Run) -> None:
+    told = " ".join(said(run("up", "--help"))[1].split())
+    port = "--gateway-port, --port NUMBER Port of the gateway; 0 takes a free one. [MOORAGE_GATEWAY_PORT; 8080]"
+    assert port in told
+    options = said(run("run", "--help"))[1]
+    assert all(name in options for name in ("--http-host TEXT", "--http-port NUMBER", "--gateway-port NUMBER"))
+    assert "--gateway-port" not in said(run("simulate", "--help"))[1]
+    for words in (("up", "--port", "many"), ("run", "timer", "--gateway-port=many")):
+        code, _, err = said(run(*words))
+        assert (code, err.partition(": must be")[0]) == (2, "error: --gateway-port: invalid value 'many'")
+
+
+def test_a_port_that_is_taken_is_told_with_the_flag(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = said(run("up", f"--port={taken.getsockname()[1]}"))
+    assert code == 1
+    assert err.startswith("error: the gateway cannot listen on port")
+    assert "`moorage up --port`" in err
 
 
 @pytest.mark.parametrize(
@@ -113,5 +134,7 @@ def test_children_get_what_was_chosen(tmp_path: Path) -> None:
     again = Settings(**values)
     assert {field: getattr(again, field) for field in FIELDS} == {field: getattr(chosen, field) for field in FIELDS}
     specs = Stack(chosen, tmp_path, print)._specs(chosen, 1)
+    assert len({spec.ready_url for spec in specs}) == len(specs)
+    assert specs[-1].ready_url == "http://127.0.0.1:1/readyz"
     assert {spec.name for spec in specs} >= {"governor", "gateway"}
     assert all(environment.items() <= spec.environment.items() for spec in specs)

@@ -12,9 +12,10 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 
 from moorage.cli.api import client
-from moorage.cli.api.kinds import ALL_KINDS, Kind, find
+from moorage.cli.api.kinds import Kind, all_kinds, find
 from moorage.cli.commands.edit import merge_change
 from moorage.cli.commands.pause import parse_scope, pause_name
+from moorage.cli.errors import CliError
 from moorage.cli.render.tables import table
 
 OWN = "/apis/moorage.io/v1alpha1"
@@ -70,7 +71,10 @@ def test_cordon_of_a_cluster_is_a_taint(gateway: FakeGateway, run: Run) -> None:
     assert said(run("cordon", "cluster/m1")) == (0, "cluster/m1 cordoned\n", "")
     assert cluster_taints(gateway, "m1")[1] == {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
     assert said(run("cordon", "clusters/m1", "n1")) == (0, "cluster/m1 already cordoned\nnode/n1 cordoned\n", "")
+    assert said(run("uncordon", "cluster", "m1")) == (0, "cluster/m1 uncordoned\n", "")
+    assert said(run("cordon", "clusters", "-l", "region=eu")) == (0, "cluster/m1 cordoned\n", "")
     assert said(run("uncordon", "cluster/m1")) == (0, "cluster/m1 uncordoned\n", "")
+    assert said(run("cordon", "cluster", "rome"))[2].endswith('clusters "rome" not found\n')
     assert said(run("uncordon", "cluster/m1")) == (0, "cluster/m1 already uncordoned\n", "")
     assert [one["key"] for one in cluster_taints(gateway, "m1")] == ["k"]
 
@@ -267,7 +271,7 @@ def test_pause_and_resume_of_the_fleet(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_pauses_of_parts_are_kept_apart(gateway: FakeGateway, run: Run) -> None:
-    run("pause", "evictions", "--scope", "zone=eu/eu-1")
+    run("pause", "evictions", "--scope", "zone=eu.eu-1")  # as the API calls it
     run("pause", "evictions", "--scope", "workload=deploy/shop/web", "--scope", "namespace=shop")
     specs = [one["spec"]["scope"] for one in gateway.objects.values()]
     assert specs == [{"zones": ["eu/eu-1"]}, {"namespaces": ["shop"], "workloads": ["Deployment/shop/web"]}]
@@ -340,7 +344,7 @@ def test_warnings_are_told_as_kubectl_tells_them(gateway: FakeGateway, run: Run)
 # tables
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.kind)
 def test_every_kind_has_columns_that_bear_an_empty_object(kind: Kind) -> None:
     for wide in (False, True):
         columns = table(kind, wide=wide)
@@ -366,7 +370,6 @@ def test_get_of_clusters_zones_and_bindings(gateway: FakeGateway, run: Run) -> N
     waiting = {"waiting": 2, "queue": [{"target": "Node/n1", "incident": 1, "since": "2026-01-01T00:00:00Z"}]}
     gateway.put(f"{OWN}/zones/eu.1", {"metadata": {"name": "eu.1"}, "status": {**zone, **waiting}})
     assert shown(run, "zones")[1] == [
-        "eu.1",
         "eu/1",
         "FullDisruption,Stopped",
         "3",
@@ -377,6 +380,12 @@ def test_get_of_clusters_zones_and_bindings(gateway: FakeGateway, run: Run) -> N
         "2",
         "Node/n1",
     ]
+    assert said(run("get", "zones", "-o", "name"))[1] == "zone.moorage.io/eu/1\n"
+    # Each way in which a zone is written leads to it.
+    for words in (("zone", "eu/1"), ("zone", "eu.1"), ("zone/eu/1",), ("zones/eu.1",), ("zone.moorage.io/eu/1",)):
+        assert shown(run, *words)[1][0] == "eu/1"
+        assert said(run("describe", *words))[1].splitlines()[0].split() == ["Name:", "eu/1"]
+    assert json.loads(said(run("get", "zone", "eu/1", "-o", "json"))[1])["metadata"]["name"] == "eu.1"
     binding = {
         "metadata": {"name": "web-deployment", "namespace": "default"},
         "spec": {
@@ -471,6 +480,31 @@ def test_describe_of_a_node_shows_zone_and_held_taints(gateway: FakeGateway, run
     assert re.search(r"Waiting \(1\):\n +TARGET +NOT READY SINCE\n +Node/n1", text)
 
 
+def test_times_are_shown_to_the_second_and_written_exactly(gateway: FakeGateway, run: Run) -> None:
+    when, shown_as = "2026-01-01T11:43:36.181000Z", "2026-01-01T11:43:36Z"
+    message = f"taint k:NoExecute is tolerated for 5 s, until {when}"
+    target = {"kind": "Node", "name": "n1"}
+    status = {"workload": {"kind": "Pod", "namespace": "default", "name": "p"}, "target": target, "state": "Scheduled"}
+    eviction = {"metadata": {"name": "p:node.n1:1", "namespace": "default", "annotations": {"moved": when}}}
+    path = f"{OWN}/namespaces/default/evictions/p:node.n1:1"
+    gateway.put(path, {**eviction, "status": {**status, "deadline": when, "message": message}})
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {}, "status": {}}
+    gateway.put("/api/v1/namespaces/default/pods/p", pod)
+    node_condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": when, "message": message}
+    gateway.put("/api/v1/nodes/n1", {"metadata": {"name": "n1"}, "status": {"conditions": [node_condition]}})
+    for words in (("describe", "pod", "p"), ("describe", "node", "n1"), ("get", "evictions", "-o", "wide")):
+        text = said(run(*words))[1]
+        assert shown_as in text, words
+        assert when not in text, words
+    table = said(run("describe", "node", "n1"))[1].partition("Conditions:\n")[2].splitlines()
+    assert table[0].index("TRANSITION") == table[1].index(shown_as) + len(shown_as) + 3
+    told = said(run("describe", "eviction", "p:node.n1:1"))[1]
+    assert f"moved={when}" in told  # what somebody has written is not a time of ours
+    assert f"until {shown_as}" in told
+    for form in ("json", "yaml"):
+        assert message in said(run("get", "evictions", "-o", form))[1]
+
+
 def test_machine_sets_are_shown_with_their_nodes(gateway: FakeGateway, run: Run) -> None:
     machine_set(gateway, "ms", 2)
     node = {"kind": "Node", "metadata": {"name": "ms-abcde", "ownerReferences": [{"kind": "MachineSet", "uid": "u1"}]}}
@@ -529,3 +563,11 @@ def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, r
     last = annotations["moorage.io/last-applied-configuration"]
     assert json.loads(last)["metadata"]["annotations"] == {"team": "a"}
     assert len(last) < len(first) + 200
+
+
+def test_every_kind_is_found_by_all_its_words() -> None:
+    for kind in all_kinds():
+        for word in (kind.kind, kind.plural, kind.singular, *kind.short_names):
+            assert find(word) == find(word.upper()) == find(f"{word}.{kind.group}" if kind.group else word) == kind
+    with pytest.raises(CliError, match=r"deployments\.batch"):
+        find("deployments.batch")

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from moorage.cli.api.kinds import Kind, find, of_object
 from moorage.cli.app import app
 from moorage.cli.commands.evaluate import evaluate
+from moorage.cli.render import ocm_tables
 from moorage.cli.render.events import words as told_of
-from moorage.cli.render.ocm_tables import MANAGED, selector_text
+from moorage.cli.render.ocm_tables import selector_text
 from moorage.conformance.operations import OPERATIONS
 from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
@@ -99,6 +100,7 @@ def test_managed_clusters_are_tainted_with_their_effects(
 
 def test_managed_clusters_are_not_cordoned(gateway: FakeGateway, run: Run) -> None:
     put(gateway, CLUSTERS, "c1", spec={})
+    assert said(run("cordon", "managedcluster", "c1")) == said(run("cordon", "managedcluster/c1"))
     code, _, err = said(run("cordon", "managedcluster/c1"))
     assert (code, "moorage taint managedcluster NAME key:NoSelect" in err) == (2, True)
     assert gateway.requests == []
@@ -149,7 +151,7 @@ def test_tables_are_those_that_users_know(
 
 
 def test_every_kind_has_columns_that_can_be_shown() -> None:
-    for plain, more in MANAGED.values():
+    for plain, more in ocm_tables.COLUMNS.values():
         for name, cell in (*plain, *more):
             assert name == name.upper()
             assert isinstance(cell({"metadata": {"name": "x"}}), str)

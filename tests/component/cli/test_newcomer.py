@@ -11,11 +11,11 @@ import httpx
 import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said, status
 
-from moorage.cli.api import resource_arguments
+from moorage.cli.api import resource_arguments, runfile
 from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import find
 from moorage.cli.api.topics import Seen
-from moorage.cli.local import runfile
 from moorage.cli.render.events import line
 from moorage_schemas.topics import TAINTS
 
@@ -96,7 +96,7 @@ def test_the_audit_knows_the_command_line(gateway: FakeGateway) -> None:
         agents.append(request.headers["user-agent"])
         return gateway(request)
 
-    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(answer)) as client:
+    with Client("http://127.0.0.1:1", transport=HttpxTransport(httpx.MockTransport(answer))) as client:
         client.list(find("nodes"), None)
     assert agents == ["moorage-cli"]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.support.waiting import until
 
-from moorage.cli.api import manifests
+from moorage.cli.api import manifests, runfile
+from moorage.cli.api.runfile import Running
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.local import runfile, services
-from moorage.cli.local.runfile import Running
+from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
 from moorage.cli.render.describe import toleration_text
-from moorage.cli.render.durations import age, human, parse_duration, parse_instant
+from moorage.cli.render.durations import age, human, parse_duration, parse_instant, to_the_second
 from moorage.cli.render.events import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -55,6 +55,18 @@ def test_ages_are_written_as_kubectl_writes_them(seconds: int, text: str) -> Non
 
 def test_an_age_without_a_time_is_unknown() -> None:
     assert age(None) == age("") == age("yesterday") == "<unknown>"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-01-01T00:00:00.123456Z", "2026-01-01T00:00:00Z"),
+        ("until 2026-01-01T00:00:00.5Z, from 2026-01-01T00:00:01.25+01:00", None),
+        ("Ready=True 1.5s v1.2.3 12:00:00.123", "Ready=True 1.5s v1.2.3 12:00:00.123"),
+    ],
+)
+def test_times_lose_their_fractions_and_nothing_else_does(text: str, shown: str | None) -> None:
+    assert to_the_second(text) == (shown or "until 2026-01-01T00:00:00Z, from 2026-01-01T00:00:01+01:00")
 
 
 @pytest.mark.parametrize(

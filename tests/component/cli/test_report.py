@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said
 
+from moorage.cli.commands import report
+
 
 @pytest.mark.parametrize(
     ("words", "workload", "called"),
@@ -67,3 +69,44 @@ def test_what_is_wrong_is_said_before_the_server_is_asked(
     assert (found, out) == (code, "")
     assert err.startswith(message)
     assert gateway.requests == []
+
+
+def test_all_targets_of_a_kind_are_reported_in_as_many_requests_as_the_gateway_needs(
+    gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("n1", "n2", "n3"):
+        gateway.node(name)
+    monkeypatch.setattr(report, "_AT_ONCE", 4)
+    assert said(run("report", "nodes", "--all", "Ready=True", "DiskPressure=False", "--reason", "KubeletReady")) == (
+        0,
+        "".join(
+            f"node/{name} reported {one}\n"
+            for name in ("n1", "n2", "n3")
+            for one in ("Ready=True", "DiskPressure=False")
+        ),
+        "",
+    )
+    assert len([method for method, *_ in gateway.requests if method == "POST"]) == 2
+    assert {event["data"]["target"]["name"] for event in gateway.events} == {"n1", "n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("node/n1", "--all", "Ready=True"), 2, "error: name cannot be provided when --all is specified"),
+        (("pods", "--all", "Healthy=True", "--on", "node/n1"), 2, "error: name cannot be provided when --all"),
+        (("pods", "--all", "Healthy=True"), 1, "error: invalid resource type pods"),
+    ],
+)
+def test_all_is_said_of_a_kind_of_targets(
+    gateway: FakeGateway, run: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    found, out, err = said(run("report", *words))
+    assert (found, out) == (code, "")
+    assert err.startswith(message)
+    assert gateway.requests == []
+
+
+def test_where_there_is_no_target_nothing_is_reported(gateway: FakeGateway, run: Run) -> None:
+    assert said(run("report", "nodes", "--all", "Ready=True")) == (0, "", "No resources found\n")
+    assert gateway.events == []

@@ -14,9 +14,9 @@ from tests.component.cli.fake_gateway import invoke, said
 from tests.component.simulation.copying import ProbedFleet
 from tests.component.simulation.test_clusters import AVAILABLE, hub
 
+from moorage.cli.api import runfile
 from moorage.cli.commands import simulate
 from moorage.cli.flags import given
-from moorage.cli.local import runfile
 from moorage.cli.render import simulation
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
@@ -180,7 +180,7 @@ def test_the_tables() -> None:
 def test_only_what_can_be_written_is_a_format() -> None:
     code, out, err = said(invoke("simulate", "--outage", "zone=a", "-o", "name"))
     assert (code, out) == (2, "")
-    assert "'table', 'wide', 'json', 'yaml'" in err
+    assert "'name' is not one of 'table', 'wide'" in err
 
 
 def test_what_a_deleted_owner_takes_with_it_is_counted() -> None:

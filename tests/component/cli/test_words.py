@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,31 @@ def test_cordon_and_uncordon(gateway: FakeGateway, run: Run) -> None:
     assert said(run("uncordon", "n1")) == (0, "node/n1 already uncordoned\n", "")
     assert said(run("cordon", "n2"))[0] == 1
     assert said(run("cordon"))[0] == 2
+
+
+def test_a_line_of_oc_adm_can_be_copied(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    assert said(run("adm", "taint", "nodes", "n1", "key1=value1:NoSchedule")) == (0, "node/n1 tainted\n", "")
+    assert gateway.spec("n1") == {"taints": [{"key": "key1", "value": "value1", "effect": "NoSchedule"}]}
+    assert said(run("adm", "taint", "nodes", "n1", "key1-")) == (0, "node/n1 untainted\n", "")
+    assert said(run("adm", "cordon", "n1")) == (0, "node/n1 cordoned\n", "")
+    assert said(run("adm", "uncordon", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("adm", "taint", "nodes", "n1", "a=b")) == said(run("taint", "nodes", "n1", "a=b"))
+    assert said(run("adm", "taint", "nodes", "n1", "--server", "http://x"))[0] == 1
+    assert said(run("adm", "drain", "n1"))[0] == 2  # there is no such command
+
+
+def test_cordon_takes_the_kind_as_a_word_of_its_own(gateway: FakeGateway, run: Run) -> None:
+    for name in ("n1", "n2", "cluster"):
+        gateway.node(name)
+    assert said(run("cordon", "node", "n1", "n2")) == (0, "node/n1 cordoned\nnode/n2 cordoned\n", "")
+    assert said(run("uncordon", "nodes", "n1")) == (0, "node/n1 uncordoned\n", "")
+    assert said(run("cordon", "n1", "n2")) == (0, "node/n1 cordoned\nnode/n2 already cordoned\n", "")
+    assert said(run("cordon", "cluster")) == (0, "node/cluster cordoned\n", "")  # a name, as nothing follows
+    assert said(run("cordon", "node", "cluster")) == (0, "node/cluster already cordoned\n", "")
+    assert said(run("uncordon", "nodes", "-l", "a=b"))[1].count("uncordoned") == 3
+    code, out, err = said(run("cordon", "node", "n1", "-l", "a=b"))
+    assert (code, out, err) == (2, "", "error: name cannot be provided when --all or a selector is specified\n")
 
 
 # apply and delete
@@ -285,6 +311,46 @@ def test_get_as_table_json_yaml_name(gateway: FakeGateway, run: Run) -> None:
     assert "ALL-TAINTS" in said(run("get", "node", "-o", "wide"))[1]
 
 
+@pytest.mark.parametrize(
+    ("conditions", "word"),
+    [
+        ([], "Unreported"),
+        ([{"type": "DiskPressure", "status": "True"}], "Unreported"),
+        ([{"type": "Ready", "status": "True"}], "Ready"),
+        ([{"type": "Ready", "status": "False"}], "NotReady"),
+        ([{"type": "Ready", "status": "Unknown"}], "Unknown"),
+    ],
+)
+def test_a_node_is_unknown_only_when_its_source_fell_silent(
+    gateway: FakeGateway, run: Run, conditions: list[dict[str, str]], word: str
+) -> None:
+    gateway.node("n1")
+    gateway.objects["/api/v1/nodes/n1"]["status"] = {"conditions": conditions}
+    assert said(run("get", "nodes", "--no-headers"))[1].split()[1] == word
+    explained = f"{word}: no probe has reported Ready, so it counts as ready" if word == "Unreported" else word
+    assert re.search(rf"^Status: +{explained}$", said(run("describe", "node", "n1"))[1], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({"phase": "Pending"}, ["0/1", "Pending"]),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}, ["0/1", "Pending"]),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, ["0/1", "Scheduled"]),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, ["1/1", "Running"]),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, ["0/1", "Running"]),
+        ({"phase": "Unknown", "conditions": [{"type": "Ready", "status": "Unknown"}]}, ["0/1", "Unknown"]),
+    ],
+)
+def test_a_pod_is_shown_as_far_as_it_is_known(
+    gateway: FakeGateway, run: Run, status: dict[str, object], shown: list[str]
+) -> None:
+    gateway.put("/api/v1/namespaces/default/pods/p", {**POD, "status": status})
+    assert said(run("get", "pods", "--no-headers"))[1].split()[1:3] == shown
+    told = said(run("describe", "pod", "p"))[1]
+    assert ("no deployer has reported it since" in told) is (shown[1] == "Scheduled")
+
+
 def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run) -> None:
     gateway.node("n1")
     gateway.put("/api/v1/namespaces/default/pods/p", {**POD, "status": {"phase": "Pending"}})
@@ -394,6 +460,40 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: Fake
     assert gateway.requests == []
 
 
+def test_a_misspelt_variable_is_warned_of_and_no_error(
+    monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run
+) -> None:
+    gateway.node("n1")
+    nothing = "QUUX"
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv(f"MOORAGE_{nothing}", "1")
+    code, out, err = said(run("get", "nodes", "-o", "name"))
+    assert (code, out) == (0, "node/n1\n")
+    without = "is not known and has no effect"
+    assert err.splitlines() == [
+        f"Warning: the environment variable MOORAGE_GATWAY_PORT {without}; did you mean MOORAGE_GATEWAY_PORT?",
+        f"Warning: the environment variable MOORAGE_{nothing} {without}.",
+    ]
+    _, _, err = said(run("run", "nonsense"))
+    assert f"MOORAGE_{nothing}" not in err  # a service logs it
+
+
+def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr("moorage.cli.commands.run.run_services", nothing)
+    monkeypatch.setenv("MOORAGE_GATWAY_PORT", "1")
+    monkeypatch.setenv("MOORAGE_LOG_FORMAT", "json")
+    assert said(invoke("run", "timer"))[0] == 1  # no Kafka is known
+    monkeypatch.setenv("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    result = invoke("run", "timer")
+    assert result.exit_code == 0
+    (line,) = [json.loads(text) for text in result.stderr.splitlines()]
+    assert (line["event"], line["level"]) == ("environment.unknown", "warning")
+    assert (line["variable"], line["nearest"]) == ("MOORAGE_GATWAY_PORT", "MOORAGE_GATEWAY_PORT")
+
+
 @pytest.mark.parametrize("words", [("watch",), ("topics", "list"), ("run", "timer")])
 def test_without_a_kafka_it_says_how_to_get_one(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     code, _, err = said(run(*words))
@@ -410,6 +510,29 @@ def test_unknown_words_end_with_2(run: Run) -> None:
     assert said(run("run", "nonsense"))[0] == 2
     assert "there is no service 'nonsense'" in said(run("run", "nonsense"))[2]
     assert said(run("watch", "--since", "yesterday"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("gte", "nodes"), "No such command 'gte'. Did you mean 'get'?"),
+        (("descirbe", "node", "n1"), "No such command 'descirbe'. Did you mean 'describe'?"),
+        (("kafka", "stauts"), "No such command 'stauts'. Did you mean 'status'?"),
+        (("get", "nodes", "--namespce", "a"), "No such option: --namespce. Did you mean '--namespace'"),
+        (("--servre", "a", "get", "nodes"), "No such option: --servre. Did you mean '--server'?"),
+        (("up", "--gateway-prot", "1"), "No such option: --gateway-prot. Did you mean '--gateway-port'"),
+        (("kafka", "up", "--prot", "1"), "No such option: --prot. Did you mean '--port'?"),
+    ],
+)
+def test_what_is_mistyped_gets_a_suggestion(run: Run, words: tuple[str, ...], suggestion: str) -> None:
+    code, out, err = said(run(*words))
+    assert (code, out) == (2, "")
+    assert suggestion in " ".join(err.replace("│", " ").split())
+
+
+def test_what_is_like_nothing_gets_none(run: Run) -> None:
+    assert "Did you mean" not in said(run("qqqq"))[2]
+    assert "Did you mean" not in said(run("get", "--qqqq"))[2]
 
 
 def test_eval_answers_each_line_and_goes_on(run: Run) -> None:
@@ -461,6 +584,7 @@ def test_one_object_is_watched_from_the_present_on(
     def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
         asked.append((str(given[-1]), name))
         yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "watch", watched)
     assert said(run("get", "node", "n1", "-w", "-o", "name")) == (0, "node/n1\nnode/n1\n", "")

@@ -9,17 +9,20 @@ from typing import Any
 
 import httpx
 
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.errors import unavailable
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.log import Place, Write
 from moorage.gateway.store import Store
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
+from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import binding_key, workload_condition_key
+from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import PARTITIONS, RESOURCES, TAINTS, Topic, partition_of
+from moorage_schemas.topics import BINDINGS, PARTITIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic, partition_of
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -120,6 +123,38 @@ class Fixture:
             target=target, target_uid=uid, generation=generation, taints=records, wishes_applied=applied
         )
         self.log.append(TAINTS, target.key, target.key, event)
+
+    def bound(
+        self, workload: WorkloadRef, target: TargetRef, *, owner: WorkloadRef | None = None, at: datetime = NOW
+    ) -> None:
+        """The word of placement that a workload is bound to a target."""
+        event = WorkloadBound(
+            workload=workload, uid="u", owner=owner or workload, target=target, generation=1, bound_time=at
+        )
+        self.log.append(BINDINGS, binding_key(workload, target), target.key, event)
+
+    def reported(
+        self,
+        workload: WorkloadRef,
+        target: TargetRef,
+        status: ConditionStatus,
+        *,
+        condition: str = HEALTHY,
+        at: datetime = NOW,
+    ) -> None:
+        """A deployer's word on a workload, as condition-ingest has accepted it."""
+        event = WorkloadConditionChanged(
+            workload=workload,
+            target=target,
+            type=condition,
+            status=status,
+            reason="Probed",
+            last_transition_time=at,
+            last_heartbeat_time=at,
+            generation=1,
+        )
+        key = workload_condition_key(workload, target, condition)
+        self.log.append(WORKLOAD_CONDITIONS, key, target.key, event)
 
     @property
     def declared(self) -> list[Write]:

@@ -6,33 +6,23 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
+from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod_ref
 
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http import watch
-from moorage.gateway.kinds import SERVED
+from moorage.gateway.kinds import served
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
-from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import condition_key, eviction_key
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.taint import HeldTaint, TargetTainted
-from moorage_schemas.topics import (
-    BUDGETS,
-    CONDITIONS,
-    EVICTIONS,
-    FLEET,
-    PLACEMENTS,
-    TAINTS,
-    WORKLOAD_CONDITIONS,
-    ZONES,
-    condition_key,
-    eviction_key,
-    workload_condition_key,
-)
+from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, ZONES
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
 NODES = "/api/v1/nodes"
@@ -160,7 +150,7 @@ async def test_every_kind_can_be_written_conflicts_and_is_watched(path: str, bod
     assert (await gateway.ok("PUT", f"{path}/x", after))["metadata"] == after["metadata"]
     assert [item["metadata"]["name"] for item in (await gateway.ok("GET", path))["items"]] == ["x"]
     await gateway.ok("DELETE", f"{path}/x")
-    kind = next(kind for kind in SERVED if kind.kind == made["kind"])
+    kind = next(kind for kind in served() if kind.kind == made["kind"])
     version = int(made["metadata"]["resourceVersion"])
     asked = watch.Watch(kind=kind, namespace="", selected=lambda _: True, version=version, timeout=0.0)
     events = watch.events(gateway.store, asked, watch.start(gateway.store, asked))
@@ -182,7 +172,7 @@ async def test_a_policy_that_has_no_effect_yet_says_so() -> None:
 
 async def test_switches_allow_what_they_are_named_for() -> None:
     settings = Settings(feature_gates="Failover=true", allow_no_execute_taint_policy=True, cloud_provider="external")
-    switches = FeatureGates.of(settings)
+    switches = feature_gates(settings)
     assert switches == FeatureGates(failover=True, allow_no_execute_taint_policy=True, external_cloud=True)
     gateway = Fixture(switches=switches)
     answer = await gateway.call("POST", TAINT_POLICIES, taint_policy(HOT))
@@ -473,20 +463,6 @@ def spread(uid: str, state: PlacementState = PlacementState.PLACED, **more: Any)
     )
 
 
-def reported(gateway: Fixture, workload: WorkloadRef, target: TargetRef, status: ConditionStatus) -> None:
-    event = WorkloadConditionChanged(
-        workload=workload,
-        target=target,
-        type="Healthy",
-        status=status,
-        reason="Probed",
-        last_transition_time=NOW,
-        last_heartbeat_time=NOW,
-        generation=1,
-    )
-    gateway.log.append(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, "Healthy"), target.key, event)
-
-
 async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fares() -> None:
     gateway = Fixture()
     made = await gateway.ok("POST", DEPLOYMENTS, deployment(replicas=3))
@@ -511,8 +487,10 @@ async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fare
         ],
     )
     gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", placed)
-    reported(gateway, WORKLOAD, cluster_ref("b"), ConditionStatus.TRUE)
-    reported(gateway, WORKLOAD, cluster_ref("c"), ConditionStatus.FALSE)
+    for name in "abc":
+        gateway.bound(WORKLOAD, cluster_ref(name))
+    gateway.reported(WORKLOAD, cluster_ref("b"), ConditionStatus.TRUE)
+    gateway.reported(WORKLOAD, cluster_ref("c"), ConditionStatus.FALSE)
     path = f"{BINDINGS}/namespaces/shop/resourcebindings/web-deployment"
     found = await gateway.ok("GET", path)
     assert (found["apiVersion"], found["kind"]) == ("work.karmada.io/v1alpha2", "ResourceBinding")
@@ -550,11 +528,11 @@ async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fare
     ]
     assert (await gateway.ok("GET", f"{BINDINGS}/resourcebindings"))["items"] == [found]
     shown = (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]
-    assert (shown["replicas"], shown["readyReplicas"]) == (3, 3)
+    assert (shown["replicas"], shown["scheduledReplicas"], shown["readyReplicas"]) == (3, 3, 2)
     await gateway.ok("PATCH", f"{PROPAGATION}/web", {"spec": {"placement": {"clusterAffinity": {"exclude": ["c"]}}}})
     assert (await gateway.ok("GET", path))["spec"]["placement"] == {"clusterAffinity": {"exclude": ["c"]}}
-    reported(gateway, WORKLOAD, cluster_ref("b"), ConditionStatus.FALSE)
-    assert (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]["readyReplicas"] == 1
+    gateway.reported(WORKLOAD, cluster_ref("b"), ConditionStatus.FALSE)
+    assert (await gateway.ok("GET", f"{DEPLOYMENTS}/web"))["status"]["readyReplicas"] == 0
     assert (await gateway.call("POST", f"{BINDINGS}/namespaces/shop/resourcebindings", {})).status_code == 405
     await gateway.ok("DELETE", f"{DEPLOYMENTS}/web")
     gateway.log.append(PLACEMENTS, WORKLOAD.key, "Deployment/shop/web", None)
@@ -600,30 +578,6 @@ async def test_a_resource_that_has_to_leave_and_cannot_is_not_scheduled_though_i
     assert (condition["status"], condition["reason"]) == ("False", "NoReplacement")
     assert found["status"]["schedulerObservingAffinityName"] == "second"
     assert "lastScheduledTime" not in found["status"]
-
-
-async def test_a_pod_shows_what_its_deployer_reports_where_it_runs() -> None:
-    gateway = Fixture()
-    path = "/api/v1/namespaces/default/pods"
-    uid = (await gateway.ok("POST", path, pod()))["metadata"]["uid"]
-    reported(gateway, pod_ref("p1"), node_ref("n1"), ConditionStatus.FALSE)
-    assert "conditions" not in (await gateway.ok("GET", f"{path}/p1"))["status"]
-    placed = WorkloadPlaced(
-        workload=pod_ref("p1"),
-        uid=uid,
-        owner=pod_ref("p1"),
-        owner_uid=uid,
-        generation=1,
-        state=PlacementState.PLACED,
-        target=node_ref("n1"),
-        decided_time=NOW,
-    )
-    gateway.log.append(PLACEMENTS, "Pod/default/p1", "Pod/default/p1", placed)
-    conditions = (await gateway.ok("GET", f"{path}/p1"))["status"]["conditions"]
-    assert [(found["type"], found["status"]) for found in conditions] == [
-        ("PodScheduled", "True"),
-        ("Healthy", "False"),
-    ]
 
 
 @pytest.mark.parametrize(

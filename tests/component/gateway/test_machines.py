@@ -13,8 +13,9 @@ from tests.component.gateway.double import NOW, Fixture, Json, node, node_ref
 from moorage.gateway.errors import unavailable
 from moorage.gateway.log import Place, Write
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import condition_key
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import CONDITIONS, RESOURCES, condition_key
+from moorage_schemas.topics import CONDITIONS, RESOURCES
 
 NODES = "/api/v1/nodes"
 SETS = "/apis/machine.openshift.io/v1beta1/namespaces/pool/machinesets"

@@ -319,12 +319,13 @@ async def test_a_pod_shows_where_it_was_placed_and_why_not() -> None:
     assert pending["status"]["phase"] == "Pending"
     assert pending["status"]["conditions"][0]["reason"] == "Unschedulable"
     gateway.log.append(PLACEMENTS, key, key, placed("p1", uid, PlacementState.PLACED, target=node_ref("n1")))
-    running = await gateway.ok("GET", f"{PODS}/p1")
-    assert (running["spec"]["nodeName"], running["status"]["phase"]) == ("n1", "Running")
+    bound = await gateway.ok("GET", f"{PODS}/p1")
+    assert (bound["spec"]["nodeName"], bound["status"]["phase"]) == ("n1", "Pending")
+    assert [(one["type"], one["status"]) for one in bound["status"]["conditions"]] == [("PodScheduled", "True")]
     found = await gateway.ok("GET", "/api/v1/pods?fieldSelector=spec.nodeName=n1")
     assert [item["metadata"]["name"] for item in found["items"]] == ["p1"]
     # A pod that is sent back as it was shown is not thereby pinned to its node.
-    await gateway.ok("PUT", f"{PODS}/p1", {**running, "metadata": {**running["metadata"], "labels": {"a": "b"}}})
+    await gateway.ok("PUT", f"{PODS}/p1", {**bound, "metadata": {**bound["metadata"], "labels": {"a": "b"}}})
     event = gateway.declared[-1].event
     assert isinstance(event, ResourceDeclared)
     assert "nodeName" not in event.object["spec"]
@@ -357,12 +358,13 @@ async def test_pods_of_a_controller_are_shown_with_its_counts_and_cannot_be_writ
         )
         gateway.log.append(PLACEMENTS, f"Pod/default/web-{index}", "Deployment/default/web", event)
     status = (await gateway.ok("GET", f"{path}/web"))["status"]
-    assert (status["replicas"], status["readyReplicas"]) == (2, 1)
+    assert (status["replicas"], status["scheduledReplicas"], status["readyReplicas"]) == (2, 1, 0)
     pods = (await gateway.ok("GET", f"{PODS}?labelSelector=app=web"))["items"]
     assert [(item["metadata"]["name"], item["status"]["phase"]) for item in pods] == [
-        ("web-0", "Running"),
+        ("web-0", "Pending"),
         ("web-1", "Pending"),
     ]
+    assert [item["spec"].get("nodeName") for item in pods] == ["n1", None]
     assert pods[0]["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     refused = await gateway.call("DELETE", f"{PODS}/web-0")
     assert (refused.status_code, "Deployment/default/web" in refused.json()["message"]) == (405, True)

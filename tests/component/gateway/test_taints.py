@@ -7,8 +7,9 @@ from typing import Any
 from tests.component.gateway.double import NOW, Fixture, later, node, node_ref
 
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import condition_key
 from moorage_schemas.resource import ResourceDeclared, TaintWish
-from moorage_schemas.topics import CONDITIONS, condition_key
+from moorage_schemas.topics import CONDITIONS
 
 NODES = "/api/v1/nodes"
 COLD = {"key": "cold", "value": "a", "effect": "NoSchedule"}

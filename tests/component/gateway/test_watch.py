@@ -12,12 +12,14 @@ from tests.component.gateway.double import Fixture, node
 
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.http.watch import Watch, events, start
-from moorage.gateway.kinds import BY_PLURAL, ServedKind
+from moorage.gateway.kinds import ServedKind
+from moorage.kinds import managed_cluster_set, taint
+from moorage.kinds.node import KIND as NODE_KIND
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import RESOURCES
 
 NODES = "/api/v1/nodes"
-NODE = BY_PLURAL["", "v1", "nodes"]
+NODE = ServedKind(NODE_KIND, "v1")
 
 
 def watch(version: int | None = None, labels: str = "", **options: Any) -> Watch:
@@ -154,8 +156,8 @@ async def test_a_node_that_is_replaced_is_seen_to_go_and_to_come() -> None:
 
 SETS = "/apis/cluster.open-cluster-management.io/v1beta2/managedclustersets"
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
-SET = BY_PLURAL["cluster.open-cluster-management.io", "v1beta2", "managedclustersets"]
-TAINT = BY_PLURAL["moorage.io", "v1alpha1", "taints"]
+SET = ServedKind(managed_cluster_set.KIND, "v1beta2")
+TAINT = ServedKind(taint.KIND, "v1alpha1")
 GROUP = "cluster.open-cluster-management.io"
 
 

@@ -76,7 +76,7 @@ def outage(text: str, status: str = "Unknown") -> Change:
     """Let everything fail that fits."""
 
     def change(edge: Edge, stack: Stack) -> list[str]:
-        found = changes.Outage.parse(text).targets(stack)
+        found = changes.ZoneOutage.parse(text).targets(stack)
         post(edge, changes.outage(stack, found, ConditionStatus(status)))
         return [f"outage of {text}"]
 

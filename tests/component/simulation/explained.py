@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -30,7 +31,9 @@ def copy(flow: Log) -> Snapshot:
 
 def said(told: Explanation, *, closely: bool = False) -> str:
     """The explanation as a person reads it."""
-    return "\n".join(explain.explanation(told, closely=closely))
+    text = "\n".join(explain.explanation(told, closely=closely))
+    assert not re.search(r"T\d\d:\d\d:\d\d\.", text), "a time that is not shown to the second"
+    return text
 
 
 def of(told: Explanation, name: str) -> Target:

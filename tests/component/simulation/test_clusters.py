@@ -16,7 +16,7 @@ from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.run import Change
 from moorage.simulation.copy.snapshot import Snapshot
 from moorage.simulation.copy.stack import Stack
-from moorage.simulation.diff.changes import ChangeError, Outage
+from moorage.simulation.diff.changes import ChangeError, ZoneOutage
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
@@ -199,6 +199,7 @@ def test_a_new_placement_says_what_it_would_select() -> None:
     ("text", "names"),
     [
         ("zone=a", ["ManagedCluster/a1", "ManagedCluster/a2"]),
+        ("zone=none.a", ["ManagedCluster/a1", "ManagedCluster/a2"]),  # as the API names a zone without region
         ("cluster=b1", ["ManagedCluster/b1"]),
         ("topology.kubernetes.io/zone=b", ["ManagedCluster/b1"]),
         ("topology.kubernetes.io/zone in (a,b)", ["ManagedCluster/a1", "ManagedCluster/a2", "ManagedCluster/b1"]),
@@ -206,13 +207,13 @@ def test_a_new_placement_says_what_it_would_select() -> None:
 )
 def test_what_an_outage_names(text: str, names: list[str]) -> None:
     made = Hub("a1", "a2", "b1")
-    assert sorted(target.key for target in Outage.parse(text).targets(made.flow)) == names
+    assert sorted(target.key for target in ZoneOutage.parse(text).targets(made.flow)) == names
 
 
 def test_an_outage_of_nothing_is_an_error() -> None:
     made = Hub("a1")
     with pytest.raises(ChangeError, match="--outage zone=z: no node or cluster fits"):
-        Outage.parse("zone=z").targets(made.flow)
+        ZoneOutage.parse("zone=z").targets(made.flow)
     for text in ("", "  ", "a==b=c", "(x)"):
         with pytest.raises(ChangeError, match="invalid outage"):
-            Outage.parse(text)
+            ZoneOutage.parse(text)

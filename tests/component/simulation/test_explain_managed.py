@@ -14,12 +14,12 @@ from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.scenario.flow.driver import Flow
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.scheduler import Scheduler
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
-from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, Asking, ManagedVerdicts
+from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, ManagedVerdicts
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import Explanation, Grounds, NotFoundError, Wanted
 from moorage.simulation.explain.ocm import explain_placement
@@ -51,7 +51,7 @@ NAMES = ["c1", "c2", "c3", "c4", "c5"]
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> list[ClusterFacts]:
+def clusters(draw: st.DrawFn) -> list[ManagedClusterFacts]:
     found = []
     for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
         labels = draw(st.fixed_dictionaries({}, optional={SET: st.just("blue"), "tier": st.sampled_from(["1", "2"])}))
@@ -68,7 +68,7 @@ def clusters(draw: st.DrawFn) -> list[ClusterFacts]:
                 "capacity": {"cpu": "4", "memory": "1Gi"},
             },
         }
-        found.append(ClusterFacts.of(document, taints=draw(TAINTS)))
+        found.append(ManagedClusterFacts.of(document, taints=draw(TAINTS)))
     return found
 
 
@@ -107,7 +107,7 @@ SPEC = st.fixed_dictionaries(
 def verdicts_of(
     fleet: ManagedFleet, spec: dict[str, Any], decided: Sequence[str], others: Sequence[str]
 ) -> ManagedVerdicts:
-    terms = PlacementTerms.of(PlacementSpec.model_validate(spec))
+    terms = terms_of(PlacementSpec.model_validate(spec))
     existing = ManagedSets()
     existing.put("blue", BLUE)
     sets = usable_sets(["blue", "default"], existing, terms.sets)
@@ -115,14 +115,14 @@ def verdicts_of(
     usage = Usage(fleet)
     usage.add(decided)
     usage.add(others)
-    scheduled = Scheduler(fleet).schedule(terms, candidates=found, decided=decided, usage=usage, now=NOW)
-    return ManagedVerdicts(scheduled, fleet, Asking(terms, sets, existing, frozenset(decided), NOW))
+    scheduled = PlacementScheduler(fleet).schedule(terms, candidates=found, decided=decided, usage=usage, now=NOW)
+    return ManagedVerdicts(scheduled, fleet, sets, existing)
 
 
 @given(clusters(), SPEC, st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)))
 @settings(max_examples=200, deadline=None)
 def test_a_cluster_is_selected_if_and_only_if_its_verdict_says_so(
-    some: list[ClusterFacts], spec: dict[str, Any], decided: set[str], others: set[str]
+    some: list[ManagedClusterFacts], spec: dict[str, Any], decided: set[str], others: set[str]
 ) -> None:
     fleet = ManagedFleet()
     for one in some:

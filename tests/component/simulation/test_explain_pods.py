@@ -132,7 +132,7 @@ def test_a_pod_that_waits_is_told_what_is_short() -> None:
     told = explained(world, "p", ALL)
     assert told.agrees
     assert (told.considered, told.fitting) == (2, 0)
-    assert {(one.filter, one.count) for one in told.reckoned} == {("NodeAffinity", 1), ("NodeResourcesFit", 1)}
+    assert {(one.filter, one.count) for one in told.reasons} == {("NodeAffinity", 1), ("NodeResourcesFit", 1)}
     small, big = of(told, "small"), of(told, "big")
     assert [one.filter for one in small.verdict.filters if not one.passed] == ["NodeResourcesFit"]
     assert "cpu: 2 asked, 1 of 1 left" in small.verdict.filters[-1].details

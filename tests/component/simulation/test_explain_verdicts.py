@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +18,11 @@ from tests.unit.scheduling.test_nodes import BOUND, NODES, ask, filled, shape, s
 from moorage.core.apimachinery.quantities import amount_text
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.core.scheduling.nodes.plugin import PodRequest
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.core.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts, objections, selects
@@ -43,11 +45,11 @@ def test_a_node_fits_if_and_only_if_all_filters_pass_and_the_best_is_chosen(
     alone: bool,  # noqa: FBT001 - drawn by hypothesis
 ) -> None:
     fleet = filled(nodes, bound)
-    decider = Decider(fleet)
+    scheduler = NodeScheduler(fleet)
     request = replace(ask(fleet, pod, bound, replica=replica), now=NOW)
     only = nodes[0].name if alone and nodes else None
-    decision = decider.decide(request, only=only)
-    verdicts = NodeVerdicts(decider, request, only=only)
+    decision = scheduler.decide(request, only=only)
+    verdicts = NodeVerdicts(scheduler, request, only=only)
     assert verdicts.considered == decision.considered
     assert [(one.filter, one.reason, one.count) for one in verdicts.reasons] == [
         (one.filter, one.reason, one.count) for one in decision.filters
@@ -78,7 +80,7 @@ def test_a_node_fits_if_and_only_if_all_filters_pass_and_the_best_is_chosen(
 
 
 def verdicts_of(fleet: Fleet, pod: PodShape, now: datetime = NOW) -> NodeVerdicts:
-    return NodeVerdicts(Decider(fleet), replace(ask(fleet, pod), now=now))
+    return NodeVerdicts(NodeScheduler(fleet), replace(ask(fleet, pod), now=now))
 
 
 def details(verdicts: NodeVerdicts, node: str, by: str) -> tuple[str, ...]:
@@ -124,6 +126,40 @@ def test_which_selector_fails_is_told() -> None:
     )
     assert details(found, "b", "NodeAffinity")[0] == "nodeSelector disk=ssd matches"
     assert details(found, "b", "NodeAffinity")[-1] == "required node affinity: term 0 matches"
+
+
+def test_what_each_score_rests_on_is_told() -> None:
+    fleet = Fleet()
+    zone = {"topology.kubernetes.io/zone": "z"}
+    disliked = Taint(key="k", effect="PreferNoSchedule")
+    fleet.put(NodeFacts("a", labels={**zone, "disk": "ssd"}, allocatable={"cpu": 2000, "memory": 2**30}))
+    fleet.put(NodeFacts("b", labels=zone, taints=(disliked,)))
+    fleet.take("a", [("cpu", 500), ("memory", 2**29)])
+    preferred = [{"weight": 5, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}]
+    node = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+    asked = {"requests": {"cpu": "1", "memory": "256Mi"}}
+    pod = shape(affinity={"nodeAffinity": node}, containers=[{"name": "c", "resources": asked}])
+    rows = np.array([fleet.row_of("a"), fleet.row_of("a"), fleet.row_of("b")])
+    request = PodRequest(pod, owner="o", replica_rows=rows, spread=True, now=NOW)
+    found = NodeVerdicts(NodeScheduler(fleet), request)
+    told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b")}
+    assert told["a"] == {
+        "NodeAffinity": ("preferred term 0, weight 5, matches",),
+        "NodeResourcesFit": ("cpu: 500m of 2 would be left", "memory: 256Mi of 1Gi would be left"),
+        "PodTopologySpread": ("replicas in zone z: 3", "replicas on the node: 2"),
+        "TaintToleration": (),
+    }
+    assert told["b"] == {
+        "NodeAffinity": ("preferred term 0, weight 5, does not match",),
+        "NodeResourcesFit": (
+            "cpu: the node sets no limit, so all of it counts as left",
+            "memory: the node sets no limit, so all of it counts as left",
+        ),
+        "PodTopologySpread": ("replicas in zone z: 3", "replicas on the node: 1"),
+        "TaintToleration": ("nothing tolerates k:PreferNoSchedule",),
+    }
+    alone = NodeVerdicts(NodeScheduler(fleet), PodRequest(pod))
+    assert next(one.details for one in alone.verdict("a").scores if one.prioritizer == "PodTopologySpread") == ()
 
 
 def test_a_cordon_and_a_tolerated_time_are_told() -> None:
@@ -297,10 +333,10 @@ def test_a_cluster_fits_if_and_only_if_all_filters_pass(
     existing: dict[str, int],
     leaving: frozenset[str],
 ) -> None:
-    decider = ClusterDecider(fleet_of(clusters))
+    scheduler = ClusterScheduler(fleet_of(clusters))
     asked = request(placement, replicas=replicas, existing=existing, leaving=leaving, requests=(("cpu", 500),))
-    decision = decider.decide(asked)
-    verdicts = ClusterVerdicts(decider, asked)
+    decision = scheduler.decide(asked)
+    verdicts = ClusterVerdicts(scheduler, asked)
     assert verdicts.decision == decision
     assert [(one.filter, one.reason, one.count) for one in verdicts.reasons] == [
         (one.filter, one.reason, one.count) for one in decision.filters
@@ -319,6 +355,15 @@ def test_a_cluster_fits_if_and_only_if_all_filters_pass(
             assert one.name not in targets
         affinity = next(by for by in found.filters if by.filter == "ClusterAffinity")
         assert affinity.passed == (not affinity.details)
+
+
+def test_whether_a_resource_is_there_already_is_told() -> None:
+    clusters = [ClusterInfo(ClusterFacts(name, labels={})) for name in ("a", "b")]
+    found = ClusterVerdicts(ClusterScheduler(fleet_of(clusters)), request({}, existing={"b": 1}))
+    assert {name: [one.details for one in found.verdict(name).scores] for name in ("a", "b")} == {
+        "a": [("the resource is not there",)],
+        "b": [("the resource is there already",)],
+    }
 
 
 @given(CLUSTERS, AFFINITY)

@@ -15,6 +15,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import binding_key, eviction_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -28,9 +29,6 @@ from moorage_schemas.topics import (
     RESOURCES,
     WORKLOAD_CONDITIONS,
     Topic,
-    binding_key,
-    eviction_key,
-    workload_condition_key,
 )
 
 _MAX_SETTLINGS = 100

@@ -18,11 +18,12 @@ from moorage.workers import eviction
 from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.taint import Taint, TaintOrigin, TaintRecord, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer, TimerFired
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, Topic, binding_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMER_FIRED, TIMERS, Topic
 
 SERVICE = eviction.service(Settings())
 WEB = binding_key(pod("web"), node("n1"))

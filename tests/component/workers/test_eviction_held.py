@@ -18,6 +18,7 @@ from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, resource_key
@@ -33,8 +34,6 @@ from moorage_schemas.topics import (
     TAINTS,
     TIMER_FIRED,
     Topic,
-    binding_key,
-    eviction_key,
 )
 
 K1 = ("k1", 0.0)

@@ -16,15 +16,9 @@ from tests.support.records import at
 from moorage.core.disruption.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
 from moorage.core.disruption.guard_index import Guards
 from moorage_schemas.budget import EvictionAsked, EvictionSlot
+from moorage_schemas.keys import eviction_key
 from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.topics import (
-    BINDINGS,
-    BUDGETS,
-    EVICTION_ANSWERS,
-    EVICTION_ASKS,
-    RESOURCES,
-    eviction_key,
-)
+from moorage_schemas.topics import BINDINGS, BUDGETS, EVICTION_ANSWERS, EVICTION_ASKS, RESOURCES
 
 WEB = "Deployment/shop/web"
 LABELS = {"app": "web"}

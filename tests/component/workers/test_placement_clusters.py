@@ -19,6 +19,7 @@ from moorage.workers.placement.view import FleetView
 from moorage_schemas.condition import ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import binding_key, eviction_key, workload_condition_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -32,9 +33,6 @@ from moorage_schemas.topics import (
     TAINTS,
     WORKLOAD_CONDITIONS,
     Topic,
-    binding_key,
-    eviction_key,
-    workload_condition_key,
 )
 
 DEPLOYMENT = "apps/v1"

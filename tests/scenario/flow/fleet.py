@@ -11,12 +11,13 @@ from tests.scenario.flow.driver import Flow, Record
 
 from moorage.runtime.settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key
 from moorage_schemas.taint import Toleration
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES, binding_key
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES
 
 WITNESS = "witness"
 """A node that tests declare and leave alone: were every node down, no taint that evicts would be added."""

@@ -12,15 +12,14 @@ from tests.scenario.flow.test_placement_workers import Apart
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import Code, Status
-from moorage.core.scheduling.ocm.scheduler import Scheduler
-from moorage.core.scheduling.ocm.statuses import SATISFIED, conditions_of
-from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.scheduling.ocm.placement_conditions import SATISFIED, conditions_of
+from moorage.core.scheduling.ocm.plugin import Code, ManagedPrioritizer, Status
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Service
-from moorage.workers.placement.ocm.equivalence_classes import RELATIVE
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage_schemas.resources.managed import ManagedClusterSet, Placement
 from moorage_schemas.times import format_time
@@ -160,7 +159,7 @@ def declared(world: OcmWorld) -> tuple[ManagedFleet, ManagedSets, dict[str, set[
     for key, event in resources.items():
         if event.kind == "ManagedCluster":
             taints = [one.as_taint() for one in tainted[key.replace("//", "/")].taints]
-            fleet.put(ClusterFacts.of(event.object, taints=taints))
+            fleet.put(ManagedClusterFacts.of(event.object, taints=taints))
         elif event.kind == "AddOnPlacementScore":
             fleet.put_score(ScoreFacts.of(event.object))
         elif event.kind == "ManagedClusterSet":
@@ -182,11 +181,11 @@ def anew(world: OcmWorld) -> None:
         if event.kind != "Placement" or event.object["metadata"]["annotations"].get(DISABLE) == "true":
             continue
         spec = Placement.model_validate(event.object).spec
-        terms = PlacementTerms.of(spec)
+        terms = terms_of(spec)
         usable = usable_sets(bound.get(event.namespace, ()), sets, terms.sets)
         candidates = frozenset(one for name in usable.eligible if (one := sets.get(name)) is not None)
         has = world.selected(event.name, event.namespace)
-        found = Scheduler(fleet).schedule(
+        found = PlacementScheduler(fleet).schedule(
             terms, candidates=candidates, decided=has, usage=usage, now=world.flow.now, usage_has_decided=True
         )
         record = placed[key]
@@ -209,16 +208,18 @@ def anew(world: OcmWorld) -> None:
         )
         (satisfied,) = (one for one in record.conditions if one.type == SATISFIED)
         assert (satisfied.reason, satisfied.message) == (told[1].reason, told[1].message), key
-        ends = Scheduler(fleet).requeue(terms, has, world.flow.now)
+        ends = PlacementScheduler(fleet).requeue_at(terms, has, world.flow.now)
         assert ends is None or (record.decide_again is not None and record.decide_again <= ends), key
         drifts = {one.name: one.weight for one in found.prioritizers}
         if "Balance" not in drifts and drifts.get("Steady", 0) >= 0:
             assert has == sorted(found.decisions), key
-            relative = not RELATIVE.isdisjoint(drifts) and terms.number
+            relative = terms.number and any(
+                one.relative for one in ManagedPrioritizer.discovered() if one.name in drifts
+            )
             if relative and record.decide_again is not None:
-                assert found.decide_again is None or record.decide_again <= found.decide_again, key
+                assert found.requeue_at is None or record.decide_again <= found.requeue_at, key
             else:
-                assert record.decide_again == found.decide_again, key
+                assert record.decide_again == found.requeue_at, key
     view = world.flow.state("placement", 0).view.ocm
     assert {name: int(view.usage.counts[view.fleet.row(name)]) for name in CLUSTERS} == {
         name: int(usage.counts[fleet.row(name)]) for name in CLUSTERS

@@ -13,6 +13,7 @@ from tests.scenario.flow.driver import START, Crash, Flow, Record
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
@@ -29,7 +30,6 @@ from moorage_schemas.topics import (
     TIMERS,
     ZONE_GRANTS,
     ZONE_MEMBERS,
-    binding_key,
 )
 
 PARTITIONS = 3

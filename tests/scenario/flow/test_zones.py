@@ -14,8 +14,9 @@ from tests.scenario.flow.test_placement_flow import PARTITIONS, World
 from moorage.runtime.settings import Settings
 from moorage.workers import governor, taint_manager
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import condition_key
 from moorage_schemas.taint import TaintEffect, TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, ZONES, condition_key
+from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, ZONES
 from moorage_schemas.zone import ZoneState
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -207,7 +207,8 @@ def test_bad_taint_policies(found: ClusterTaintPolicy, message: str) -> None:
 
 def propagation(annotations: dict[str, str] | None = None, **spec: Any) -> list[FieldError]:
     full = {"resourceSelectors": DEPLOYMENTS, **spec}
-    return validate_propagation(PropagationSpec.model_validate(full), annotations or {})
+    served = {"Deployment": ("apps/v1",), "Pod": ("v1",)}
+    return validate_propagation(PropagationSpec.model_validate(full), annotations or {}, served)
 
 
 def test_good_propagation_policies() -> None:

@@ -6,20 +6,25 @@ from typing import Any
 
 import pytest
 
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.admission.ocm_defaults import admit_managed_cluster
-from moorage.core.admission.validation.ocm import BUILT_IN_PRIORITIZERS, validate_ocm
-from moorage.core.admission.validation.rbac import validate_path_name, validate_roles
+from moorage.core.admission.validation.ocm import validate_managed_cluster, validate_placement
+from moorage.core.admission.validation.rbac import validate_path_name
+from moorage.kinds.kind import named
 from moorage_schemas.resources.managed import ManagedCluster, Placement
 from moorage_schemas.resources.meta import Resource
 
+KNOWN = ("Balance", "Steady")
 SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 WHOLE = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
 
 
 def role(kind: str = "ClusterRole", **parts: Any) -> list[str]:
+    definition = named(kind)
+    assert definition is not None
     made = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "r"}, **parts}
-    return [error.path for error in validate_roles(Resource.model_validate(made))]
+    return [error.path for error in definition.validate(Resource.model_validate(made), FeatureGates())]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +79,6 @@ def test_names_of_roles(name: str, wrong: int) -> None:
     assert len(validate_path_name(name)) == wrong
 
 
-@pytest.mark.parametrize("kind", ["Pod", "Role"])
-def test_other_kinds_have_other_rules(kind: str) -> None:
-    other = Resource.model_validate({"apiVersion": "v1", "kind": kind, "metadata": {"name": "A/b"}})
-    assert validate_ocm(other) == []
-
-
 @pytest.mark.parametrize(
     ("url", "right"),
     [
@@ -96,23 +95,23 @@ def test_other_kinds_have_other_rules(kind: str) -> None:
 def test_addresses_of_clusters(url: Any, right: bool) -> None:  # noqa: FBT001 - a parameter of the test
     spec = {"managedClusterClientConfigs": [{"url": url}]}
     made = ManagedCluster.model_validate({"apiVersion": "a/v1", "kind": "b", "metadata": {"name": "c"}, "spec": spec})
-    assert (validate_ocm(made) == []) is right
+    assert (validate_managed_cluster(made) == []) is right
 
 
 @pytest.mark.parametrize("configs", ["x", {"url": "y"}, None])
 def test_what_is_no_list_of_addresses_is_not_looked_at(configs: Any) -> None:
     spec = {"managedClusterClientConfigs": configs}
     made = ManagedCluster.model_validate({"apiVersion": "a/v1", "kind": "b", "metadata": {"name": "c"}, "spec": spec})
-    assert validate_ocm(made) == []
+    assert validate_managed_cluster(made) == []
 
 
 @pytest.mark.parametrize("weight", [-11, -10, 0, 10, 11])
-@pytest.mark.parametrize("name", BUILT_IN_PRIORITIZERS)
+@pytest.mark.parametrize("name", KNOWN)
 def test_weights_of_every_prioritizer(name: str, weight: int) -> None:
     config = {"scoreCoordinate": {"builtIn": name}, "weight": weight}
     spec = {"prioritizerPolicy": {"configurations": [config]}}
     made = Placement.model_validate({"apiVersion": "a/v1", "kind": "b", "metadata": {"name": "c"}, "spec": spec})
-    found = [error.path for error in validate_ocm(made)]
+    found = [error.path for error in validate_placement(made, KNOWN)]
     assert found == ([] if abs(weight) <= 10 else ["spec.prioritizerPolicy.configurations[0].weight"])
 
 

@@ -16,7 +16,7 @@ import moorage_schemas
 from moorage.cli.commands import schemas as command
 from moorage.cli.commands.schemas import contract_folder, differences, generated, parsed, read_schemas
 from moorage.cli.contract.participants import participants, service_classes
-from moorage_schemas.resources.table import KINDS
+from moorage.kinds import kind as kinds
 from moorage_schemas.topics import CONDITION_REPORTS, PARTITIONS, TOPICS
 
 
@@ -43,7 +43,7 @@ def test_there_is_a_schema_for_every_event_and_kind(made: dict[str, str]) -> Non
     assert set(made) == {
         "asyncapi.yaml",
         *(f"events/{topic.event_type}.json" for topic in TOPICS),
-        *(f"resources/{kind.kind}.json" for kind in KINDS),
+        *(f"resources/{kind.kind}.json" for kind in kinds.declared()),
     }
 
 
@@ -60,7 +60,7 @@ def test_every_field_of_an_event_that_has_a_docstring_is_described(made: dict[st
     assert "in the order" in tainted["properties"]["taints"]["description"].lower()
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", kinds.declared(), ids=lambda kind: kind.kind)
 def test_resource_schema_takes_the_smallest_object_and_no_other_kind(kind: Any, made: dict[str, str]) -> None:
     validator = Draft202012Validator(parsed(made)[f"resources/{kind.kind}.json"])
     smallest: dict[str, Any] = {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": {"name": "a"}}

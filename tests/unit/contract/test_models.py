@@ -15,12 +15,14 @@ from pydantic import ValidationError
 from tests.unit.contract.strategies import INSTANTS, instances
 
 from moorage.cli.contract.jsonschemas import event_schema
+from moorage.kinds import kind as kinds
 from moorage_schemas.condition import ConditionReported
+from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key, target_of_resource
-from moorage_schemas.resources.table import KINDS, kind_by_kind, kind_named, kind_of
+from moorage_schemas.resources.meta import Resource
 from moorage_schemas.times import format_time, parse_time
-from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic, binding_key, condition_key, eviction_key
+from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic
 
 EVENTS = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
 REPORT = {
@@ -141,7 +143,8 @@ def test_times_are_written_short() -> None:
 @given(target=instances(TargetRef), workload=instances(WorkloadRef))
 def test_keys_parse_back(target: TargetRef, workload: WorkloadRef) -> None:
     assert TargetRef.parse(str(target)) == target
-    if "/" not in workload.key.replace("/", "", 2):
+    # A kind has neither, and a name of a workload no slash.
+    if ":" not in workload.kind and "/" not in workload.key.replace("/", "", 2):
         assert WorkloadRef.parse(str(workload)) == workload
 
 
@@ -172,14 +175,9 @@ def test_a_target_resource_is_partitioned_as_its_target() -> None:
     assert target_of_resource("Pod/shop/web-0") is None
 
 
-def test_kinds_are_found_by_every_name() -> None:
-    for kind in KINDS:
-        for name in (kind.kind, kind.plural, kind.singular, *kind.short_names):
-            assert kind_named(name) is kind
-            assert kind_named(name.upper()) is kind
-        for api in kind.api_versions:
-            assert kind_of(api, kind.kind) is kind
-        assert kind_by_kind(kind.kind) is kind
-    assert kind_named("deployments.apps") is kind_named("deploy")
-    assert kind_named("deployments.batch") is None
-    assert kind_of("v2", "Node") is None
+def test_every_typed_view_is_that_of_its_kind() -> None:
+    typed = {kind.kind: kind.model for kind in kinds.declared() if kind.model is not Resource}
+    assert all(model.__name__ == kind for kind, model in typed.items())
+    # A view that no kind has would never be used.
+    views = {view.__name__ for view in Resource.__subclasses__() if view.__module__.startswith("moorage_schemas.")}
+    assert set(typed) == views

@@ -14,12 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
-from moorage.core.scheduling.karmada.groups import Group, best_groups
-from moorage.core.scheduling.karmada.plugin import (
-    ClusterRequest,
-    discovered_cluster_filters,
-    discovered_cluster_prioritizers,
-)
+from moorage.core.scheduling.karmada.groups import SpreadGroup, best_groups
+from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import (
     Candidate,
     NotEnoughError,
@@ -28,7 +24,7 @@ from moorage.core.scheduling.karmada.replica_division import (
     static_weights,
     webster,
 )
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import Placement
@@ -80,22 +76,22 @@ def decide(place: Placement, *clusters: ClusterInfo, **changes: Any) -> ClusterD
     fleet = ClusterFleet()
     for one in clusters:
         fleet.put(one)
-    return ClusterDecider(fleet).decide(request(place, **changes))
+    return ClusterScheduler(fleet).decide(request(place, **changes))
 
 
 # Dividing.
 
 
 def test_the_rules_are_found() -> None:
-    assert [one.name for one in discovered_cluster_filters()] == [
+    assert [one.name for one in ClusterScheduler(ClusterFleet()).filters] == [
         "ClusterAffinity",
         "TaintToleration",
-        "TolerationOver",
         "SpreadConstraint",
         "APIEnablement",
+        "TolerationOver",
         "ClusterEviction",
     ]
-    assert [one.name for one in discovered_cluster_prioritizers()] == ["ClusterLocality"]
+    assert [one.name for one in ClusterScheduler(ClusterFleet()).prioritizers] == ["ClusterLocality"]
 
 
 @pytest.mark.parametrize(
@@ -263,11 +259,11 @@ def test_spreading_over_clusters_against_every_combination(
         assert sum(one.available for one in got) >= replicas
 
 
-def model_groups(groups: Sequence[Group], least: int, most: int, clusters: int) -> tuple[str, ...]:
+def model_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> tuple[str, ...]:
     """All combinations that will do and cease to when the last group, in the order of size, is left out."""
     ordered = sorted(groups, key=lambda one: (one.clusters, -one.score, one.name))
 
-    def will_do(some: Sequence[Group]) -> bool:
+    def will_do(some: Sequence[SpreadGroup]) -> bool:
         return least <= len(some) <= most and sum(one.clusters for one in some) >= clusters
 
     places = range(len(ordered))
@@ -301,12 +297,12 @@ def model_groups(groups: Sequence[Group], least: int, most: int, clusters: int) 
 def test_groups_are_chosen_as_by_looking_at_all(
     sizes: list[tuple[int, int]], least: int, most: int, clusters: int
 ) -> None:
-    groups = [Group(f"g{index}", size, score) for index, (size, score) in enumerate(sizes)]
+    groups = [SpreadGroup(f"g{index}", size, score) for index, (size, score) in enumerate(sizes)]
     assert best_groups(groups, least, most, clusters) == model_groups(groups, least, most, clusters)
 
 
 def test_many_groups_do_not_take_for_ever() -> None:
-    groups = [Group(f"g{index:03}", 1, index) for index in range(200)]
+    groups = [SpreadGroup(f"g{index:03}", 1, index) for index in range(200)]
     assert len(best_groups(groups, 20, 40, 30)) == 30
 
 
@@ -428,16 +424,16 @@ def test_the_group_that_it_is_in_is_tried_first() -> None:
 
 def test_remembered_verdicts_follow_the_fleet() -> None:
     fleet = ClusterFleet()
-    decider = ClusterDecider(fleet)
+    scheduler = ClusterScheduler(fleet)
     fleet.put(cluster("a"))
     asked = request(placement())
-    assert decider.decide(asked).targets == {"a": 0}
+    assert scheduler.decide(asked).targets == {"a": 0}
     fleet.put(cluster("a", taints=[Taint(key="k", effect="NoSchedule")]))
-    assert decider.decide(asked).targets is None
+    assert scheduler.decide(asked).targets is None
     fleet.put(cluster("b"))
-    assert decider.decide(asked).targets == {"b": 0}
+    assert scheduler.decide(asked).targets == {"b": 0}
     fleet.remove("b")
-    assert decider.decide(asked).targets is None
+    assert scheduler.decide(asked).targets is None
 
 
 def test_what_a_change_of_a_cluster_may_open() -> None:

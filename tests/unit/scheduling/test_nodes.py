@@ -14,16 +14,9 @@ from hypothesis import strategies as st
 from tests.unit.scheduling import nodes_reference as reference
 from tests.unit.scheduling.nodes_reference import Bound
 
-from moorage.core.scheduling.framework.plugins import plugins_in
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
-from moorage.core.scheduling.nodes.plugin import (
-    Filter,
-    Prioritizer,
-    Request,
-    discovered_filters,
-    discovered_prioritizers,
-)
-from moorage.core.scheduling.nodes.scheduler import Decider, Decision
+from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+from moorage.core.scheduling.nodes.scheduler import Decision, NodeScheduler
 from moorage.core.scheduling.nodes.shape import PodShape, pod_requests, shape_of
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
@@ -144,9 +137,9 @@ def filled(nodes: Iterable[NodeFacts], bound: Sequence[Bound]) -> Fleet:
     return fleet
 
 
-def ask(fleet: Fleet, shape: PodShape, bound: Sequence[Bound] = (), *, replica: bool = False) -> Request:
+def ask(fleet: Fleet, shape: PodShape, bound: Sequence[Bound] = (), *, replica: bool = False) -> PodRequest:
     rows = [fleet.row_of(one.node) for one in bound if one.mine and one.node in fleet]
-    return Request(shape=shape, owner="o", replica_rows=np.array(rows, dtype=np.intp), spread=replica)
+    return PodRequest(shape=shape, owner="o", replica_rows=np.array(rows, dtype=np.intp), spread=replica)
 
 
 def check(
@@ -183,7 +176,7 @@ def test_the_columns_decide_as_plain_python_does(
     replica: bool,  # noqa: FBT001 - drawn by hypothesis
 ) -> None:
     fleet = filled(nodes, bound)
-    decision = Decider(fleet).decide(ask(fleet, shape, bound, replica=replica))
+    decision = NodeScheduler(fleet).decide(ask(fleet, shape, bound, replica=replica))
     check(decision, shape, nodes, bound, replica=replica)
 
 
@@ -191,7 +184,7 @@ def test_the_columns_decide_as_plain_python_does(
 @settings(max_examples=60, deadline=None)
 def test_a_fleet_that_changes_answers_as_one_made_new(shape: PodShape, data: st.DataObject) -> None:
     fleet = Fleet()
-    decider = Decider(fleet)
+    scheduler = NodeScheduler(fleet)
     nodes: dict[str, NodeFacts] = {}
     bound: list[Bound] = []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -210,7 +203,7 @@ def test_a_fleet_that_changes_answers_as_one_made_new(shape: PodShape, data: st.
         elif step == "give" and bound:
             one = bound.pop()
             fleet.take(one.node, one.requests.items(), -1)
-        decision = decider.decide(ask(fleet, shape, bound, replica=True))
+        decision = scheduler.decide(ask(fleet, shape, bound, replica=True))
         check(decision, shape, list(nodes.values()), bound, replica=True)
 
 
@@ -226,7 +219,7 @@ def test_the_message_is_kube_schedulers() -> None:
     fleet.put(NodeFacts("d", unschedulable=True))
     fleet.put(NodeFacts("e", allocatable={"pods": 0}))
     wanted = shape(containers=[{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}])
-    decision = Decider(fleet).decide(ask(fleet, wanted))
+    decision = NodeScheduler(fleet).decide(ask(fleet, wanted))
     assert decision.message == (
         "0/5 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 Too many pods, "
         "1 node(s) were unschedulable, 2 node(s) had untolerated taint(s)."
@@ -247,12 +240,12 @@ def test_a_tolerated_time_that_is_over_keeps_away() -> None:
     patient = shape(tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 10}])
 
     def decide(wanted: PodShape, seconds: float) -> Decision:
-        return Decider(fleet).decide(replace(ask(fleet, wanted), now=added + timedelta(seconds=seconds)))
+        return NodeScheduler(fleet).decide(replace(ask(fleet, wanted), now=added + timedelta(seconds=seconds)))
 
     assert [decide(patient, seconds).target for seconds in (0, 9.999, 10, 11)] == ["a", "a", None, None]
     over = "0/1 nodes are available: 1 node(s) had taint(s) that are tolerated no longer."
     assert decide(patient, 10).message == over
-    assert Decider(fleet).decide(ask(fleet, patient)).target == "a", "no time, nothing is over"
+    assert NodeScheduler(fleet).decide(ask(fleet, patient)).target == "a", "no time, nothing is over"
     for_ever = shape(tolerations=[{"key": "k", "operator": "Exists"}])
     assert decide(for_ever, 11).target == "a"
     fleet.put(NodeFacts("a"))
@@ -261,7 +254,7 @@ def test_a_tolerated_time_that_is_over_keeps_away() -> None:
 
 def test_without_nodes_that_is_said() -> None:
     fleet = Fleet()
-    decision = Decider(fleet).decide(ask(fleet, shape()))
+    decision = NodeScheduler(fleet).decide(ask(fleet, shape()))
     assert decision.message == "0/0 nodes are available: no nodes available to schedule pods."
 
 
@@ -269,21 +262,21 @@ def test_a_daemon_pod_is_shown_only_its_node() -> None:
     fleet = Fleet()
     fleet.put(NodeFacts("a"))
     fleet.put(NodeFacts("b", taints=(Taint(key="k", effect="NoSchedule"),)))
-    decider = Decider(fleet)
-    assert decider.decide(ask(fleet, shape()), only="a").target == "a"
-    refused = decider.decide(ask(fleet, shape()), only="b")
+    scheduler = NodeScheduler(fleet)
+    assert scheduler.decide(ask(fleet, shape()), only="a").target == "a"
+    refused = scheduler.decide(ask(fleet, shape()), only="b")
     assert refused.message == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
-    assert decider.decide(ask(fleet, shape()), only="gone").target is None
+    assert scheduler.decide(ask(fleet, shape()), only="gone").target is None
 
 
 def test_replicas_of_pods_that_ask_for_nothing_spread() -> None:
     fleet = Fleet()
     for number in range(6):
         fleet.put(NodeFacts(f"n{number}", labels={reference.ZONE: f"z{number % 3}"}))
-    decider = Decider(fleet)
+    scheduler = NodeScheduler(fleet)
     bound: list[Bound] = []
     for _ in range(12):
-        target = decider.decide(ask(fleet, shape(), bound, replica=True)).target
+        target = scheduler.decide(ask(fleet, shape(), bound, replica=True)).target
         assert target is not None
         fleet.take(target, ())
         bound.append(Bound(target, {}, mine=True))
@@ -345,14 +338,14 @@ def test_equal_pods_have_one_shape() -> None:
 
 
 def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
-    assert [one.name for one in discovered_filters()] == [
+    assert [one.name for one in NodeScheduler(Fleet()).filters] == [
         "NodeUnschedulable",
         "TaintToleration",
         "NodeAffinity",
         "TolerationOver",
         "NodeResourcesFit",
     ]
-    assert {one.name: one.weight for one in discovered_prioritizers()} == {
+    assert {one.name: one.weight for one in NodeScheduler(Fleet()).prioritizers} == {
         "TaintToleration": 3,
         "NodeAffinity": 2,
         "PodTopologySpread": 2,
@@ -360,10 +353,22 @@ def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
     }
 
 
-def test_a_module_without_a_plugin_is_named() -> None:
-    with pytest.raises(TypeError, match=r"prioritizers\.least_allocated must have a PLUGIN that is a Filter"):
-        plugins_in("moorage.core.scheduling.nodes.prioritizers", Filter)  # type: ignore[type-abstract]  # the kind, not made
-    assert len(plugins_in("moorage.core.scheduling.nodes.prioritizers", Prioritizer)) == 4  # type: ignore[type-abstract]  # as above
+@given(NODES, shapes(), BOUND, st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_scores_that_are_not_relative_rest_on_no_other_candidate(
+    nodes: tuple[NodeFacts, ...],
+    pod: PodShape,
+    bound: list[Bound],
+    replica: bool,  # noqa: FBT001 - drawn by hypothesis
+) -> None:
+    fleet = filled(nodes, bound)
+    request = ask(fleet, pod, bound, replica=replica)
+    rows = np.flatnonzero(fleet.alive)
+    for one in NodePrioritizer.discovered():
+        together = one.scores(request, fleet, rows).tolist() if rows.size else []
+        assert all(one.lowest <= score <= one.highest for score in together), one.name
+        if not one.relative:
+            assert together == [one.scores(request, fleet, rows[at : at + 1])[0] for at in range(rows.size)], one.name
 
 
 def test_huge_amounts_do_not_overflow() -> None:
@@ -372,7 +377,7 @@ def test_huge_amounts_do_not_overflow() -> None:
     fleet.put(NodeFacts("b"))
     wanted = shape(containers=[{"resources": {"requests": {"memory": "7Ei"}}}])
     for _ in range(10):
-        decision = Decider(fleet).decide(ask(fleet, wanted))
+        decision = NodeScheduler(fleet).decide(ask(fleet, wanted))
         assert decision.message == "0/2 nodes are available: 2 Insufficient memory."
         fleet.take("a", wanted.requests)
     assert (fleet.free("memory") < 0).tolist() == [True, False]

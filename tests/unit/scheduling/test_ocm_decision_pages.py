@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.decision_groups import Group, GroupTerms
+from moorage.core.scheduling.ocm.decision_groups import GroupTerms, SelectedGroup
 from moorage.core.scheduling.ocm.decision_pages import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
@@ -16,10 +16,10 @@ from moorage.core.scheduling.ocm.decision_pages import (
     PLACEMENT_LABEL,
     DecisionPart,
     DecisionRecord,
-    laid_out,
+    layout_of,
     records_between,
 )
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage_schemas.placement import DecisionGroupStatus
 from moorage_schemas.resources.managed import DecisionStrategy
 
@@ -37,11 +37,11 @@ def named(name: str, **selector: Any) -> dict[str, Any]:
 EU = {"matchLabels": {"region": "eu"}}
 WRONG = {"matchExpressions": [{"key": "a", "operator": "Bogus"}]}
 FACTS = {
-    "a": ClusterFacts("a", labels={"region": "eu"}, claims={"platform": "AWS"}),
-    "b": ClusterFacts("b", labels={"region": "us"}),
-    "c10": ClusterFacts("c10", labels={"region": "eu"}),
-    "c2": ClusterFacts("c2", labels={"region": "us"}, claims={"platform": "AWS"}),
-    "d": ClusterFacts("d", document={"metadata": {"name": "d"}}),
+    "a": ManagedClusterFacts("a", labels={"region": "eu"}, claims={"platform": "AWS"}),
+    "b": ManagedClusterFacts("b", labels={"region": "us"}),
+    "c10": ManagedClusterFacts("c10", labels={"region": "eu"}),
+    "c2": ManagedClusterFacts("c2", labels={"region": "us"}, claims={"platform": "AWS"}),
+    "d": ManagedClusterFacts("d", document={"metadata": {"name": "d"}}),
 }
 
 
@@ -142,7 +142,9 @@ def test_a_wrong_group_is_said_and_the_others_count() -> None:
 
 
 def test_nothing_selected_is_one_group() -> None:
-    assert GroupTerms.of(strategy(2, named("eu", labelSelector=EU))).cut((), FACTS.__getitem__) == [Group("", ())]
+    assert GroupTerms.of(strategy(2, named("eu", labelSelector=EU))).cut((), FACTS.__getitem__) == [
+        SelectedGroup("", ())
+    ]
 
 
 def labels(name: str, index: int) -> dict[str, str]:
@@ -151,7 +153,7 @@ def labels(name: str, index: int) -> dict[str, str]:
 
 def test_a_layout() -> None:
     many = tuple(f"c{i:03}" for i in range(250))
-    made = laid_out("web", [Group("canary", ("x",)), Group("", many)])
+    made = layout_of("web", [SelectedGroup("canary", ("x",)), SelectedGroup("", many)])
     assert made.parts == {
         "web-decision-1": DecisionPart(("x",), labels("canary", 0)),
         "web-decision-2": DecisionPart(many[:100], labels("", 1)),
@@ -167,14 +169,14 @@ def test_a_layout() -> None:
 
 
 def test_an_empty_layout_has_one_part() -> None:
-    made = laid_out("web", [Group("", ())])
+    made = layout_of("web", [SelectedGroup("", ())])
     assert made.parts == {"web-decision-1": DecisionPart((), labels("", 0))}
     assert made.groups == (DecisionGroupStatus(index=0, decisions=("web-decision-1",)),)
 
 
 def test_what_a_change_tells() -> None:
-    before = laid_out("web", [Group("one", ("a", "b")), Group("", ("c", "d"))]).parts
-    after = laid_out("web", [Group("", ("b", "d", "e"))]).parts
+    before = layout_of("web", [SelectedGroup("one", ("a", "b")), SelectedGroup("", ("c", "d"))]).parts
+    after = layout_of("web", [SelectedGroup("", ("b", "d", "e"))]).parts
     assert records_between(before, after) == [
         DecisionRecord("web-decision-1", DecisionPart(("b", "d", "e"), labels("", 0)), added=("e",), removed=("a",)),
         DecisionRecord("web-decision-2", DecisionPart((), labels("", 1)), removed=("c",)),
@@ -185,10 +187,10 @@ def test_what_a_change_tells() -> None:
         DecisionRecord("web-decision-1", DecisionPart((), labels("", 0)), removed=("b", "d", "e")),
         DecisionRecord("web-decision-1", None),
     ]
-    moved = laid_out("web", [Group("", ("b",)), Group("", ("d", "e"))]).parts
+    moved = layout_of("web", [SelectedGroup("", ("b",)), SelectedGroup("", ("d", "e"))]).parts
     assert [(one.added, one.removed) for one in records_between(after, moved)] == [((), ()), ((), ())]
     assert records_between(moved, after)[-1] == DecisionRecord("web-decision-2", None)
-    relabelled = laid_out("web", [Group("late", ("b", "d", "e"))]).parts
+    relabelled = layout_of("web", [SelectedGroup("late", ("b", "d", "e"))]).parts
     assert records_between(after, relabelled) == [
         DecisionRecord("web-decision-1", DecisionPart(("b", "d", "e"), labels("late", 0)))
     ]
@@ -199,11 +201,11 @@ MANY = st.integers(0, 350).map(lambda count: [f"c{number}" for number in range(c
 CUTS = st.tuples(st.one_of(NAMES, MANY), st.integers(1, 120), st.sampled_from([(), ("c1", "c2", "c3")]))
 
 
-def layout_of(drawn: tuple[Sequence[str], int, Sequence[str]]) -> Mapping[str, DecisionPart]:
+def drawn_layout(drawn: tuple[Sequence[str], int, Sequence[str]]) -> Mapping[str, DecisionPart]:
     selected, length, first = drawn
-    facts = {name: ClusterFacts(name, labels={"first": "yes"} if name in first else {}) for name in selected}
+    facts = {name: ManagedClusterFacts(name, labels={"first": "yes"} if name in first else {}) for name in selected}
     terms = GroupTerms.of(strategy(length, named("first", labelSelector={"matchLabels": {"first": "yes"}})))
-    return laid_out("web", terms.cut(selected, facts.__getitem__)).parts
+    return layout_of("web", terms.cut(selected, facts.__getitem__)).parts
 
 
 @given(st.lists(st.one_of(CUTS, st.none()), max_size=6))
@@ -214,7 +216,7 @@ def test_folding_the_records_gives_the_selection_and_tells_each_change_once(
     stored: dict[str, DecisionPart] = {}
     told: set[str] = set()
     for step in steps:
-        wanted = {} if step is None else layout_of(step)
+        wanted = {} if step is None else drawn_layout(step)
         selected = set() if step is None else set(step[0])
         records = records_between(written, wanted)
         if wanted == written:

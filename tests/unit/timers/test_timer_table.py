@@ -109,7 +109,7 @@ def test_superseded_entries_do_not_pile_up() -> None:
     table = TimerTable()
     for generation in range(1, 5001):
         table.set(timer("a", generation, generation))
-    assert len(table._heap) < 200
+    assert len(table._deadlines._heap) < 200
     assert due(table, 5000) == [("a", 5000)]
 
 

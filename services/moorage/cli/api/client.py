@@ -7,17 +7,21 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-import httpx
-
+from moorage.cli.api.http import Answer, Connections, HttpError, RefusedError, Request, Transport
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import CliError, ServerError, UnreachableError
-from moorage.cli.render import output
+from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
 
 JsonObject = dict[str, Any]
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+_HEADERS = {"user-agent": "moorage-cli"}
+"""The gateway's audit says by this name who wrote."""
+
+SILENCE = 120.0
+"""Seconds without a byte after which a watch counts as broken off: the gateway sends a bookmark every 30 s."""
 
 MERGE_PATCH = "application/merge-patch+json"
 EVENT = "application/cloudevents+json"
@@ -29,22 +33,17 @@ class Client:
 
     Args:
         server: the gateway's address, without a path.
-        transport: what carries the requests, in tests.
+        transport: what carries the requests; HTTP unless said.
+        patience: seconds for which HTTP waits, if not for as long as usual.
     """
 
-    def __init__(self, server: str, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, server: str, transport: Transport | None = None, *, patience: float | None = None) -> None:
         self.server = server
         self._told: set[str] = set()
         self._lock = threading.Lock()
         try:
-            self._http = httpx.Client(
-                base_url=server,
-                headers={"user-agent": "moorage-cli"},  # the gateway's audit says who wrote
-                timeout=httpx.Timeout(30.0, connect=5.0),
-                transport=transport,
-                trust_env=transport is None and not _is_local(server),
-            )
-        except (httpx.InvalidURL, ValueError) as error:
+            self._http = transport or Connections(server, patience=patience)
+        except ValueError as error:
             raise UnreachableError(server, f"no valid address: {error}") from None
 
     def __enter__(self) -> Self:
@@ -85,21 +84,29 @@ class Client:
     def watch(
         self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, JsonObject]]:
-        """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | ERROR, object), until the server ends it."""
-        params = {"watch": "true", "resourceVersion": version, **_chosen(selector, name)}
+        """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK | ERROR, object).
+
+        The watch is accepted when this returns. It ends when the server ends it; `moorage.cli.api.watching` goes on
+        after that.
+        """
+        params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        path = _with(list_path(kind, namespace), {**params, **_chosen(selector, name)})
         try:
-            with self._http.stream(
-                "GET", list_path(kind, namespace), params=params, timeout=httpx.Timeout(None, connect=5.0)
-            ) as answer:
-                if answer.is_error:
-                    answer.read()
-                    raise _failure(answer)
-                for line in answer.iter_lines():
-                    if line.strip():
-                        event = json.loads(line)
-                        yield str(event["type"]), event["object"]
-        except httpx.TransportError as error:
-            raise UnreachableError(self.server, _why(error)) from None
+            lines = self._http.lines(Request("GET", path, _HEADERS), silence=SILENCE)
+        except RefusedError as error:
+            raise _failure(error.answer) from None
+        except HttpError as error:
+            raise UnreachableError(self.server, str(error)) from None
+        return self._events(lines)
+
+    def _events(self, lines: Iterator[bytes]) -> Iterator[tuple[str, JsonObject]]:
+        try:
+            for line in lines:
+                if line.strip():
+                    event = json.loads(line)
+                    yield str(event["type"]), event["object"]
+        except (HttpError, ValueError) as error:
+            raise UnreachableError(self.server, str(error)) from None
 
     def _tell(self, texts: Sequence[str]) -> None:
         """Write warnings as kubectl does, each text once."""
@@ -107,7 +114,7 @@ class Client:
             fresh = [text for text in texts if text not in self._told]
             self._told.update(fresh)
         for text in fresh:
-            output.warn(f"Warning: {text}")
+            warn(f"Warning: {text}")
 
     def _call(
         self,
@@ -119,18 +126,18 @@ class Client:
         content_type: str = "application/json",
     ) -> JsonObject:
         content = None if json_body is None else json.dumps(json_body).encode()
-        headers = {} if content is None else {"content-type": content_type}
+        headers = _HEADERS if content is None else {**_HEADERS, "content-type": content_type}
         try:
-            answer = self._http.request(method, path, params=params, content=content, headers=headers)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise UnreachableError(self.server, _why(error)) from None
+            answer = self._http.send(Request(method, _with(path, params or {}), headers, content))
+        except HttpError as error:
+            raise UnreachableError(self.server, str(error)) from None
         self._tell(warnings(answer))
         if answer.is_error:
             raise _failure(answer)
         if not answer.content:
             return {}
         try:
-            document = answer.json()
+            document = json.loads(answer.content)
         except ValueError:
             raise CliError(
                 f"{self.server} is no gateway of Moorage: it answers {method} {path} with something that is no JSON"
@@ -152,10 +159,10 @@ def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") ->
     return f"{path}/{subresource}" if subresource else path
 
 
-def warnings(answer: httpx.Response) -> list[str]:
+def warnings(answer: Answer) -> list[str]:
     """The texts of an answer's `Warning` headers (RFC 7234: code 299, agent, text in quotes)."""
     found = []
-    for header in answer.headers.get_list("warning"):
+    for header in answer.all("warning"):
         for quoted in _WARNING.findall(header):
             text = re.sub(r"\\(.)", r"\1", quoted)
             if text not in found:
@@ -169,16 +176,20 @@ def _chosen(selector: str, name: str) -> dict[str, str]:
     return {key: value for key, value in chosen.items() if value}
 
 
-def _failure(answer: httpx.Response) -> CliError:
+def _with(path: str, params: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _failure(answer: Answer) -> CliError:
     try:
-        status = answer.json()
+        status = json.loads(answer.content)
     except ValueError:
         status = {}
     if not isinstance(status, dict):
         status = {}
     if refusals := refused(status):
         return refusals[0]
-    return status_error(status, answer.status_code, answer.text)
+    return status_error(status, answer.status, answer.text)
 
 
 def refused(outcomes: Mapping[str, Any]) -> list[ServerError]:
@@ -196,14 +207,3 @@ def status_error(status: Mapping[str, Any], code: int, text: str = "") -> Server
     if not reason:
         reason = {404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict", 413: "RequestEntityTooLarge"}.get(code, "")
     return ServerError(status=code, reason=reason, message=str(message))
-
-
-def _why(error: Exception) -> str:
-    text = str(error)
-    return text or type(error).__name__
-
-
-def _is_local(server: str) -> bool:
-    """Loopback is never reached through a proxy."""
-    host = server.partition("://")[2].partition("/")[0].rpartition(":")[0]
-    return host in {"127.0.0.1", "localhost", "[::1]"}

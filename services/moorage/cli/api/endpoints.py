@@ -1,19 +1,24 @@
-"""Where the gateway and the broker are: option, environment, what `moorage up` has started, the usual places."""
+"""Where the gateway and the broker are: option, environment, what `moorage up` has started, the usual places.
+
+Finding the gateway loads neither the settings nor Kafka's client: most commands need no more than its address.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from pydantic import ValidationError
 
+from moorage.cli.api import runfile
 from moorage.cli.api.client import Client
 from moorage.cli.errors import CliError, UsageError
-from moorage.cli.flags import FIELDS, variable
-from moorage.cli.local import runfile
-from moorage.runtime.settings import Settings
+from moorage.runtime import environment
+
+if TYPE_CHECKING:
+    from moorage.runtime.settings import Settings
+
+_LAST_PORT = 65_535
 
 
 def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -26,6 +31,10 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
     Raises:
         UsageError: a variable or a flag has a wrong value; names it, the value and the rule.
     """
+    from pydantic import ValidationError  # noqa: PLC0415 - only commands that need every setting pay for it
+
+    from moorage.runtime.settings import Settings  # noqa: PLC0415 - as above
+
     given = flags or {}
     try:
         return Settings(**{**given, **overrides})
@@ -33,26 +42,36 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
         lines = []
         for problem in error.errors():
             field = "_".join(str(part) for part in problem["loc"][:1])
-            where = f"--{field.replace('_', '-')}" if field in given else f"MOORAGE_{field.upper()}"
+            where = f"--{field.replace('_', '-')}" if field in given else environment.variable(field)
             rule = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
             lines.append(f"{where}: invalid value {problem['input']!r}: {rule}")
         raise UsageError("; ".join(lines)) from None
 
 
 def gateway(ctx: typer.Context) -> str:
-    """The gateway's address."""
-    chosen = str(ctx.find_root().obj or "") or load_settings().server
+    """The gateway's address.
+
+    Raises:
+        UsageError: the environment names a port that is none.
+    """
+    chosen = str(ctx.find_root().params.get("server") or "") or environment.text("server") or ""
     if not chosen:
+        port = _gateway_port()
         running = runfile.read()
-        chosen = running.server if running else f"http://127.0.0.1:{load_settings().gateway_port}"
+        chosen = running.server if running else f"http://127.0.0.1:{port}"
     if "://" not in chosen:
         chosen = f"http://{chosen}"
     return chosen.rstrip("/")
 
 
-def connect(ctx: typer.Context) -> Client:
-    """A client of the gateway."""
-    return Client(gateway(ctx))
+def connect(ctx: typer.Context, *, patience: float | None = None) -> Client:
+    """A client of the gateway.
+
+    Args:
+        ctx: of the command.
+        patience: seconds for which it waits, if not for as long as usual.
+    """
+    return Client(gateway(ctx), patience=patience)
 
 
 def kafka() -> tuple[str, str]:
@@ -66,7 +85,7 @@ def kafka() -> tuple[str, str]:
     if settings.bootstrap_servers:
         return settings.bootstrap_servers, settings.topic_prefix
     if running is not None:
-        prefix = settings.topic_prefix if "MOORAGE_TOPIC_PREFIX" in os.environ else running.topic_prefix
+        prefix = running.topic_prefix if environment.text("topic_prefix") is None else settings.topic_prefix
         return running.bootstrap, prefix
     raise CliError(
         "no Kafka is known: MOORAGE_BOOTSTRAP_SERVERS is not set and no `moorage up` runs.\n"
@@ -76,9 +95,21 @@ def kafka() -> tuple[str, str]:
 
 def of_the_live(bootstrap: str) -> dict[str, str]:
     """The settings with which the `moorage up` of this Kafka runs, but for what the environment says otherwise."""
+    from moorage.cli.flags import FIELDS  # noqa: PLC0415 - only commands that need every setting pay for it
+
     found = runfile.read()
     if found is None or found.bootstrap != bootstrap:
         return {}
     return {
-        field: text for field, text in found.settings.items() if field in FIELDS and variable(field) not in os.environ
+        field: text for field, text in found.settings.items() if field in FIELDS and environment.text(field) is None
     }
+
+
+def _gateway_port() -> int:
+    """The setting `gateway_port`."""
+    said = environment.text("gateway_port")
+    if said is None:
+        return environment.GATEWAY_PORT
+    if said.isascii() and said.isdigit() and int(said) <= _LAST_PORT:
+        return int(said)
+    return load_settings().gateway_port  # which knows what else is a port, and says what is none

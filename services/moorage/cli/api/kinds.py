@@ -1,11 +1,14 @@
-"""Words of the command line for kinds: of the contract's table, and Moorage's own read-only ones."""
+"""Words of the command line for kinds: those that people declare, and those that the services write."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 from moorage.cli.errors import CliError
-from moorage_schemas.resources.table import KINDS, ResourceKind
+from moorage.kinds import kind as definitions
+from moorage.kinds import placement_decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,15 @@ class Kind:
     short_names: tuple[str, ...]
     namespaced: bool
     read_only: bool = False
+    repeatable: bool = False
+    """Whether a manifest may hold a read-only object."""
+
+    apply_order: int = definitions.AFTER_ALL
+    """`apply` writes kinds from low to high."""
+
+    in_all: bool = False
+    """Whether `get all` shows it."""
+
     older: tuple[str, ...] = ()
     """Other API versions of it that are served, with their group."""
 
@@ -37,75 +49,48 @@ class Kind:
         return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
 
 
-DECISION = "PlacementDecision"
+DECISION = placement_decision.KIND.kind
 """What the services write, and manifests may repeat."""
 
-_SHORT = {"ClusterTaintPolicy": ("ctp",), "EvictionPause": ("ep",), "MachineSet": ("ms",)}
-"""Words of this command line, beside those of the contract's table."""
+
+def all_kinds() -> tuple[Kind, ...]:
+    """Every kind, in the order of discovery."""
+    return _all_of(definitions.discovered())
 
 
-def _of(row: ResourceKind) -> Kind:
+def workloads() -> tuple[Kind, ...]:
+    """What `all` means, as kubectl's category of that name: pods and what makes them."""
+    return tuple(kind for kind in all_kinds() if kind.in_all)
+
+
+@cache
+def _all_of(found: tuple[definitions.Kind[Any], ...]) -> tuple[Kind, ...]:
+    return tuple(_of(one) for one in found)
+
+
+def _of(one: definitions.Kind[Any]) -> Kind:
     return Kind(
-        api_version=row.api_versions[0],
-        kind=row.kind,
-        plural=row.plural,
-        singular=row.kind.lower(),
-        short_names=(*row.short_names, row.singular, *_SHORT.get(row.kind, ())),
-        namespaced=row.namespaced,
-        older=row.api_versions[1:],
+        api_version=one.api_versions[0],
+        kind=one.kind,
+        plural=one.plural,
+        singular=one.kind.lower(),
+        short_names=(*one.short_names, one.singular, *one.cli_names),
+        namespaced=one.namespaced,
+        read_only=one.read_only,
+        repeatable=one.repeatable,
+        apply_order=one.apply_order,
+        in_all=one.in_all,
+        older=one.api_versions[1:],
     )
 
 
-_MOORAGE = "moorage.io/v1alpha1"
-
-
-def _own(kind: str, plural: str, *short: str, namespaced: bool) -> Kind:
-    return Kind(_MOORAGE, kind, plural, kind.lower(), short, namespaced, read_only=True)
-
-
-OWN_KINDS: tuple[Kind, ...] = (
-    _own("WorkloadPlacement", "workloadplacements", "wp", "pl", namespaced=True),
-    _own("Binding", "bindings", "bind", namespaced=True),
-    _own("Eviction", "evictions", "ev", "evict", namespaced=True),
-    _own("Condition", "conditions", "cond", namespaced=False),
-    _own("Taint", "taints", namespaced=False),
-    _own("Timer", "timers", namespaced=False),
-    _own("Zone", "zones", namespaced=False),
-    _own("Budget", "budgets", namespaced=False),
-    Kind(
-        "work.karmada.io/v1alpha2",
-        "ResourceBinding",
-        "resourcebindings",
-        "resourcebinding",
-        ("rb",),
-        namespaced=True,
-        read_only=True,
-    ),
-    Kind(
-        "cluster.open-cluster-management.io/v1beta1",
-        DECISION,
-        "placementdecisions",
-        "placementdecision",
-        ("pd",),
-        namespaced=True,
-        read_only=True,
-        older=("cluster.open-cluster-management.io/v1alpha1",),
-    ),
-)
-"""What the services have decided, served by the gateway to read."""
-
-ALL_KINDS: tuple[Kind, ...] = (*(_of(row) for row in KINDS), *OWN_KINDS)
-
-WORKLOADS: tuple[Kind, ...] = tuple(
-    kind for kind in ALL_KINDS if not kind.read_only and (kind.kind == "Pod" or kind.group in {"apps", "batch"})
-)
-"""What `all` means, as kubectl's category of that name: pods and what makes them."""
-
-_BY_WORD = {
-    word.lower(): kind
-    for kind in reversed(ALL_KINDS)
-    for word in (*kind.short_names, kind.singular, kind.plural, kind.kind)
-}
+@cache
+def _by_word(known: tuple[Kind, ...]) -> dict[str, Kind]:
+    return {
+        word.lower(): kind
+        for kind in reversed(known)
+        for word in (*kind.short_names, kind.singular, kind.plural, kind.kind)
+    }
 
 
 def find(word: str) -> Kind:
@@ -115,7 +100,7 @@ def find(word: str) -> Kind:
         CliError: no kind has that name, in kubectl's words.
     """
     plain, dot, rest = word.partition(".")
-    kind = _BY_WORD.get(plain.lower())
+    kind = _by_word(all_kinds()).get(plain.lower())
     if kind is not None:
         if not dot or rest == kind.group:
             return kind
@@ -128,13 +113,13 @@ def find(word: str) -> Kind:
 
 def of_object(api_version: str, kind: str) -> Kind | None:
     """The kind that a manifest names; None when Moorage does not know it, or only shows it."""
-    for known in ALL_KINDS:
+    for known in all_kinds():
         named = kind == known.kind and api_version in {known.api_version, *known.older}
-        if named and (not known.read_only or kind == DECISION):
+        if named and (not known.read_only or known.repeatable):
             return known if api_version == known.api_version else replace(known, api_version=api_version)
     return None
 
 
 def words() -> str:
     """The plurals of all kinds, for messages."""
-    return ", ".join(kind.plural for kind in ALL_KINDS)
+    return ", ".join(kind.plural for kind in all_kinds())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moorage.cli.api import kinds
+from moorage.cli.api import kinds, object_names
 from moorage.cli.api.client import Client
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import UsageError
-from moorage.cli.render import tables
+from moorage.cli.api.objects import at
+from moorage.cli.errors import CliError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def parse(words: Sequence[str]) -> list[Named]:
     """
     if not words:
         raise UsageError("You must specify the type of resource. Kinds are: " + kinds.words())
-    if any("/" in word for word in words):
+    if any("/" in word for word in words) and not _is_zone(words[0]):
         found = []
         for word in words:
             kind, slash, name = word.partition("/")
@@ -41,15 +41,24 @@ def parse(words: Sequence[str]) -> list[Named]:
                 )
             if not name:
                 raise UsageError(f"arguments in resource/name form must have a single resource and name: {word!r}")
-            found.append(Named(kinds.find(kind), (name,)))
+            named = kinds.find(kind)
+            found.append(Named(named, (object_names.typed(named, name),)))
         return found
     first, *names = words
     if first == "all" and not names:
-        return [Named(kind) for kind in kinds.WORKLOADS]
+        return [Named(kind) for kind in kinds.workloads()]
     every = [kinds.find(word) for word in first.split(",") if word]
     if not every:
         raise UsageError(f"invalid resource type {first!r}")
-    return [Named(kind, tuple(dict.fromkeys(names))) for kind in every]
+    return [Named(kind, tuple(dict.fromkeys(object_names.typed(kind, name) for name in names))) for kind in every]
+
+
+def _is_zone(word: str) -> bool:
+    """Whether a word names zones, whose own names hold a slash: `zone eu/eu-1`."""
+    try:
+        return kinds.find(word).kind == object_names.ZONE
+    except CliError:
+        return False
 
 
 def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, every: bool) -> tuple[str, ...]:
@@ -67,4 +76,4 @@ def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, e
     if not every and not selector:
         raise UsageError("resource(s) were provided, but no name was specified")
     listed = client.list(one.kind, namespace, selector).get("items") or []
-    return tuple(str(tables.at(item, "metadata", "name")) for item in listed)
+    return tuple(str(at(item, "metadata", "name")) for item in listed)

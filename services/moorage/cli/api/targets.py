@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import CliError, ServerError, UsageError
-from moorage.cli.render import output, tables
+from moorage.cli.api.objects import at
+from moorage.cli.errors import CliError, ServerError, UsageError, warn
 
 NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")
 MANAGED = kinds.find("managedclusters")
+
+KINDS = (NODE, CLUSTER, MANAGED)
+"""The kinds that carry conditions and taints."""
 
 _TRIES = 12
 
@@ -22,17 +25,23 @@ def called(kind: Kind, name: str) -> str:
     return kind.called(name) if kind == MANAGED else f"{kind.singular}/{name}"
 
 
+def kind_or_none(word: str) -> Kind | None:
+    """The kind that a word names; None when it names none that carries taints."""
+    try:
+        kind = kinds.find(word)
+    except CliError:
+        return None
+    return kind if kind in KINDS else None
+
+
 def target_kind(word: str) -> Kind:
     """The kind that a word names, if it carries taints.
 
     Raises:
         CliError: it does not.
     """
-    try:
-        kind = kinds.find(word)
-    except CliError:
-        kind = None
-    if kind not in (NODE, CLUSTER, MANAGED):
+    kind = kind_or_none(word)
+    if kind is None:
         raise CliError(f"invalid resource type {word}, only node, cluster and managedcluster types are supported")
     return kind
 
@@ -75,8 +84,8 @@ def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, e
         raise UsageError("at least one resource name must be specified since 'all' parameter is not set")
     listed = client.list(kind, None, selector).get("items") or []
     if not listed:
-        output.warn("No resources found")
-    return [str(tables.at(item, "metadata", "name")) for item in listed]
+        warn("No resources found")
+    return [str(at(item, "metadata", "name")) for item in listed]
 
 
 def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]) -> str:
@@ -96,7 +105,7 @@ def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject],
         patch, word = decide(found)
         if patch is None:
             return word
-        version = tables.at(found, "metadata", "resourceVersion")
+        version = at(found, "metadata", "resourceVersion")
         metadata = {**(patch.get("metadata") or {}), "resourceVersion": version}
         try:
             client.patch(kind, "", name, {**patch, "metadata": metadata})

@@ -10,29 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from moorage.cli.api import manifests
+from moorage.cli import completion
+from moorage.cli.api import manifests, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
-from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
+from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, warn
 from moorage.cli.render import output
-from moorage_schemas.refs import TargetKind
+from moorage.kinds.kind import AFTER_ALL
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"
 """Annotation with what was applied, so that a field that a later file leaves out is removed."""
 
-_ORDER = (
-    *("Namespace", "DedicatedNodes"),
-    *("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "ClusterTaintPolicy"),
-    *("Cluster", "Node", "MachineSet", "PropagationPolicy", "ClusterPropagationPolicy"),
-    *("ManagedClusterSet", "ManagedClusterSetBinding", "ManagedCluster", "AddOnPlacementScore"),
-    *("Lease", "ManagedClusterAddOn", "Placement"),
-)
-"""Kinds that others rest on, applied before the rest: a rule before its pods, nodes before what runs on them, a
-policy before what it places (which would go to nodes without it)."""
-
-_TARGETS = frozenset(kind.value for kind in TargetKind)
+_TARGETS = frozenset(kind.kind for kind in targets.KINDS)
 
 _SERVERS = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"})
 """Of metadata: what the server sets, which a manifest that was read from a server may still hold."""
@@ -57,9 +48,17 @@ def apply(
     ctx: typer.Context,
     *,
     files: Annotated[
-        list[str], typer.Option("-f", "--filename", help="A file, a folder, or - for standard input; repeatable.")
+        list[str],
+        typer.Option(
+            "-f",
+            "--filename",
+            help="A file, a folder, or - for standard input; repeatable.",
+            autocompletion=completion.manifests,
+        ),
     ],
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+    ] = "default",
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
@@ -67,13 +66,13 @@ def apply(
     good, refused = manifests.read(files, recursive=recursive)
     failed = bool(refused)
     for document in refused:
-        output.warn(str(document))
+        warn(str(document))
     shown: list[JsonObject] = []
     with connect(ctx) as client:
         for done in apply_all(client, good, namespace):
             if done.error:
                 failed = True
-                output.warn(done.error)
+                warn(done.error)
             elif form in {output.Format.JSON, output.Format.YAML}:
                 shown.append(done.object)
             else:
@@ -110,8 +109,7 @@ def apply_all(
 
 
 def _rank(item: Manifest) -> int:
-    kind = item.kind.kind if item.kind else ""
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+    return item.kind.apply_order if item.kind else AFTER_ALL
 
 
 def _apply_one(client: Client, item: Manifest, default: str) -> Applied:

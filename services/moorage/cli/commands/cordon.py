@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
-from moorage.core.taints.dialects.karmada import UNSCHEDULABLE
-from moorage_schemas.taint import TaintEffect
 
-_Names = Annotated[list[str] | None, typer.Argument(metavar="NODE… | cluster/NAME…", show_default=False)]
-_Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels.")]
-
-_TAINT = {"key": UNSCHEDULABLE, "effect": TaintEffect.NO_SCHEDULE.value}
+_Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NODE… | KIND NAME… | KIND/NAME…",
+        help="KIND is node or cluster; a name alone is a node's.",
+        show_default=False,
+        autocompletion=completion.nodes_and_clusters,
+    ),
+]
+_Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels, or objects of the kind.")]
 
 
 def cordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -> None:
@@ -32,46 +38,70 @@ def uncordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "")
     _mark(ctx, names or [], selector, unschedulable=False)
 
 
-def _refuse_managed(found: Sequence[Kind]) -> None:
-    if targets.MANAGED in found:
+def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable: bool) -> None:
+    of, named = _named(words, selector)
+    failed = False
+    with connect(ctx) as client:
+        if selector or not any(named.values()):
+            named[of] = targets.select(client, of, named[of], selector, every=False)
+        for kind, names in named.items():
+            decide = _decide_cluster if kind == targets.CLUSTER else _decide_node
+            for name in dict.fromkeys(names):
+                try:
+                    said = targets.change(client, kind, name, partial(decide, unschedulable=unschedulable))
+                except CliError as error:
+                    warn(str(error))
+                    failed = True
+                else:
+                    output.line(f"{targets.called(kind, name)} {said}")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _named(words: Sequence[str], selector: str) -> tuple[Kind, dict[Kind, list[str]]]:
+    """The kind that a selector chooses from, and the names of clusters and of nodes.
+
+    A bare name is a node's, as in kubectl, and each `KIND/NAME` may be of another kind. A first word that is a kind
+    counts as one when names or a selector follow it.
+
+    Raises:
+        UsageError: managed clusters are named.
+    """
+    of = targets.NODE
+    if words and not any("/" in word for word in words) and (len(words) > 1 or selector):
+        kind = targets.kind_or_none(words[0])
+        if kind is not None:
+            of, words = kind, [f"{words[0]}/{name}" for name in words[1:]]
+    found = [targets.split_names([word]) if "/" in word else (targets.NODE, [word]) for word in words]
+    if targets.MANAGED in {of, *(kind for kind, _ in found)}:
         raise UsageError(
             "managed clusters are not cordoned but tainted: moorage taint managedcluster NAME key:NoSelect"
         )
+    return of, {
+        kind: [name for known, names in found if known == kind for name in names]
+        for kind in (targets.CLUSTER, targets.NODE)
+    }
 
 
-def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable: bool) -> None:
-    word = "cordoned" if unschedulable else "uncordoned"
+def _decide_node(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject | None, str]:
+    word = _word(unschedulable=unschedulable)
+    if bool((found.get("spec") or {}).get("unschedulable")) == unschedulable:
+        return None, f"already {word}"
+    return {"spec": {"unschedulable": unschedulable or None}}, word
 
-    def decide_node(found: JsonObject) -> tuple[JsonObject | None, str]:
-        if bool((found.get("spec") or {}).get("unschedulable")) == unschedulable:
-            return None, f"already {word}"
-        return {"spec": {"unschedulable": unschedulable or None}}, word
 
-    def decide_cluster(found: JsonObject) -> tuple[JsonObject | None, str]:
-        taints = (found.get("spec") or {}).get("taints") or []
-        others = [one for one in taints if (one.get("key"), one.get("effect")) != tuple(_TAINT.values())]
-        if (len(others) < len(taints)) == unschedulable:
-            return None, f"already {word}"
-        return {"spec": {"taints": [*others, _TAINT] if unschedulable else others}}, word
+def _decide_cluster(found: JsonObject, *, unschedulable: bool) -> tuple[JsonObject | None, str]:
+    from moorage.core.taints.dialects.karmada import UNSCHEDULABLE  # noqa: PLC0415 - nodes need no models
+    from moorage_schemas.taint import TaintEffect  # noqa: PLC0415 - as above
 
-    # A bare name is a node's, as in kubectl; each word may name another kind.
-    named = [targets.split_names([one]) if "/" in one else (targets.NODE, [one]) for one in words]
-    _refuse_managed([kind for kind, _ in named])
-    clusters = [name for kind, names in named for name in names if kind == targets.CLUSTER]
-    nodes = [name for kind, names in named for name in names if kind == targets.NODE]
-    failed = False
-    with connect(ctx) as client:
-        work = [(targets.CLUSTER, name, decide_cluster) for name in dict.fromkeys(clusters)]
-        if nodes or selector or not clusters:
-            chosen = targets.select(client, targets.NODE, nodes, selector, every=False)
-            work += [(targets.NODE, name, decide_node) for name in chosen]
-        for kind, name, decide in work:
-            try:
-                said = targets.change(client, kind, name, decide)
-            except CliError as error:
-                output.warn(str(error))
-                failed = True
-            else:
-                output.line(f"{targets.called(kind, name)} {said}")
-    if failed:
-        raise typer.Exit(FAILED)
+    word = _word(unschedulable=unschedulable)
+    cordoned = {"key": UNSCHEDULABLE, "effect": TaintEffect.NO_SCHEDULE.value}
+    taints = (found.get("spec") or {}).get("taints") or []
+    others = [one for one in taints if (one.get("key"), one.get("effect")) != tuple(cordoned.values())]
+    if (len(others) < len(taints)) == unschedulable:
+        return None, f"already {word}"
+    return {"spec": {"taints": [*others, cordoned] if unschedulable else others}}, word
+
+
+def _word(*, unschedulable: bool) -> str:
+    return "cordoned" if unschedulable else "uncordoned"

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError
+from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError, warn
 from moorage.cli.render import output
 
 _WORKERS = 8
@@ -20,12 +21,20 @@ _WORKERS = 8
 
 def delete(
     ctx: typer.Context,
-    what: Annotated[list[str] | None, typer.Argument(metavar="[KIND NAME… | KIND/NAME…]", show_default=False)] = None,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KIND NAME… | KIND/NAME…]", show_default=False, autocompletion=completion.objects),
+    ] = None,
     files: Annotated[
-        list[str] | None, typer.Option("-f", "--filename", help="A file, a folder, or -; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "-f", "--filename", help="A file, a folder, or -; repeatable.", autocompletion=completion.manifests
+        ),
     ] = None,
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+    ] = "default",
     selector: Annotated[str, typer.Option("-l", "--selector", help="Delete what has these labels.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Delete all objects of the kind in the namespace.")] = False,
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
@@ -45,7 +54,7 @@ def delete(
             chosen = _chooser(selector)
             good, refused = manifests.read(files, recursive=recursive)
             for document in refused:
-                output.warn(str(document))
+                warn(str(document))
             targets = [
                 (item.kind, item.namespace(namespace), item.name)
                 for item in reversed(good)
@@ -54,7 +63,7 @@ def delete(
         else:
             targets = _named(client, what or [], namespace, selector, every=every)
         if not targets and not refused:
-            output.warn("No resources found")
+            warn("No resources found")
         failed = _delete_all(client, targets, form, ignore_not_found=ignore_not_found)
     if failed or refused:
         raise typer.Exit(FAILED)
@@ -87,7 +96,7 @@ def _delete_all(
                 continue
             if problem is not None:
                 failed = True
-                output.warn(str(problem))
+                warn(str(problem))
             elif form is output.Format.NAME:
                 output.line(kind.called(name))
             else:

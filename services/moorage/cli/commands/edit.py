@@ -13,12 +13,14 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError
-from moorage.cli.render import output, tables
+from moorage.cli.api.objects import at
+from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError, warn
+from moorage.cli.render import output
 
 _HEAD = """\
 # Change the object below, save and leave the editor. Lines that begin with # count for nothing; when nothing
@@ -32,9 +34,14 @@ _TRIES = 12
 
 def edit(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND NAME | KIND/NAME", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="KIND NAME | KIND/NAME", show_default=False, autocompletion=completion.objects),
+    ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose object.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose object.", autocompletion=completion.namespaces)
+    ] = "default",
     form: Annotated[output.Format, typer.Option("-o", "--output", help="Edit as yaml or json.")] = output.Format.YAML,
 ) -> None:
     """Change an object in your editor.
@@ -75,18 +82,18 @@ class _Edit:
                     f"Edit cancelled, no valid changes were saved.\nA copy of your changes is in {_kept(edited)}"
                 )
             if not edited.strip():
-                output.warn("Edit cancelled, saved file was empty.")
+                warn("Edit cancelled, saved file was empty.")
                 return
             try:
                 wanted = _read(edited)
                 change = merge_change(before, wanted)
                 if not change:
-                    output.warn(_CANCELLED)
+                    warn(_CANCELLED)
                     return
                 _check_fixed(before, wanted)
                 self._send(before, change)
             except UnreachableError:
-                output.warn(f"A copy of your changes is in {_kept(edited)}")
+                warn(f"A copy of your changes is in {_kept(edited)}")
                 raise
             except CliError as error:
                 problem, body, sent = (
@@ -102,7 +109,7 @@ class _Edit:
         """Write the change; what others have changed elsewhere in the object meanwhile is theirs."""
         now = before
         for left in reversed(range(_TRIES)):
-            version = tables.at(now, "metadata", "resourceVersion")
+            version = at(now, "metadata", "resourceVersion")
             metadata = {**(change.get("metadata") or {}), "resourceVersion": version}
             try:
                 self._client.patch(self._kind, self._namespace, self._name, {**change, "metadata": metadata})
@@ -144,7 +151,7 @@ def _untouched(change: Mapping[str, Any], before: Any, now: Any) -> bool:
 
 def _check_fixed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     for field in _FIXED:
-        had, now = tables.at(before, *field.split(".")), tables.at(wanted, *field.split("."))
+        had, now = at(before, *field.split(".")), at(wanted, *field.split("."))
         if had != now:
             raise CliError(f"{field}: invalid value {now!r}: must stay {had!r}")
 

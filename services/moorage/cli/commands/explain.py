@@ -12,6 +12,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 from aiokafka.errors import KafkaError
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints, kinds
 from moorage.cli.api.topics import quiet, unreachable
 from moorage.cli.errors import CliError, UsageError
@@ -76,12 +77,23 @@ def explain(
             metavar="KIND [NAMESPACE/]NAME",
             help="pod, placement, resourcebinding, or what makes pods or is claimed by a policy: deployment, …",
             show_default=False,
+            autocompletion=completion.objects,
         ),
     ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Where the object is.")] = "default",
-    node: Annotated[str, typer.Option(help="One node: every filter's and prioritizer's verdict on it.")] = "",
-    cluster: Annotated[str, typer.Option(help="One cluster: every filter's and prioritizer's verdict on it.")] = "",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Where the object is.", autocompletion=completion.namespaces)
+    ] = "default",
+    node: Annotated[
+        str,
+        typer.Option(help="One node: every filter's and prioritizer's verdict on it.", autocompletion=completion.nodes),
+    ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option(
+            help="One cluster: every filter's and prioritizer's verdict on it.", autocompletion=completion.clusters
+        ),
+    ] = "",
     every: Annotated[bool, typer.Option("--all", help="All nodes or clusters, not the chosen and the best.")] = False,
     form: Annotated[
         ExplainFormat, typer.Option("-o", "--output", help="table for people, json or yaml.")

@@ -7,22 +7,31 @@ from typing import Annotated
 
 import typer
 
-from moorage.cli.api import resource_arguments
+from moorage.cli import completion
+from moorage.cli.api import object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.resource_arguments import Named
-from moorage.cli.errors import FAILED, ServerError, UsageError
+from moorage.cli.api.watching import Watching
+from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, tables
+from moorage.cli.render.cells import Column, text
 from moorage.cli.render.output import Format
-from moorage.cli.render.tables import Column
 
 
 def get(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects
+        ),
+    ],
     *,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+    ] = "default",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
     selector: Annotated[str, typer.Option("-l", "--selector", help="Labels, such as app=web,tier!=test.")] = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on with changes as they come.")] = False,
@@ -39,11 +48,15 @@ def get(
     if place is None and any(one.names for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
     with connect(ctx) as client:
-        view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1, to_watch=watch)
-        failed = view.show(asked)
-        if watch and not failed:
+        watching = None
+        if watch:
+            name = asked[0].names[0] if asked[0].names else ""
+            watching = Watching(client, asked[0].kind, place, selector=selector, name=name, tell=warn)
+        view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
+        failed = view.show(asked, watching)
+        if watching is not None and not failed:
             with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
-                view.follow(asked[0])
+                view.follow(asked[0].kind, watching)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -60,7 +73,6 @@ class _View:
         *,
         no_headers: bool,
         several: bool,
-        to_watch: bool,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -68,16 +80,19 @@ class _View:
         self._form = form
         self._no_headers = no_headers
         self._several = several
-        self._to_watch = to_watch
-        self._version = ""
         self._widths: list[int] = []
 
-    def show(self, asked: list[Named]) -> bool:
-        """Write what is there; whether something that was named is missing."""
+    def show(self, asked: list[Named], watching: Watching | None) -> bool:
+        """Write what is there, and return whether something that was named is missing.
+
+        Args:
+            asked: the objects.
+            watching: what is to be watched from then on.
+        """
         failed = False
         groups: list[tuple[Kind, list[JsonObject]]] = []
         for one in asked:
-            found, missing = self._fetch(one)
+            found, missing = self._fetch(one) if watching is None else self._fetch_to_watch(one, watching)
             failed |= missing
             if groups and groups[-1][0] == one.kind and one.names:
                 groups[-1][1].extend(found)
@@ -93,7 +108,7 @@ class _View:
             )
             output.write(output.document(whole, self._form))
         elif not everything and not failed:
-            output.warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
+            warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
         else:
             first = True
             for kind, found in groups:
@@ -104,33 +119,23 @@ class _View:
                     first = False
         return failed
 
-    def follow(self, one: Named) -> None:
-        """Write changes as they come, until the server or the user ends it."""
-        name = one.names[0] if one.names else ""
-        namespace = self._namespace
-        for change, found in self._client.watch(one.kind, namespace, self._version, selector=self._selector, name=name):
-            if change == "ERROR":
-                raise ServerError(
-                    status=int(found.get("code", 500)),
-                    reason=str(found.get("reason", "")),
-                    message=str(found.get("message", "")),
-                )
-            if change == "BOOKMARK":
-                continue
+    def follow(self, kind: Kind, watching: Watching) -> None:
+        """Write changes as they come, until the user ends it.
+
+        Raises:
+            CliError: the watch cannot go on.
+        """
+        for _, found in watching.changes():
             if self._form in {Format.JSON, Format.YAML}:
                 output.write(output.document(found, self._form))
             else:
-                self._write(one.kind, [found], head=False)
+                self._write(kind, [found], head=not self._widths)
 
     def _fetch(self, one: Named) -> tuple[list[JsonObject], bool]:
         if not one.names:
-            listed = self._client.list(one.kind, self._namespace, self._selector)
-            self._version = str(tables.at(listed, "metadata", "resourceVersion") or "")
-            items = tables.listed(one.kind, listed)
+            items = tables.listed(one.kind, self._client.list(one.kind, self._namespace, self._selector))
             head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
             return [{**head, **item} for item in items], False
-        if self._to_watch:
-            return self._fetch_to_watch(one.kind, one.names[0])
         found: list[JsonObject] = []
         missing = False
         for name in one.names:
@@ -139,24 +144,21 @@ class _View:
             except ServerError as error:
                 if error.reason != "NotFound":
                     raise
-                output.warn(str(error))
+                warn(str(error))
                 missing = True
         return found, missing
 
-    def _fetch_to_watch(self, kind: Kind, name: str) -> tuple[list[JsonObject], bool]:
-        """One object, and the version of the whole: its own may be older than any change that the server still has."""
-        listed = self._client.list(kind, self._namespace, name=name)
-        self._version = str(tables.at(listed, "metadata", "resourceVersion") or "")
-        items: list[JsonObject] = listed.get("items") or []
-        if not items:
-            output.warn(f'Error from server (NotFound): {kind.plural} "{name}" not found')
-        head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**head, **item} for item in items], not items
+    @staticmethod
+    def _fetch_to_watch(one: Named, watching: Watching) -> tuple[list[JsonObject], bool]:
+        items = watching.start()
+        if one.names and not items:
+            warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
+        return tables.listed(one.kind, {"items": items}), bool(one.names) and not items
 
     def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
         if self._form is Format.NAME:
             for item in found:
-                output.line(kind.called(str(tables.at(item, "metadata", "name"))))
+                output.line(kind.called(object_names.shown(kind, item)))
             return
         columns = self._columns(kind)
         rows = [tables.row(item, columns) for item in found]
@@ -166,13 +168,13 @@ class _View:
             if not self._no_headers:
                 output.line(output.columns(title, self._widths))
         for row in rows:
-            output.line(output.columns(row, self._widths or output.widths([title, row])))
+            output.line(output.columns(row, self._widths or output.widths([title, row]), title))
 
     def _columns(self, kind: Kind) -> list[Column]:
-        name: Column = tables.NAME
+        name: Column = ("NAME", lambda item: object_names.shown(kind, item))
         if self._several:
-            name = ("NAME", lambda item: kind.called(str(tables.at(item, "metadata", "name"))))
+            name = ("NAME", lambda item: kind.called(object_names.shown(kind, item)))
         head: list[Column] = [name]
         if self._namespace is None and kind.namespaced:
-            head = [("NAMESPACE", tables.text("metadata", "namespace")), name]
+            head = [("NAMESPACE", text("metadata", "namespace")), name]
         return [*head, *tables.table(kind, wide=self._form is Format.WIDE)]

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from moorage.cli.api import runfile
 from moorage.cli.errors import CliError
-from moorage.cli.local import runfile
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, default_data_dir
 from moorage.runtime.embedded import control as embedded
 

@@ -9,11 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
+from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, ServerError, UsageError
-from moorage.cli.render import output, tables
+from moorage.cli.render import output
+from moorage.core.disruption.zone_names import zone_of_object
 
 _PAUSES = kinds.find("evictionpauses")
 _FLEET = "fleet"
@@ -21,7 +24,9 @@ _FIELDS = {"zone": "zones", "namespace": "namespaces", "workload": "workloads", 
 _SCOPES = "fleet, zone=REGION/ZONE, namespace=NAME, workload=KIND/NAMESPACE/NAME or target=KIND/NAME"
 _NAME_MAX = 60
 
-_What = Annotated[str, typer.Argument(metavar="evictions", show_default=False)]
+_What = Annotated[
+    str, typer.Argument(metavar="evictions", show_default=False, autocompletion=completion.words("evictions"))
+]
 _Scope = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,8 +52,8 @@ def pause(
     called = words(wanted)
     with connect(ctx) as client:
         for found in _same(client, wanted):
-            name = str(tables.at(found, "metadata", "name"))
-            if reason and reason != tables.at(found, "spec", "reason"):
+            name = str(at(found, "metadata", "name"))
+            if reason and reason != at(found, "spec", "reason"):
                 client.patch(_PAUSES, "", name, {"spec": {"reason": reason}})
                 output.line(f"evictions of {called} were paused already, the reason is new ({_PAUSES.called(name)})")
             else:
@@ -95,20 +100,18 @@ def resume(
         before = client.list(_PAUSES, None).get("items") or []
         chosen = before if every else [one for one in before if _scope_of(one) == _normal(wanted)]
         for found in chosen:
-            name = str(tables.at(found, "metadata", "name"))
+            name = str(at(found, "metadata", "name"))
             try:
                 client.delete(_PAUSES, "", name)
             except ServerError as error:
                 if error.reason != "NotFound":
                     raise
-            output.line(
-                f"evictions of {words(tables.at(found, 'spec', 'scope') or {})} resumed ({_PAUSES.called(name)})"
-            )
+            output.line(f"evictions of {words(at(found, 'spec', 'scope') or {})} resumed ({_PAUSES.called(name)})")
     if not chosen:
         output.line("evictions are not paused" if every else f"evictions of {words(wanted)} are not paused")
     others = [one for one in before if one not in chosen]
     if others:
-        names = ", ".join(f"{words(tables.at(one, 'spec', 'scope') or {})}" for one in others)
+        names = ", ".join(f"{words(at(one, 'spec', 'scope') or {})}" for one in others)
         output.line(f"still paused: {names}")
 
 
@@ -154,14 +157,14 @@ def words(scope: JsonObject) -> str:
 
 
 def _value(part: str, value: str, text: str) -> str:
-    pieces = value.split("/")
+    pieces = (zone_of_object(value) if part == "zone" else value).split("/")
     match part:
         case "zone":
             if len(pieces) != 2:  # noqa: PLR2004 - region and zone
                 raise UsageError(
                     f"--scope: invalid value {text!r}: a zone is REGION/ZONE, as `moorage get zones` shows it"
                 )
-            return value
+            return "/".join(pieces)
         case "target" if len(pieces) == 2 and all(pieces):  # noqa: PLR2004 - kind and name
             return f"{kinds.find(pieces[0]).kind}/{pieces[1]}"
         case "workload" if len(pieces) == 3 and all(pieces):  # noqa: PLR2004 - kind, namespace and name
@@ -178,7 +181,7 @@ def _same(client: Client, wanted: JsonObject) -> list[JsonObject]:
 
 
 def _scope_of(found: JsonObject) -> Any:
-    return _normal(tables.at(found, "spec", "scope") or {})
+    return _normal(at(found, "spec", "scope") or {})
 
 
 def _normal(scope: JsonObject) -> Any:

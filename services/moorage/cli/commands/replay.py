@@ -11,6 +11,7 @@ import typer
 from aiokafka.errors import KafkaError
 from rich.console import Console
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints, topics
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.render import output
@@ -46,13 +47,21 @@ def replay(
             "--from",
             metavar="TOPICS|EXPORT",
             help="`topics` reads the live Kafka; else a file of --record, or a folder.",
+            autocompletion=completion.files,
         ),
     ] = _TOPICS,
     record: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what was read as JSON lines, .gz for compressed, and stop there."),
+        typer.Option(
+            metavar="FILE",
+            help="Write what was read as JSON lines, .gz for compressed, and stop there.",
+            autocompletion=completion.files,
+        ),
     ] = None,
-    service: Annotated[list[str] | None, typer.Option(help="Only of a service; repeatable.")] = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="Only of a service; repeatable.", autocompletion=completion.replayed_services),
+    ] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only of a partition; repeatable.")] = None,
     form: Annotated[ReplayFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ReplayFormat.TABLE,
 ) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import getpass
 import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from pydantic import ValidationError
 
-from moorage.cli.api import kinds
-from moorage.cli.api.client import refused
+from moorage.cli import completion
+from moorage.cli.api import kinds, targets
+from moorage.cli.api.client import Client, refused
 from moorage.cli.api.endpoints import connect
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_instant
 from moorage.core.conditions.heartbeats import BY_HAND
@@ -26,59 +29,143 @@ from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
+_AT_ONCE: Final = 1000
+"""Reports in one request; the gateway takes no more."""
+
 
 def report(
     ctx: typer.Context,
-    about: Annotated[str, typer.Argument(metavar="KIND/NAME | KIND/NAMESPACE/NAME", show_default=False)],
+    about: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
+        ),
+    ],
     statuses: Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)],
     *,
     on: Annotated[
         str,
-        typer.Option("--on", metavar="KIND/NAME", help="The target on which a workload runs, when it is about one."),
+        typer.Option(
+            "--on",
+            metavar="KIND/NAME",
+            help="The target on which a workload runs, when it is about one.",
+            autocompletion=completion.target,
+        ),
     ] = "",
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="The workload's, if it names none.")] = "default",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces
+        ),
+    ] = "default",
     reason: Annotated[str, typer.Option(help="One word for why.")] = "",
     message: Annotated[str, typer.Option(help="Why, for people.")] = "",
     source: Annotated[
         str, typer.Option(help="Who says so; unless said, you: then it stays. A probe's word ends with its heartbeats.")
     ] = "",
+    every: Annotated[bool, typer.Option("--all", help="All targets of the kind.")] = False,
     at: Annotated[str, typer.Option(help="When it was seen: RFC 3339, or a duration ago; now unless said.")] = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.
 
     moorage report node/n1 Ready=False; moorage report managedcluster/c1 ManagedClusterConditionAvailable=True;
-    moorage report pod/shop/web-0 --on node/n1 Healthy=True
+    moorage report nodes --all Ready=True; moorage report pod/shop/web-0 --on node/n1 Healthy=True
     """
-    ref, workload = (_target(on), _workload(about, namespace)) if on else (_target(about), None)
+    if every:
+        subjects = _every(ctx, about, on)
+    else:
+        subjects = [_Subject(_target(on), _workload(about, namespace)) if on else _Subject(_target(about))]
+    conditions = [_condition(text) for text in statuses]
     now = datetime.now(UTC)
     seen = parse_instant(at, now) if at else now
     who = source or f"{BY_HAND}{_user()}"
-    events = []
-    for text in statuses:
-        condition, status = _condition(text)
-        said = {"type": condition, "status": status, "reason": reason, "message": message}
-        event = _event({**said, "target": ref, "workload": workload, "observed_time": seen, "source": who})
-        meta = Meta(id=str(uuid.uuid4()), source=who, type=event.event_type, time=seen, subject=ref.key)
-        events.append(to_structured(meta, event))
+    reports = [
+        (
+            subject,
+            _event(
+                {
+                    "type": condition,
+                    "status": status,
+                    "reason": reason,
+                    "message": message,
+                    "target": subject.target,
+                    "workload": subject.workload,
+                    "observed_time": seen,
+                    "source": who,
+                }
+            ),
+        )
+        for subject in subjects
+        for condition, status in conditions
+    ]
     with connect(ctx) as client:
-        outcome = client.report(events)
+        # One batch after the other, each of as many as the gateway takes at once.
+        outcomes = [
+            _hand_in(client, reports[first : first + _AT_ONCE], form) for first in range(0, len(reports), _AT_ONCE)
+        ]
+    if not all(outcomes):
+        raise typer.Exit(FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What a report is about: a target, or a workload on it."""
+
+    target: TargetRef
+    workload: WorkloadRef | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.target.kind.value.lower()}/{self.target.name}"
+        if self.workload is None:
+            return where
+        names = "/".join(filter(None, (self.workload.kind.lower(), self.workload.namespace, self.workload.name)))
+        return f"{names} on {where}"
+
+
+def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported]], form: output.Format) -> bool:
+    """Send reports and tell how they fared; whether all were accepted."""
+    events = []
+    for subject, event in reports:
+        meta = Meta(
+            id=str(uuid.uuid4()),
+            source=event.source,
+            type=event.event_type,
+            time=event.observed_time,
+            subject=subject.target.key,
+        )
+        events.append(to_structured(meta, event))
+    outcome = client.report(events)
     problems = refused(outcome)
     for refusal in problems:
-        output.warn(str(refusal))
+        warn(str(refusal))
     taken = {item["index"] for item in outcome.get("items") or [] if not item.get("status")} or set(range(len(events)))
-    called = _called(ref, workload)
-    for index, wire in enumerate(events):
+    for index, (subject, _) in enumerate(reports):
         if index not in taken:
             continue
+        wire = events[index]
         if form in {output.Format.JSON, output.Format.YAML}:
             output.write(output.document(wire, form))
         elif form is output.Format.NAME:
-            output.line(called)
+            output.line(str(subject))
         else:
-            output.line(f"{called} reported {wire['data']['type']}={wire['data']['status']}")
-    if problems:
-        raise typer.Exit(FAILED)
+            output.line(f"{subject} reported {wire['data']['type']}={wire['data']['status']}")
+    return not problems
+
+
+def _every(ctx: typer.Context, word: str, on: str) -> list[_Subject]:
+    """All targets of a kind.
+
+    Raises:
+        UsageError: a single target is named too, or a workload.
+        CliError: it is no kind of target.
+    """
+    if "/" in word or on:
+        raise UsageError("name cannot be provided when --all is specified")
+    kind = targets.target_kind(word)
+    with connect(ctx) as client:
+        names = targets.select(client, kind, (), "", every=True)
+    return [_Subject(TargetRef(kind=TargetKind(kind.kind), name=name)) for name in names]
 
 
 def _condition(text: str) -> tuple[str, str]:
@@ -98,14 +185,6 @@ def _event(fields: dict[str, Any]) -> ConditionReported:
     if wrong := check_workload(event):
         raise UsageError(wrong.message)
     return event
-
-
-def _called(target: TargetRef, workload: WorkloadRef | None) -> str:
-    where = f"{target.kind.value.lower()}/{target.name}"
-    if workload is None:
-        return where
-    names = "/".join(filter(None, (workload.kind.lower(), workload.namespace, workload.name)))
-    return f"{names} on {where}"
 
 
 def _target(text: str) -> TargetRef:

@@ -14,9 +14,11 @@ import structlog
 import typer
 from aiokafka.errors import KafkaError
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.local import services
+from moorage.runtime import environment
 from moorage.runtime.app import run_async, run_services
 from moorage.runtime.errors import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.logs import configure_logs
@@ -32,6 +34,7 @@ def run(
             metavar="SERVICE…",
             help="condition-ingest, taint-manager, governor, placement, eviction, timer, gateway; `all`: but the last.",
             show_default=False,
+            autocompletion=completion.services,
         ),
     ],
     *,
@@ -71,6 +74,8 @@ def _run(chosen: list[str], settings: Settings) -> int:
     made = [partial(services.make, name) for name in chosen if name != services.GATEWAY]
 
     log = structlog.get_logger(__name__)
+    for name, nearest in environment.unknown().items():
+        log.warning("environment.unknown", variable=name, nearest=nearest)
 
     async def main() -> int:
         if services.GATEWAY not in chosen:

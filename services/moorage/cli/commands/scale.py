@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, ServerError
-from moorage.cli.render import output, tables
+from moorage.cli.api.objects import at
+from moorage.cli.errors import FAILED, CliError, ServerError, warn
+from moorage.cli.render import output
 
 _TRIES = 8
 _NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
@@ -19,13 +21,18 @@ _NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
 
 def scale(
     ctx: typer.Context,
-    what: Annotated[list[str], typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False)],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False, autocompletion=completion.objects),
+    ],
     *,
     replicas: Annotated[int, typer.Option(help="How many there are to be.", min=0, show_default=False)],
     current: Annotated[
         int, typer.Option("--current-replicas", help="Only if there are so many now.", show_default=False)
     ] = _NEVER,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Whose objects.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+    ] = "default",
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
     every: Annotated[bool, typer.Option("--all", help="All of the kind in the namespace.")] = False,
     form: output.FormatOption = output.Format.TABLE,
@@ -37,7 +44,7 @@ def scale(
             try:
                 _scale(client, (kind, namespace, name), replicas, current)
             except (ServerError, _UnexpectedError) as error:
-                output.warn(str(error))
+                warn(str(error))
                 failed = True
                 continue
             if form in {output.Format.JSON, output.Format.YAML}:
@@ -55,7 +62,7 @@ def _named(client: Client, what: list[str], namespace: str, selector: str, *, ev
             (one.kind, name) for name in resource_arguments.chosen_names(client, one, namespace, selector, every=every)
         ]
     if not found:
-        output.warn("No resources found")
+        warn("No resources found")
     return found
 
 
@@ -71,10 +78,10 @@ def _scale(client: Client, place: tuple[Kind, str, str], replicas: int, current:
         return
     for left in reversed(range(_TRIES)):
         found = client.get(*place, subresource="scale")
-        there = tables.at(found, "spec", "replicas") or 0
+        there = at(found, "spec", "replicas") or 0
         if there != current:
             raise _UnexpectedError(f"Expected replicas to be {current}, was {there}")
-        version = tables.at(found, "metadata", "resourceVersion")
+        version = at(found, "metadata", "resourceVersion")
         try:
             client.patch(*place, {**change, "metadata": {"resourceVersion": version}}, subresource="scale")
         except ServerError as error:

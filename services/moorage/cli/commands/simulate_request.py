@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from moorage.cli.api import kinds, targets
 from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands.apply import apply_all
@@ -22,7 +23,7 @@ from moorage.gateway.errors import field_errors
 from moorage.simulation.copy.gateway import ADDRESS, Edge
 from moorage.simulation.copy.stack import Stack
 from moorage.simulation.diff import changes
-from moorage.simulation.diff.changes import ChangeError, Outage
+from moorage.simulation.diff.changes import ChangeError, ZoneOutage
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 
@@ -44,7 +45,7 @@ class Request:
 
     taint: Sequence[tuple[Kind, str, TaintSpecs]]
     condition: Sequence[tuple[TargetRef, str, ConditionStatus]]
-    outage: Sequence[Outage]
+    outage: Sequence[ZoneOutage]
     status: ConditionStatus
     overwrite: bool
 
@@ -73,7 +74,7 @@ class Request:
                 "--condition KIND/NAME=TYPE=STATUS or --outage WHERE"
             )
         try:
-            outages = [Outage.parse(text) for text in outage]
+            outages = [ZoneOutage.parse(text) for text in outage]
         except ChangeError as error:
             raise UsageError(f"--outage: {error}") from None
         word = _status("--outage-status", status)
@@ -97,7 +98,7 @@ class Request:
             CliError: the copy's gateway refuses some of it.
         """
         said: list[str] = []
-        with Client(ADDRESS, transport=edge.transport) as client:
+        with Client(ADDRESS, transport=HttpxTransport(edge.transport, ADDRESS)) as client:
             for done in apply_all(client, self.items, self.namespace, workers=1):
                 if done.error:
                     raise CliError(done.error.removeprefix("error: "))

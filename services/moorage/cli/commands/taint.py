@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
 from moorage.cli.api.kinds import Kind
-from moorage.cli.errors import FAILED, CliError, UsageError
+from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
@@ -25,6 +26,7 @@ def taint(
             metavar="node|cluster|managedcluster NAME… SPEC…",
             help="SPEC is key=value:Effect or key:Effect to add, key:Effect- or key- to remove.",
             show_default=False,
+            autocompletion=completion.targets_of_taints,
         ),
     ],
     *,
@@ -54,7 +56,7 @@ def taint(
                     client, kind, name, lambda found: decide(kind, found, wanted, overwrite=overwrite)
                 )
             except CliError as error:
-                output.warn(str(error))
+                warn(str(error))
                 failed = True
                 continue
             if form in {output.Format.JSON, output.Format.YAML}:

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from moorage.cli.api import endpoints
+from moorage.cli.api import endpoints, runfile
 from moorage.cli.errors import CliError
 from moorage.cli.flags import given
-from moorage.cli.local import runfile
 from moorage.cli.local.stack import Stack
-from moorage.runtime.settings import Settings, state_folder
+from moorage.cli.render import colors
+from moorage.runtime.environment import state_folder
+from moorage.runtime.settings import Settings
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,6 +30,9 @@ def up(
     """Run broker, services and gateway until Ctrl-C.
 
     Without settings it starts an embedded Kafka whose data is kept; MOORAGE_BOOTSTRAP_SERVERS names another cluster.
+
+    The gateway listens on 127.0.0.1, on the port of --port. The health and the metrics of each service are on a free
+    port of 127.0.0.1, which is told at the start.
     """
     settings = endpoints.load_settings(flags)
     running = runfile.read()
@@ -42,7 +45,7 @@ def up(
 
 
 async def _up(settings: Settings, *, follow: bool) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = colors.console()
     folder = state_folder()
 
     def say(text: str) -> None:
@@ -81,6 +84,7 @@ async def _up(settings: Settings, *, follow: bool) -> None:
                 folder,
             )
             say("")
+            say("health and metrics: " + ", ".join(f"{name} {address}" for name, address in stack.health.items()))
             say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
             say("Try `moorage apply -f examples/fleet`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
             await stopped.wait()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
+from importlib.util import find_spec
 
 from moorage.cli.render import output
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
 
 def version(form: output.FormatOption = output.Format.TABLE) -> None:
@@ -35,9 +37,5 @@ def _version(name: str) -> str:
 
 
 def _kafka() -> str:
-    """The version of the embedded Kafka; an image without it has none."""
-    try:
-        from moorage.runtime.embedded.jars import KAFKA_VERSION  # noqa: PLC0415 - its parts may be left out
-    except ImportError:
-        return "not embedded here"
-    return KAFKA_VERSION
+    """The version of the embedded Kafka; an image without the parts that fetch it has none."""
+    return KAFKA_VERSION if find_spec("jgo") is not None else "not embedded here"

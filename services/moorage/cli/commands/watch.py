@@ -9,12 +9,12 @@ from typing import Annotated
 
 import orjson
 import typer
-from rich.console import Console
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader, topics_named
 from moorage.cli.errors import CliError
-from moorage.cli.render import output
+from moorage.cli.render import colors, output
 from moorage.cli.render.durations import parse_duration, parse_instant
 from moorage.cli.render.events import line
 from moorage.cli.render.output import EventFormat
@@ -31,6 +31,7 @@ def watch(
             metavar="[TOPIC…]",
             help="placements, evictions, taints, conditions, timers, bindings, zones, budgets, reports, …",
             show_default=False,
+            autocompletion=completion.topics,
         ),
     ] = None,
     *,
@@ -89,7 +90,7 @@ class _writer:  # noqa: N801 - called as a function
     def __init__(self, form: EventFormat, topics: list[Topic]) -> None:
         self._form = form
         self._width = max(len(topic.short) for topic in topics)
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = colors.console()
 
     def __call__(self, seen: Seen) -> None:
         if self._form is EventFormat.JSON:

@@ -7,18 +7,14 @@ events has to survive the fields that a newer Moorage adds, and so do readers th
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from moorage_schemas.resources.table import ResourceKind
+from moorage.cli.field_docs import field_docs
+from moorage.kinds.kind import Kind
 from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -48,16 +44,6 @@ class DescribedJsonSchema(GenerateJsonSchema):
             if described is not None and name in docs:
                 described.setdefault("description", docs[name])
         return made
-
-
-@cache
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings under a model's fields, its bases' included, by field name."""
-    found: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if issubclass(base, BaseModel) and base is not BaseModel:
-            found.update(_own_docs(base))
-    return found
 
 
 def is_closed(topic: Topic) -> bool:
@@ -90,7 +76,7 @@ def event_schema(topic: Topic) -> dict[str, Any]:
     }
 
 
-def resource_schema(kind: ResourceKind) -> dict[str, Any]:
+def resource_schema(kind: Kind[Any]) -> dict[str, Any]:
     """The JSON Schema of a kind of resource, as the gateway takes it; other fields are kept as they came."""
     schema = kind.model.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
     properties = dict(schema["properties"])
@@ -106,19 +92,3 @@ def resource_schema(kind: ResourceKind) -> dict[str, Any]:
         "title": kind.kind,
         "properties": properties,
     }
-
-
-def _own_docs(model: type[BaseModel]) -> dict[str, str]:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    docs: dict[str, str] = {}
-    for field, after in pairwise(body):
-        match field, after:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                docs[name] = " ".join(inspect.cleandoc(text).split())
-            case _:
-                pass
-    return docs

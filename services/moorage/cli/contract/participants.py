@@ -1,18 +1,16 @@
-"""Which service reads and writes which topic, taken from the services' own classes and the topic table."""
+"""Which service reads and writes which topic, as the services' own classes declare it."""
 
 from __future__ import annotations
 
-import inspect
-import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from moorage.cli.local import services
+from moorage.gateway.log import WRITTEN
 from moorage.gateway.tables import READ
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, JOURNAL, RESOURCES, TOPICS, Topic
+from moorage_schemas.topics import AUDIT, DEAD_LETTERS, JOURNAL, TOPICS, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +43,24 @@ def service_classes() -> Iterator[type[Service[object]]]:
 
 
 def _participant(service: type[Service[object]]) -> Participant:
-    writes = set(service.changelogs) | {topic for topic in TOPICS if service.name in _writers(topic)}
-    # Whatever cannot be decoded or handled goes to the one, how it came to its decisions to the other.
-    writes |= _said_to_emit(service) | {DEAD_LETTERS, JOURNAL}
     return Participant(
         name=service.name,
-        summary=_summary(service),
+        summary=f"{service.name}: {service.summary[0].lower()}{service.summary[1:]}",
         consumes=_in_order(set(service.sources)),
         reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
-        sends=_in_order(writes),
+        # Whatever cannot be decoded or handled goes to dead-letters, how it came to its decisions to the journal.
+        sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
     )
 
 
-def _summary(service: type[Service[object]]) -> str:
-    """What its package says of it in its first line."""
-    package = sys.modules[service.__module__.rpartition(".")[0]]
-    return (inspect.getdoc(package) or "").partition("\n")[0]
-
-
-def _said_to_emit(service: type[Service[object]]) -> set[Topic]:
-    """The topics under `Emits:` in the docstring with which a service's module begins."""
-    _, _, emits = (inspect.getdoc(sys.modules[service.__module__]) or "").partition("Emits:\n")
-    section = emits.partition("\n\n")[0]
-    names = set(re.findall(r"^ +`([a-z-]+)`", section, re.MULTILINE))
-    return {topic for topic in TOPICS if topic.short in names}
-
-
 def _gateway() -> Participant:
-    sends = {topic for topic in TOPICS if services.GATEWAY in _writers(topic)} | {CONDITION_REPORTS, RESOURCES, AUDIT}
     return Participant(
         name=services.GATEWAY,
         summary="The edge for people and programs: Kubernetes-style API and CloudEvents intake; decides nothing.",
         consumes=(),
         reads=_in_order({*READ, AUDIT}),  # `audit` says which gateway took the writing over last
-        sends=_in_order(sends),
+        sends=_in_order(set(WRITTEN)),
     )
-
-
-def _writers(topic: Topic) -> list[str]:
-    return [writer.strip() for writer in topic.writer.split(",")]
 
 
 def _in_order(topics: set[Topic]) -> tuple[Topic, ...]:

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from moorage.cli import completion
 from moorage.cli.api import endpoints, kinds, manifests, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
@@ -59,7 +60,9 @@ _PAUSED_TAINT = "rack=move:NoExecute"
 def demo(
     ctx: typer.Context,
     *,
-    folder: Annotated[Path | None, typer.Option("--examples", help="The folder of the examples.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--examples", help="The folder of the examples.", autocompletion=completion.files)
+    ] = None,
     attach: Annotated[
         bool, typer.Option("--attach", help="Use the Moorage that runs already, whose fleet the demo changes.")
     ] = False,

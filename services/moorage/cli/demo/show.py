@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from rich.console import Console
 from rich.text import Text
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.claims import Claim
+from moorage.cli.render import colors
 from moorage.cli.render.events import STYLES, clock, words
 
 
@@ -17,7 +17,7 @@ class Show:
     """Writes lines that come as things happen, coloured when it is a terminal."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = colors.console()
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:

@@ -22,6 +22,7 @@ from moorage.runtime.errors import RuntimeFailure
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 
+_READY = "/readyz"
 _READY_SECONDS = 120.0
 _BROKER_BACKOFF_MAX = 30.0
 
@@ -74,6 +75,11 @@ class Stack:
     def logs(self) -> Path:
         """The folder of the children's logs."""
         return self._folder / "logs"
+
+    @property
+    def health(self) -> dict[str, str]:
+        """Where each process tells its health and metrics: an address by the child's name."""
+        return {child.spec.name: child.spec.ready_url.removesuffix(_READY) for child in self.supervisor.children}
 
     @property
     def supervisor(self) -> Supervisor:
@@ -197,7 +203,7 @@ class Stack:
             arguments=("run", "--with-parent", *group),
             environment=environment,
             log=self.logs / f"{name}.log",
-            ready_url=f"http://127.0.0.1:{gateway_port or port}/readyz",
+            ready_url=f"http://127.0.0.1:{gateway_port or port}{_READY}",
         )
 
 
@@ -221,7 +227,8 @@ def _gateway_port(settings: Settings) -> int:
         except OSError as error:
             raise CliError(
                 f"the gateway cannot listen on port {settings.gateway_port} of 127.0.0.1: {error.strerror}.\n"
-                "End the program that has it, or set MOORAGE_GATEWAY_PORT to another port, or to 0 for a free one."
+                "End the program that has it, or choose another port, or 0 for a free one, with `moorage up --port` or "
+                "MOORAGE_GATEWAY_PORT."
             ) from None
     return settings.gateway_port
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moorage.cli.api.client import JsonObject
+from moorage.cli.api.objects import at
 from moorage.cli.render import output
+from moorage.cli.render.cells import NONE, taint_text
 from moorage.cli.render.durations import age
 from moorage.cli.render.own_tables import until
-from moorage.cli.render.tables import at, taint_text
 
-NONE = "<none>"
 _HIDDEN = "moorage.io/last-applied-configuration"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.api.objects import at
 from moorage.cli.errors import ServerError
+from moorage.cli.render.cells import condition_status
 from moorage.cli.render.describe import conditions, grounds, many, pair, since, table, toleration_text
 from moorage.cli.render.describe_targets import taints
 from moorage.cli.render.durations import age
@@ -21,10 +21,10 @@ from moorage.cli.render.ocm_tables import (
     selector_text,
     set_text,
 )
-from moorage.cli.render.tables import at, condition_status
-from moorage.core.scheduling.ocm.cluster_sets import ManagedSets
-from moorage.core.taints.desired.ocm import AVAILABLE
-from moorage_schemas.resources.managed import GLOBAL_SET, ManagedClusterSet
+from moorage_schemas.resources.names import GLOBAL_SET, MANAGED_CLUSTER_AVAILABLE
+
+if TYPE_CHECKING:
+    from moorage.core.scheduling.ocm.cluster_sets import ManagedSets
 
 _CLUSTERS = kinds.find("managedclusters")
 _SETS = kinds.find("managedclustersets")
@@ -71,7 +71,7 @@ def cluster_set(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Empty", condition(found, "ClusterSetEmpty"))
     made = _sets(client).get(name)
     rows = [
-        [str(at(one, "metadata", "name")), condition_status(one, AVAILABLE) or "Unknown"]
+        [str(at(one, "metadata", "name")), condition_status(one, MANAGED_CLUSTER_AVAILABLE) or "Unknown"]
         for one in client.list(_CLUSTERS, None)["items"]
         if made is not None and made.has(at(one, "metadata", "labels") or {})
     ]
@@ -140,7 +140,9 @@ def decision(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Placement", _placement_of(found))
     yield pair("Group", group_text(found))
     known = {str(at(one, "metadata", "name")): one for one in client.list(_CLUSTERS, None)["items"]}
-    rows = [[name, condition_status(known.get(name, {}), AVAILABLE) or "Unknown"] for name in decided(found)]
+    rows = [
+        [name, condition_status(known.get(name, {}), MANAGED_CLUSTER_AVAILABLE) or "Unknown"] for name in decided(found)
+    ]
     yield from table(f"Clusters ({len(rows)})", ["NAME", "AVAILABLE"], rows)
 
 
@@ -169,6 +171,12 @@ def add_on(client: Client, found: JsonObject) -> Iterator[str]:
 
 def _sets(client: Client) -> ManagedSets:
     """The sets that there are."""
+    # Only a few kinds need models and the rules of sets; the others are described without them.
+    from pydantic import ValidationError  # noqa: PLC0415 - see above
+
+    from moorage.core.scheduling.ocm.cluster_sets import ManagedSets  # noqa: PLC0415 - see above
+    from moorage_schemas.resources.managed import ManagedClusterSet  # noqa: PLC0415 - see above
+
     found = ManagedSets()
     for one in client.list(_SETS, None)["items"]:
         head = {"apiVersion": _SETS.api_version, "kind": _SETS.kind}

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.render import output, tables
+from moorage.cli.api.objects import at
+from moorage.cli.render import output
+from moorage.cli.render.cells import UNREPORTED, condition_status, taint_text
 from moorage.cli.render.describe import conditions, evictions, many, pair, since, table, taint_texts
 from moorage.cli.render.durations import age
-from moorage.cli.render.own_tables import cluster_text, rate_text, zone_state
-from moorage.cli.render.tables import at, taint_text
+from moorage.cli.render.karmada_tables import cluster_text
+from moorage.cli.render.kubernetes_tables import node_roles, node_status, pod_status
+from moorage.cli.render.own_tables import rate_text, zone_state
 
 _NODES = kinds.find("nodes")
 _PODS = kinds.find("pods")
@@ -24,7 +27,8 @@ _OPEN = {"Scheduled", "Held", "Requested"}
 def node(client: Client, found: JsonObject) -> Iterator[str]:
     """A node: its zone, taints and those that wait, conditions, pods, evictions."""
     name = at(found, "metadata", "name")
-    yield pair("Roles", tables.node_roles(found))
+    yield pair("Roles", node_roles(found))
+    yield pair("Status", node_status(found) + _unreported(found))
     yield pair("Unschedulable", str(bool(at(found, "spec", "unschedulable"))).lower())
     yield from _zone_of(client, found)
     yield from taints(client, found)
@@ -33,12 +37,17 @@ def node(client: Client, found: JsonObject) -> Iterator[str]:
         if offered := at(found, "status", field):
             yield from many(field.title(), [f"{key}: {value}" for key, value in offered.items()])
     pods = [
-        [str(at(one, "metadata", "namespace")), str(at(one, "metadata", "name")), tables.pod_status(one)]
+        [str(at(one, "metadata", "namespace")), str(at(one, "metadata", "name")), pod_status(one)]
         for one in client.list(_PODS, None)["items"]
         if at(one, "spec", "nodeName") == name
     ]
     yield from table(f"Pods ({len(pods)})", ["NAMESPACE", "NAME", "STATUS"], pods)
     yield from _leaving(client, found)
+
+
+def _unreported(found: JsonObject) -> str:
+    """What it means that nobody has reported `Ready`; nothing where somebody has."""
+    return "" if condition_status(found, "Ready") else ": no probe has reported Ready, so it counts as ready"
 
 
 def cluster(client: Client, found: JsonObject) -> Iterator[str]:
@@ -48,6 +57,7 @@ def cluster(client: Client, found: JsonObject) -> Iterator[str]:
     yield pair("Provider", at(found, "spec", "provider"))
     yield pair("Region", at(found, "spec", "region"))
     yield pair("Zones", ",".join(at(found, "spec", "zones") or []) or at(found, "spec", "zone"))
+    yield pair("Ready", (condition_status(found, "Ready") or UNREPORTED) + _unreported(found))
     yield from taints(client, found)
     yield from conditions(found)
     rows = [
@@ -68,7 +78,6 @@ def cluster(client: Client, found: JsonObject) -> Iterator[str]:
 def zone(client: Client, found: JsonObject) -> Iterator[str]:
     """A zone: its state, its rate, and who waits."""
     status = found.get("status") or {}
-    yield pair("Zone", status.get("zone"))
     yield pair("State", zone_state(found))
     if status.get("stopped"):
         yield pair("Stopped", "every zone is fully disrupted: no node gets a taint that evicts")
@@ -80,7 +89,7 @@ def zone(client: Client, found: JsonObject) -> Iterator[str]:
     waiting = [[str(one.get("target")), since(one.get("since"))] for one in status.get("queue") or []]
     yield from table(f"Waiting ({status.get('waiting', 0)})", ["TARGET", "NOT READY SINCE"], waiting)
     members = [
-        [str(at(one, "metadata", "name")), tables.node_status(one), ",".join(taint_texts(at(one, "spec", "taints")))]
+        [str(at(one, "metadata", "name")), node_status(one), ",".join(taint_texts(at(one, "spec", "taints")))]
         for one in client.list(_NODES, None)["items"]
         if zone_name(one) == status.get("zone")
     ]
@@ -100,7 +109,7 @@ def machine_set(client: Client, found: JsonObject) -> Iterator[str]:
     rows = [
         [
             str(at(one, "metadata", "name")),
-            tables.node_status(one),
+            node_status(one),
             age(at(one, "metadata", "creationTimestamp")),
             ",".join(taint_texts(at(one, "spec", "taints"))),
         ]

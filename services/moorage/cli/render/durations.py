@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from moorage.cli.errors import UsageError
 from moorage.core.apimachinery.durations import seconds_of
 from moorage_schemas.times import parse_time
 
+_FRACTION = re.compile(r"(?<=T\d\d:\d\d:\d\d)\.\d+(?=Z|[+-]\d\d:\d\d)")
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _LONGEST = 1000 * _YEAR
 
@@ -50,6 +52,11 @@ def parse_instant(text: str, now: datetime) -> datetime:
         raise UsageError(
             f"invalid time {text!r}: must be RFC 3339 such as 2026-01-01T00:00:00Z, or a duration ago such as 5m"
         ) from None
+
+
+def to_the_second(text: str) -> str:
+    """A text whose RFC 3339 times have no fractions of a second, as kubectl shows them; JSON and YAML keep them."""
+    return _FRACTION.sub("", text) if "T" in text else text
 
 
 def age(since: str | datetime | None, now: datetime | None = None) -> str:

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from moorage.cli.api.kinds import DECISION
 from moorage.cli.api.topics import Seen
+from moorage.cli.render.cells import taint_text
 from moorage.cli.render.own_tables import rate_text
-from moorage.cli.render.tables import taint_text
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged

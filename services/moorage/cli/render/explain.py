@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from moorage.cli.render.describe import NONE, pair, table
-from moorage.cli.render.durations import human
+from moorage.cli.render.cells import NONE
+from moorage.cli.render.describe import pair, table
+from moorage.cli.render.durations import human, to_the_second
 from moorage.cli.render.events import words
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
 from moorage.simulation.explain.chain import Chain
@@ -23,6 +24,10 @@ def explanation(told: Explanation, *, closely: bool = False) -> Iterator[str]:
         told: the explanation.
         closely: tell each filter's and prioritizer's verdict on the targets that are shown, not one line for each.
     """
+    yield from map(to_the_second, _explanation(told, closely=closely))
+
+
+def _explanation(told: Explanation, *, closely: bool) -> Iterator[str]:
     yield from _decision(told)
     yield ""
     yield from _fleet(told)
@@ -112,7 +117,7 @@ def _fleet(told: Explanation) -> Iterator[str]:
     where_from = " of its sets" if told.kind_of_target == "ManagedCluster" else ""
     kind = f"{_kind(told).lower()}s{where_from}"
     yield f"As of {format_time(told.at)} {told.fitting} of {told.considered} {kind} fit."
-    rows = [[str(one.count), one.filter, one.reason] for one in told.reckoned]
+    rows = [[str(one.count), one.filter, one.reason] for one in told.reasons]
     if rows:
         yield from table("Ruled out, each counted once", ["COUNT", "FILTER", "REASON"], rows)
 
@@ -162,9 +167,13 @@ def _closely(told: Explanation, one: Target) -> Iterator[str]:
 def _scores(verdict: TargetVerdict) -> Iterator[str]:
     if verdict.rank is None:
         return
-    rows = [[by.prioritizer, str(by.score), f"x {by.weight}", str(by.points)] for by in verdict.scores]
-    rows.append(["total", "", "", f"{verdict.total} (rank {verdict.rank})"])
-    yield from table("Scores", ["PRIORITIZER", "SCORE", "WEIGHT", "POINTS"], rows)
+    rows = []
+    for by in verdict.scores:
+        first, *rest = by.details or [""]
+        rows.append([by.prioritizer, str(by.score), f"x {by.weight}", str(by.points), first])
+        rows += [["", "", "", "", more] for more in rest]
+    rows.append(["total", "", "", f"{verdict.total} (rank {verdict.rank})", ""])
+    yield from table("Scores", ["PRIORITIZER", "SCORE", "WEIGHT", "POINTS", "WHY"], rows)
 
 
 def _untils(untils: Iterable[Until], at: datetime) -> Iterator[str]:
@@ -187,8 +196,8 @@ def _chain(chain: Chain) -> Iterator[str]:
     for step in chain.steps:
         if step.record is None:
             what = ("lost", f"{step.lost}: {step.note}") if step.lost else ("clock", step.note)
-            yield f"  {'?':<27}  {what[0]:<19}  {what[1]}"
+            yield f"  {'?':<20}  {what[0]:<19}  {what[1]}"
             continue
-        when = format_time(step.time) if step.time is not None else "?"
+        when = to_the_second(format_time(step.time)) if step.time is not None else "?"
         note = f"  [{step.note}]" if step.note else ""
-        yield f"  {when:<27}  {step.record.topic.short:<19}  {words(step.record.key, step.record.event)}{note}"
+        yield f"  {when:<20}  {step.record.topic.short:<19}  {words(step.record.key, step.record.event)}{note}"

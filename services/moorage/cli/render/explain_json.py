@@ -28,7 +28,7 @@ def explanation(told: Explanation) -> Document:
         "targetKind": told.kind_of_target,
         "considered": told.considered,
         "fitting": told.fitting,
-        "ruledOut": [{"filter": one.filter, "reason": one.reason, "count": one.count} for one in told.reckoned],
+        "ruledOut": [{"filter": one.filter, "reason": one.reason, "count": one.count} for one in told.reasons],
         "targets": [_target(one) for one in told.targets],
         "leftOut": told.left_out,
         "until": [_until(one) for one in told.until],
@@ -70,7 +70,13 @@ def _target(one: Target) -> Document:
             for by in one.verdict.filters
         ],
         "scores": [
-            {"prioritizer": by.prioritizer, "score": by.score, "weight": by.weight, "points": by.points}
+            {
+                "prioritizer": by.prioritizer,
+                "score": by.score,
+                "weight": by.weight,
+                "points": by.points,
+                "details": list(by.details),
+            }
             for by in one.verdict.scores
         ],
         "taints": [_taint(taint) for taint in one.taints],

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from moorage.cli.render.durations import age
-from moorage.cli.render.tables import AGE, Cell, Column, Object, at, condition_status, labels_text, taints, text
-from moorage.core.taints.desired.ocm import AVAILABLE
-from moorage_schemas.resources.managed import SET_LABEL
+from moorage.cli.api.objects import at
+from moorage.cli.render.cells import (
+    AGE,
+    NONE,
+    Cell,
+    Columns,
+    Object,
+    condition_status,
+    labels_text,
+    since,
+    taints,
+    text,
+)
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE, SET_LABEL
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
 GROUP_NAME_LABEL = "cluster.open-cluster-management.io/decision-group-name"
@@ -15,15 +25,13 @@ GROUP_INDEX_LABEL = "cluster.open-cluster-management.io/decision-group-index"
 JOINED = "ManagedClusterJoined"
 SATISFIED = "PlacementSatisfied"
 
-_NONE = "<none>"
-
 
 def condition(found: Object, kind: str, field: str = "status") -> str:
     """A field of a condition of an object; `<none>` when it has no such condition."""
     for one in at(found, "status", "conditions") or []:
         if one.get("type") == kind:
-            return str(one.get(field) or _NONE)
-    return _NONE
+            return str(one.get(field) or NONE)
+    return NONE
 
 
 def _condition(kind: str, field: str = "status") -> Cell:
@@ -32,11 +40,11 @@ def _condition(kind: str, field: str = "status") -> Cell:
 
 def _urls(found: Object) -> str:
     configs = at(found, "spec", "managedClusterClientConfigs") or []
-    return ",".join(str(one.get("url")) for one in configs if one.get("url")) or _NONE
+    return ",".join(str(one.get("url")) for one in configs if one.get("url")) or NONE
 
 
 def _label(name: str) -> Cell:
-    return lambda found: str(at(found, "metadata", "labels", name) or _NONE)
+    return lambda found: str(at(found, "metadata", "labels", name) or NONE)
 
 
 def decided(found: Object) -> list[str]:
@@ -74,7 +82,7 @@ def _wanted(found: Object) -> str:
 
 def scores_text(found: Object) -> str:
     """The scores of an AddOnPlacementScore: `cpu=30,memory=-5`."""
-    return ",".join(f"{one.get('name')}={one.get('value', 0)}" for one in at(found, "status", "scores") or []) or _NONE
+    return ",".join(f"{one.get('name')}={one.get('value', 0)}" for one in at(found, "status", "scores") or []) or NONE
 
 
 def group_text(found: Object) -> str:
@@ -83,32 +91,33 @@ def group_text(found: Object) -> str:
     return " ".join(filter(None, (str(index or "0"), f"({name})" if name else "")))
 
 
-DECISION: tuple[tuple[Column, ...], tuple[Column, ...]] = (
+_DECISION: Columns = (
     (
         ("PLACEMENT", _label(PLACEMENT_LABEL)),
         ("CLUSTERS", lambda found: str(len(decided(found)))),
         ("GROUP", group_text),
     ),
-    (("SELECTED", lambda found: ",".join(decided(found)) or _NONE),),
+    (("SELECTED", lambda found: ",".join(decided(found)) or NONE),),
 )
 
 
-_RULES: tuple[tuple[Column, ...], tuple[Column, ...]] = (
+_RULES: Columns = (
     (AGE,),
     (("RULES", lambda found: str(len(found.get("rules") or []))),),
 )
-_ROLE_REF: tuple[tuple[Column, ...], tuple[Column, ...]] = (
+_ROLE_REF: Columns = (
     (("ROLE", lambda found: f"{at(found, 'roleRef', 'kind')}/{at(found, 'roleRef', 'name')}"), AGE),
-    (("SUBJECTS", lambda found: ",".join(str(one.get("name")) for one in found.get("subjects") or []) or _NONE),),
+    (("SUBJECTS", lambda found: ",".join(str(one.get("name")) for one in found.get("subjects") or []) or NONE),),
 )
 
-MANAGED: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
+COLUMNS: Final[dict[str, Columns]] = {
+    "PlacementDecision": _DECISION,
     "ManagedCluster": (
         (
             ("HUB ACCEPTED", lambda found: str(bool(at(found, "spec", "hubAcceptsClient"))).lower()),
             ("MANAGED CLUSTER URLS", _urls),
             ("JOINED", _condition(JOINED)),
-            ("AVAILABLE", lambda found: condition_status(found, AVAILABLE) or "Unknown"),
+            ("AVAILABLE", lambda found: condition_status(found, MANAGED_CLUSTER_AVAILABLE) or "Unknown"),
             AGE,
         ),
         (("CLUSTER SET", _label(SET_LABEL)), ("TAINTS", taints(None)), ("LABELS", labels_text)),
@@ -144,7 +153,7 @@ MANAGED: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
     "Lease": (
         (("HOLDER", text("spec", "holderIdentity")), AGE),
         (
-            ("RENEWED", lambda found: age(at(found, "spec", "renewTime"))),
+            ("RENEWED", since("spec", "renewTime")),
             ("SECONDS", text("spec", "leaseDurationSeconds")),
         ),
     ),

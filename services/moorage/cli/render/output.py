@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-import yaml
+
+from moorage.cli.render import colors
+from moorage.cli.render.durations import to_the_second
 
 
 class Format(StrEnum):
@@ -35,24 +37,11 @@ class EventFormat(StrEnum):
     WIDE = "wide"
 
 
-class _Dumper(yaml.SafeDumper):
-    """YAML as people write it: lists are indented, texts of many lines are blocks, nothing is an alias."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
 def to_yaml(document: Any) -> str:
     """A document as YAML."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    from moorage.cli.render.yaml_text import dump  # noqa: PLC0415 - a table does without PyYAML, which loads slowly
+
+    return dump(document)
 
 
 def to_json(document: Any) -> str:
@@ -71,11 +60,6 @@ def line(text: str) -> None:
     write(text + "\n")
 
 
-def warn(text: str) -> None:
-    """Write one line to stderr."""
-    typer.echo(text, err=True)
-
-
 def document(value: Mapping[str, Any], form: Format | EventFormat) -> str:
     """A document as JSON or YAML."""
     return to_yaml(dict(value)) if form == "yaml" else to_json(value)
@@ -86,13 +70,22 @@ def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
 
-def columns(row: Sequence[str], wide: Sequence[int]) -> str:
-    """One row of a table: three blanks between the columns, none at the end."""
-    return "   ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip()
+def columns(row: Sequence[str], wide: Sequence[int], head: Sequence[str] = ()) -> str:
+    """One row of a table: three blanks between the columns, none at the end.
+
+    Args:
+        row: its cells.
+        wide: the width of each column.
+        head: the titles of the columns, by which cells are coloured where colours are wanted; none for a row of titles.
+    """
+    fill = [" " * (width - len(cell)) for cell, width in zip(row, wide, strict=True)]
+    if head and colors.wanted():
+        row = [colors.paint(title, cell) for title, cell in zip(head, row, strict=True)]
+    return "   ".join(cell + blanks for cell, blanks in zip(row, fill, strict=True)).rstrip()
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as kubectl writes it."""
-    every = [head, *rows]
-    wide = widths(every)
-    return "".join(columns(row, wide) + "\n" for row in every)
+    """A table as kubectl writes it, with times to the second."""
+    every = [[to_the_second(cell) for cell in row] for row in rows]
+    wide = widths([head, *every])
+    return "".join(f"{line}\n" for line in (columns(head, wide), *(columns(row, wide, head) for row in every)))

@@ -1,70 +1,65 @@
-"""Tables of what the services have decided: placements, bindings, evictions, taints, zones and the like."""
+"""Columns of Moorage's own kinds: what is declared to it, and what the services have decided."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from moorage.cli.api.kinds import Kind
+from moorage.cli.api.objects import at
+from moorage.cli.render.cells import AGE, NONE, Cell, Columns, Object, since, taint_text, text
 from moorage.cli.render.durations import age, human
-from moorage.cli.render.ocm_tables import DECISION
-from moorage.cli.render.tables import Cell, Column, at, taint_text, text
 from moorage_schemas.times import parse_time
 
-_NONE = "<none>"
-
-
-def _since(*path: str) -> Cell:
-    return lambda found: age(at(found, *path))
+_STATUS = "status"
 
 
 def until(deadline: str | None) -> str:
     """How long until a deadline; `due` when it has passed."""
     if not deadline:
-        return _NONE
+        return NONE
     left = (parse_time(deadline) - datetime.now(UTC)).total_seconds()
     return f"in {human(left)}" if left > 0 else "due"
 
 
 def _target(*path: str) -> Cell:
-    def cell(found: Mapping[str, Any]) -> str:
+    def cell(found: Object) -> str:
         target = at(found, *path)
-        return f"{target['kind'].lower()}/{target['name']}" if isinstance(target, Mapping) else _NONE
+        return f"{target['kind'].lower()}/{target['name']}" if isinstance(target, Mapping) else NONE
 
     return cell
 
 
 def _workload(*path: str) -> Cell:
-    def cell(found: Mapping[str, Any]) -> str:
+    def cell(found: Object) -> str:
         ref = at(found, *path)
-        return f"{ref['kind'].lower()}/{ref['name']}" if isinstance(ref, Mapping) else _NONE
+        return f"{ref['kind'].lower()}/{ref['name']}" if isinstance(ref, Mapping) else NONE
 
     return cell
 
 
-def _taints(found: Mapping[str, Any]) -> str:
-    return ",".join(taint_text(taint) for taint in at(found, "status", "taints") or []) or _NONE
+def _taints(found: Object) -> str:
+    return ",".join(taint_text(taint) for taint in at(found, "status", "taints") or []) or NONE
 
 
-def _deadline(found: Mapping[str, Any]) -> str:
+def _deadline(found: Object) -> str:
     waits = at(found, "status", "state") in {None, "Scheduled", "Held"}
-    return until(at(found, "status", "deadline")) if waits else _NONE
+    return until(at(found, "status", "deadline")) if waits else NONE
 
 
-def _held_by(found: Mapping[str, Any]) -> str:
+def _held_by(found: Object) -> str:
     held = at(found, "status", "state") == "Held"
-    return (",".join(at(found, "status", "heldBy") or []) or _NONE) if held else _NONE
+    return (",".join(at(found, "status", "heldBy") or []) or NONE) if held else NONE
 
 
-def _placed_on(found: Mapping[str, Any]) -> str:
+def _placed_on(found: Object) -> str:
     """The target, or the targets of what can be on several."""
     several = at(found, "status", "targets") or []
     names = ",".join(f"{one['target']['kind'].lower()}/{one['target']['name']}" for one in several)
     return names or _target("status", "target")(found)
 
 
-def zone_state(found: Mapping[str, Any]) -> str:
+def zone_state(found: Object) -> str:
     """A zone's state, and whether it is stopped because every zone is fully disrupted."""
     state = str(at(found, "status", "state") or "Normal")
     return f"{state},Stopped" if at(found, "status", "stopped") else state
@@ -73,7 +68,7 @@ def zone_state(found: Mapping[str, Any]) -> str:
 def rate_text(rate: Any) -> str:
     """A rate as people read it: `1 every 10s`, `no limit`, `0`."""
     if rate is None:
-        return _NONE
+        return NONE
     if rate == "inf" or float(rate) == float("inf"):
         return "no limit"
     if float(rate) <= 0:
@@ -81,45 +76,74 @@ def rate_text(rate: Any) -> str:
     return f"{float(rate):g}/s" if float(rate) >= 1 else f"1 every {1 / float(rate):g}s"
 
 
-def _next(found: Mapping[str, Any]) -> str:
+def _next(found: Object) -> str:
     queue = at(found, "status", "queue") or []
-    return str(queue[0].get("target")) if queue else _NONE
+    return str(queue[0].get("target")) if queue else NONE
 
 
-def scheduled(found: Mapping[str, Any]) -> str:
-    """The status of a ResourceBinding's condition `Scheduled`."""
-    conditions = at(found, "status", "conditions") or []
-    return next((str(one.get("status")) for one in conditions if one.get("type") == "Scheduled"), "Unknown")
-
-
-def _clusters(found: Mapping[str, Any]) -> str:
-    return ",".join(cluster_text(one) for one in at(found, "spec", "clusters") or []) or _NONE
-
-
-def cluster_text(one: Mapping[str, Any]) -> str:
-    """A cluster with its part of the replicas: `member1:2`."""
-    return f"{one.get('name')}:{one['replicas']}" if one.get("replicas") else str(one.get("name"))
-
-
-def _leaving(found: Mapping[str, Any]) -> str:
-    tasks = at(found, "spec", "gracefulEvictionTasks") or []
-    return ",".join(str(one.get("fromCluster")) for one in tasks) or _NONE
-
-
-def _origins(found: Mapping[str, Any]) -> str:
+def _origins(found: Object) -> str:
     if at(found, "status", "held"):
         return "held"
-    return ",".join(at(found, "status", "origins") or []) or _NONE
+    return ",".join(at(found, "status", "origins") or []) or NONE
 
 
-_STATUS = "status"
-_TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
+def scope_text(scope: Any) -> str:
+    """The scope of a budget or a pause: `zones=eu/eu-1;namespaces=shop`; `<all>` for the fleet."""
+    parts = []
+    for field, value in (scope or {}).items() if isinstance(scope, Mapping) else ():
+        if isinstance(value, list) and value:
+            parts.append(f"{field}={','.join(map(str, value))}")
+        elif isinstance(value, Mapping):
+            parts.append("<labels>")
+    return ";".join(parts) or "<all>"
+
+
+def _scope(found: Object) -> str:
+    return scope_text(at(found, "spec", "scope"))
+
+
+def _window(found: Object) -> str:
+    count = at(found, "spec", "maxInWindow")
+    return NONE if count is None else f"{count} in {at(found, 'spec', 'windowSeconds') or 3600}s"
+
+
+COLUMNS: Final[dict[str, Columns]] = {
+    "DedicatedNodes": (
+        (
+            ("KEY", text("spec", "key", default="dedicated")),
+            ("VALUE", text("spec", "value")),
+            ("EFFECT", text("spec", "effect", default="NoSchedule")),
+            AGE,
+        ),
+        (),
+    ),
+    "EvictionBudget": (
+        (
+            ("PER", text("spec", "per", default="Fleet")),
+            ("AT-A-TIME", text("spec", "maxConcurrent")),
+            ("IN-WINDOW", _window),
+            ("ALLOWED", text("status", "allowed", default="<unknown>")),
+            ("UNDER-WAY", text("status", "inProgress", default="0")),
+            ("HELD", text("status", "held", default="0")),
+            AGE,
+        ),
+        (("SCOPE", _scope), ("PATIENCE", text("spec", "patienceSeconds"))),
+    ),
+    "EvictionPause": (
+        (
+            ("SCOPE", _scope),
+            ("HELD", text("status", "held", default="0")),
+            ("REASON", text("spec", "reason")),
+            AGE,
+        ),
+        (),
+    ),
     "WorkloadPlacement": (
         (
             ("STATE", text(_STATUS, "state")),
             ("TARGET", _placed_on),
             ("REASON", text(_STATUS, "reason")),
-            ("AGE", _since(_STATUS, "decidedTime")),
+            ("AGE", since(_STATUS, "decidedTime")),
         ),
         (
             ("OWNER", _workload(_STATUS, "owner")),
@@ -131,7 +155,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
         (
             ("WORKLOAD", _workload(_STATUS, "workload")),
             ("TARGET", _target(_STATUS, "target")),
-            ("AGE", _since(_STATUS, "boundTime")),
+            ("AGE", since(_STATUS, "boundTime")),
         ),
         (("OWNER", _workload(_STATUS, "owner")), ("GENERATION", text(_STATUS, "generation"))),
     ),
@@ -142,7 +166,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("STATE", text(_STATUS, "state")),
             ("DUE", _deadline),
             ("HELD-BY", _held_by),
-            ("AGE", _since(_STATUS, "decidedTime")),
+            ("AGE", since(_STATUS, "decidedTime")),
         ),
         (("TAINTS", _taints), ("REASON", text(_STATUS, "reason")), ("MESSAGE", text(_STATUS, "message"))),
     ),
@@ -152,8 +176,8 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("TYPE", text(_STATUS, "type")),
             ("STATUS", text(_STATUS, "status")),
             ("REASON", text(_STATUS, "reason")),
-            ("SINCE", _since(_STATUS, "lastTransitionTime")),
-            ("HEARTBEAT", _since(_STATUS, "lastHeartbeatTime")),
+            ("SINCE", since(_STATUS, "lastTransitionTime")),
+            ("HEARTBEAT", since(_STATUS, "lastHeartbeatTime")),
         ),
         (("SOURCE", text(_STATUS, "source")), ("MESSAGE", text(_STATUS, "message"))),
     ),
@@ -176,7 +200,6 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
     ),
     "Zone": (
         (
-            ("ZONE", text(_STATUS, "zone")),
             ("STATE", zone_state),
             ("NODES", text(_STATUS, "nodes", default="0")),
             ("NOT-READY", text(_STATUS, "notReady", default="0")),
@@ -195,7 +218,7 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("UNDER-WAY", text(_STATUS, "inProgress", default="0")),
             ("IN-WINDOW", text(_STATUS, "inWindow", default="0")),
             ("HELD", text(_STATUS, "held", default="0")),
-            ("COUNTED", _since(_STATUS, "countedTime")),
+            ("COUNTED", since(_STATUS, "countedTime")),
         ),
         (
             ("EXPECTED", text(_STATUS, "expected", default="0")),
@@ -203,15 +226,4 @@ _TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
             ("TOKENS", text(_STATUS, "tokens")),
         ),
     ),
-    "PlacementDecision": DECISION,
-    "ResourceBinding": (
-        (("SCHEDULED", scheduled), ("CLUSTERS", _clusters), ("LEAVING", _leaving)),
-        (("REPLICAS", text("spec", "replicas")), ("SINCE", _since(_STATUS, "lastScheduledTime"))),
-    ),
 }
-
-
-def own_columns(kind: Kind, *, wide: bool) -> tuple[Column, ...]:
-    """The columns of one of Moorage's own kinds, after the name."""
-    plain, more = _TABLES[kind.kind]
-    return (*plain, *more) if wide else plain

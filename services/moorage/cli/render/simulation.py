@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from moorage.cli.render import output
-from moorage.cli.render.durations import human
+from moorage.cli.render.durations import human, to_the_second
 from moorage_schemas.times import parse_time
 
 Document = Mapping[str, Any]
@@ -28,7 +28,7 @@ def text(found: Document, *, every: bool) -> str:
     """
     taken = _time(found["taken"])
     span = human((_time(found["until"]) - taken).total_seconds())
-    parts = [f"Simulated {span} from {found['taken']} on a copy; nothing was changed.\n"]
+    parts = [f"Simulated {span} from {to_the_second(found['taken'])} on a copy; nothing was changed.\n"]
     parts.append("Change:\n" + "".join(f"  {line}\n" for line in found["changes"]))
     if found["settings"]:
         said = " ".join(f"--{name.replace('_', '-')}={value}" for name, value in found["settings"].items())

@@ -1,4 +1,4 @@
-"""What an object gets when it is admitted, and whether it may be: defaults, machine sets, validation.
+"""Admission: the defaults that an object gets, machine sets, and validation.
 
-It may use the rooms of the core before it. Which rules apply to which kind, and when, the gateway says.
+This room may import the rooms of the core before it. The gateway decides which rules apply to which kind, and when.
 """

@@ -1,8 +1,8 @@
-"""What objects get when they are admitted: defaults, and what rules say of them.
+"""Defaults that objects get when they are admitted.
 
-Pods get default tolerations and what rules for dedicated nodes ask for, new nodes the taints of their role, Karmada's
-policies the defaults of upstream's webhooks and schema. Everything here is a pure function on plain objects; what
-comes in is never changed. See docs/domain.md, "Default tolerations".
+Pods get default tolerations and the requirements of rules for dedicated nodes. New nodes get the taints of their role.
+Karmada's policies get the defaults of upstream's webhooks and schema. All functions are pure, work on plain objects and
+never change their arguments. See docs/domain.md, "Default tolerations".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.taint import Taint, TaintEffect, TolerationOperator
 
 DEFAULT_TOLERATION_SECONDS: Final = 300
-"""How long a pod that says nothing of it stays on a node that is not ready or unreachable."""
+"""How long a pod stays by default on a node that is not ready or unreachable."""
 
 BEST_EFFORT: Final = "BestEffort"
 BURSTABLE: Final = "Burstable"
@@ -41,16 +41,16 @@ _EXISTS: Final = TolerationOperator.EXISTS.value
 _EQUAL: Final = TolerationOperator.EQUAL.value
 
 SYSTEM_ACTOR: Final = "system:admission"
-"""Who wishes for what admission adds."""
+"""The actor of taint edits that admission makes."""
 
 _Object = dict[str, Any]
 
 
 def role_taints(labels: Mapping[str, Any] | None, present: Iterable[Taint]) -> list[Taint]:
-    """The taints that a new node gets for being of the control plane, but for those that it names itself.
+    """The taints that a new control-plane node gets, except those that it already declares.
 
-    A node is of the control plane when it carries one of the two role labels, whatever their values are. Only creation
-    asks: whoever takes such a taint off later has it off.
+    A control-plane node has one of the two role labels, with any value. This applies only on creation: if somebody
+    removes such a taint later, it stays removed.
     """
     if not {CONTROL_PLANE, CONTROL_PLANE_OLD} & set(labels or ()):
         return []
@@ -59,7 +59,7 @@ def role_taints(labels: Mapping[str, Any] | None, present: Iterable[Taint]) -> l
 
 
 def declare_external_cloud(node: _Object) -> _Object:
-    """A new node declared with an external cloud provider, unless it is initialised or says something of it itself."""
+    """Annotate a new node for an external cloud provider, unless it is initialised or has the annotation already."""
     name, external = EXTERNAL_CLOUD
     metadata = node.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
@@ -69,17 +69,16 @@ def declare_external_cloud(node: _Object) -> _Object:
 
 
 def admit_cluster(cluster: _Object) -> _Object:
-    """A cluster with its sync mode: Push when it does not say, for Moorage reaches no cluster itself."""
+    """A cluster with its sync mode. The default is Push, because Moorage itself never connects to a cluster."""
     spec = cluster.get("spec") or {}
     return {**cluster, "spec": {**spec, "syncMode": spec.get("syncMode") or "Push"}}
 
 
 def admit_propagation(policy: _Object) -> _Object:
-    """A propagation policy with the defaults that upstream's API and webhooks fill in.
+    """A propagation policy with the defaults of upstream's API and webhooks.
 
-    Selectors of a namespaced policy are for its namespace; a spread constraint without field and label spreads by
-    cluster, over at least one group; replicas that are divided are divided by weight; a failing cluster is left
-    gracefully.
+    Selectors of a namespaced policy get its namespace. A spread constraint without field and label spreads by cluster,
+    over at least one group. Divided replicas are divided by weight. Work leaves a failing cluster gracefully.
     """
     spec: _Object = dict(policy.get("spec") or {})
     for field, value in (("priority", 0), ("preemption", "Never"), ("conflictResolution", "Abort")):
@@ -120,15 +119,15 @@ def _admit_spread(constraint: Mapping[str, Any]) -> _Object:
 
 
 def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: bool = False) -> _Object:
-    """The pod with everything that admission adds. Admitting twice is admitting once.
+    """The pod with everything that admission adds. Admitting it a second time changes nothing.
 
     Args:
-        pod: a pod, or what is made from a pod template; `metadata` and `spec` matter.
-        rules: the `DedicatedNodes` of the fleet; applied in the order of their names.
-        daemon: whether a DaemonSet makes it.
+        pod: a pod, or an object made from a pod template. Only `metadata` and `spec` are used.
+        rules: the `DedicatedNodes` of the fleet. They are applied in the order of their names.
+        daemon: whether a DaemonSet makes the pod.
 
     Raises:
-        QuantityError: a request or limit is no quantity.
+        QuantityError: a request or limit is not a quantity.
     """
     spec: _Object = {**(pod.get("spec") or {})}
     tolerations = [dict(toleration) for toleration in spec.get("tolerations") or ()]
@@ -158,7 +157,7 @@ def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: boo
 
 
 def daemon_tolerations(*, host_network: bool) -> list[_Object]:
-    """What a DaemonSet's pods tolerate, without any time limit."""
+    """The tolerations of a DaemonSet's pods, without time limit."""
     marks = [(NOT_READY, _NO_EXECUTE), (UNREACHABLE, _NO_EXECUTE)]
     marks += [(key, _NO_SCHEDULE) for key in (DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, UNSCHEDULABLE)]
     if host_network:
@@ -167,7 +166,7 @@ def daemon_tolerations(*, host_network: bool) -> list[_Object]:
 
 
 def rule_applies(rule: DedicatedNodes, pod: Mapping[str, Any]) -> bool:
-    """Whether a rule for dedicated nodes is about this pod: its namespace is named and its labels selected."""
+    """Whether a rule for dedicated nodes applies to a pod: it names the pod's namespace and selects its labels."""
     metadata = pod.get("metadata") or {}
     namespaces = rule.spec.namespaces
     if namespaces is not None and (metadata.get("namespace") or "default") not in namespaces:
@@ -178,11 +177,11 @@ def rule_applies(rule: DedicatedNodes, pod: Mapping[str, Any]) -> bool:
 def qos_class(spec: Mapping[str, Any]) -> str:
     """The quality of service class of a pod's spec: Guaranteed, Burstable or BestEffort.
 
-    By cpu and memory alone, over containers and init containers (sidecars too), or by the pod's own `resources` when
-    these name either. A limit without a request counts as the request too.
+    Only cpu and memory count. The class is computed over containers and init containers (including sidecars), or from
+    the pod's own `resources` if these name cpu or memory. A limit without a request also counts as the request.
 
     Raises:
-        QuantityError: a request or limit is no quantity.
+        QuantityError: a request or limit is not a quantity.
     """
     own = _resource_class(spec.get("resources"), "spec.resources")
     if own is not None:
@@ -198,10 +197,10 @@ def qos_class(spec: Mapping[str, Any]) -> str:
 
 
 def effective_requests(resources: Mapping[str, Any] | None, path: str) -> dict[str, int]:
-    """What is requested, in whole units; a limit stands in for a request that is not there.
+    """The requests in whole units. A limit replaces a missing request.
 
     Raises:
-        QuantityError: a request or limit is no quantity.
+        QuantityError: a request or limit is not a quantity.
     """
     found = resources or {}
     return {
@@ -211,7 +210,7 @@ def effective_requests(resources: Mapping[str, Any] | None, path: str) -> dict[s
 
 
 def _resource_class(resources: Mapping[str, Any] | None, path: str) -> str | None:
-    """The class that one set of requests and limits would have alone; None when it names neither cpu nor memory."""
+    """The class of a single set of requests and limits. None if it names neither cpu nor memory."""
     limits = whole_amounts((resources or {}).get("limits"), f"{path}.limits")
     requests = effective_requests(resources, path)
     if not {CPU, MEMORY} & (limits.keys() | requests.keys()):
@@ -223,7 +222,7 @@ def _resource_class(resources: Mapping[str, Any] | None, path: str) -> str | Non
 
 
 def _extended_resources(spec: Mapping[str, Any]) -> list[str]:
-    """The extended resources that containers ask for, by name."""
+    """The extended resources that containers request, sorted by name."""
     containers = [container for field in ("containers", "initContainers") for container in spec.get(field) or ()]
     return sorted(
         {
@@ -236,12 +235,12 @@ def _extended_resources(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _speaks_of(toleration: Mapping[str, Any], key: str) -> bool:
-    """Whether a toleration is about this key's `NoExecute`, so that the pod gets no default for it."""
+    """Whether a toleration covers `NoExecute` of this key, so that the pod gets no default toleration for it."""
     return (toleration.get("key") or key) == key and (toleration.get("effect") or _NO_EXECUTE) == _NO_EXECUTE
 
 
 def _add(tolerations: list[_Object], wanted: _Object) -> None:
-    """Add a toleration, or take its place when one with the same key, operator, value and effect is there."""
+    """Add a toleration, or replace the one with the same key, operator, value and effect."""
     identity = _identity(wanted)
     for index, toleration in enumerate(tolerations):
         if _identity(toleration) == identity:
@@ -262,8 +261,8 @@ def _dedicated_toleration(rule: DedicatedNodes) -> _Object:
 def _require_label(spec: _Object, key: str, value: str) -> None:
     """AND `key=value` into every term of the required node affinity.
 
-    Terms are ORed, so it has to stand in each. A term without requirements selects nothing and stays
-    so: adding one to it would make it select something.
+    Terms are ORed, so each of them needs the requirement. A term without requirements selects nothing and stays
+    unchanged: with the requirement it would select something.
     """
     wanted = {"key": key, "operator": "In", "values": [value]}
     affinity: _Object = {**(spec.get("affinity") or {})}

@@ -1,6 +1,6 @@
-"""Machine sets: which nodes one lacks or has too many, and what a new one is like (docs/domain.md, "Machine sets").
+"""Machine sets: how many nodes to add or remove, and the form of a new node (docs/domain.md, "Machine sets").
 
-The template counts only for nodes that are made from then on; what is there already is never changed.
+The template applies only to nodes that are made from now on. Existing nodes are never changed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ KIND: Final = "MachineSet"
 GROUP: Final = "machine.openshift.io"
 
 MACHINE: Final = "machine.openshift.io/machine"
-"""Annotation of a node: `namespace/name` of the machine that it is; here both have one name."""
+"""Annotation of a node: `namespace/name` of its machine. Here node and machine have the same name."""
 
 DELETE_MARKS: Final = ("machine.openshift.io/delete-machine", "cluster.k8s.io/delete-machine")
-"""Annotations (or labels) of nodes that go first when there are too many."""
+"""Annotations (or labels) of nodes that are removed first when there are too many."""
 
 VCPU: Final = "machine.openshift.io/vCPU"
 MEMORY_MB: Final = "machine.openshift.io/memoryMb"
 GPU: Final = "machine.openshift.io/GPU"
 CAPACITY: Final = (VCPU, MEMORY_MB, GPU)
-"""Annotations of a machine set that say what its machines offer, as OpenShift's autoscaler reads them."""
+"""Annotations of a machine set that state the capacity of its machines, as read by OpenShift's autoscaler."""
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words result
 _SUFFIX: Final = 5
 _LONGEST_NAME: Final = 253
 
@@ -38,40 +38,40 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node of a machine set, as far as it matters to who has to go."""
+    """A node of a machine set, with the facts that decide which node is removed first."""
 
     name: str
     uid: str
     created: str
-    """When it was made, RFC 3339 in UTC."""
+    """When it was created, RFC 3339 in UTC."""
 
     ready: str = ""
-    """The status of its condition `Ready`; empty when nobody has reported it."""
+    """The status of its condition `Ready`. Empty if nobody has reported it."""
 
     marked: bool = False
-    """Whether somebody has marked it to be the first to go."""
+    """Whether somebody has marked it to be removed first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done for a machine set."""
+    """The changes to make for a machine set."""
 
     make: int = 0
     remove: tuple[Machine, ...] = ()
-    """The first to go first."""
+    """In the order in which they are removed."""
 
 
 def wanted_replicas(machine_set: Mapping[str, Any]) -> int:
-    """How many nodes a machine set wants; one when it does not say."""
+    """The number of nodes that a machine set requests. If it states none, one."""
     replicas = part(machine_set, "spec").get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
 def plan(replicas: int, machines: Iterable[Machine]) -> Plan:
-    """What takes the machines that are there to the number that is wanted.
+    """The changes that bring the present machines to the requested number.
 
-    Too many: those that are marked go first, then those whose `Ready` is reported as anything but True, then the
-    newest; of equals the one with the last name.
+    If there are too many, marked machines are removed first, then those whose `Ready` was reported as anything but
+    True, then the newest. Among equals, the one with the last name is removed.
     """
     present = list(machines)
     surplus = len(present) - replicas
@@ -85,14 +85,14 @@ def plan(replicas: int, machines: Iterable[Machine]) -> Plan:
 def machine_names(
     machine_set: Mapping[str, Any], version: int, present: Iterable[str], taken: Callable[[str], bool], count: int
 ) -> list[str]:
-    """Names for new nodes: `<machine set>-<5 characters>`, a hash of what led to them, never random.
+    """Names for new nodes: `<machine set>-<5 characters>`. The characters are a hash of the cause, never random.
 
     Args:
-        machine_set: whose nodes they are.
-        version: of the machine set's record.
-        present: the names of the nodes that it has.
-        taken: whether a name is not to be had, whosever it is.
-        count: how many names are needed.
+        machine_set: the owner of the nodes.
+        version: the version of the machine set's record.
+        present: the names of its present nodes.
+        taken: whether a name is in use by any node.
+        count: the number of names needed.
     """
     metadata = part(machine_set, "metadata")
     prefix = str(metadata.get("name", ""))[: _LONGEST_NAME - _SUFFIX - 1].rstrip("-.")
@@ -108,7 +108,7 @@ def machine_names(
 
 
 def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
-    """The node that a machine set makes, as it is handed in: labels, annotations, taints, owner, capacity."""
+    """The node that a machine set makes, before admission: labels, annotations, taints, owner, capacity."""
     metadata = part(machine_set, "metadata")
     template = part(part(part(machine_set, "spec"), "template"), "spec")
     made_with = part(template, "metadata")
@@ -140,7 +140,7 @@ def new_node(machine_set: Mapping[str, Any], name: str) -> Document:
 
 
 def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
-    """What the machines of a set offer, by its annotations; empty when they do not say."""
+    """The capacity of a set's machines by its annotations. Empty if there are none."""
     shown = {}
     if VCPU in annotations:
         shown["cpu"] = str(annotations[VCPU])
@@ -152,7 +152,7 @@ def capacity_of(annotations: Mapping[str, Any]) -> dict[str, str]:
 
 
 def owner_uid(node: Mapping[str, Any]) -> str:
-    """The uid of the machine set that made a node; empty when none did."""
+    """The uid of the machine set that made a node. Empty if none did."""
     for owner in part(node, "metadata").get("ownerReferences") or ():
         if isinstance(owner, Mapping) and owner.get("kind") == KIND and owner.get("controller") is True:
             group = str(owner.get("apiVersion", "")).partition("/")[0]
@@ -162,15 +162,16 @@ def owner_uid(node: Mapping[str, Any]) -> str:
 
 
 def marked(node: Mapping[str, Any]) -> bool:
-    """Whether a node is marked to be the first to go."""
+    """Whether a node is marked to be removed first."""
     metadata = part(node, "metadata")
     return any(mark in part(metadata, where) for where in ("annotations", "labels") for mark in DELETE_MARKS)
 
 
 def with_template(machine_set: Document, before: Mapping[str, Any]) -> Document:
-    """A changed machine set with the template and the selector of before, where the change leaves them out.
+    """A changed machine set. If the change leaves out the template or the selector, the previous ones are kept.
 
-    A machine set is nothing without its template; who sends only `spec.replicas` means the number alone.
+    A machine set is useless without its template. A change that contains only `spec.replicas` is meant to change only
+    the number.
     """
     spec, known = machine_set.get("spec"), part(before, "spec")
     if spec is not None and not isinstance(spec, Mapping):

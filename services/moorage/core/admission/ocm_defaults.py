@@ -1,4 +1,4 @@
-"""What admission makes of Open Cluster Management's objects before they are written."""
+"""Defaults that admission sets on Open Cluster Management's objects before they are written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from moorage_schemas.resources.managed import DEFAULT_SET, SET_LABEL
 
 
 def admit_managed_cluster(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """A managed cluster in a set, as OCM's webhook does it: in `default` unless its label names one.
+    """A managed cluster with its set. As in OCM's webhook, that is `default` unless its label names one.
 
-    The labels that tell the states of add-ons are the system's, who keeps them elsewhere; they are not stored.
+    The system maintains the labels with the states of add-ons elsewhere. They are not stored in the object.
     """
     metadata = part(cluster, "metadata")
     labels = {name: value for name, value in part(metadata, "labels").items() if not name.startswith(LABEL_PREFIX)}

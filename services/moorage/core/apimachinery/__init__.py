@@ -1,4 +1,4 @@
-"""The rules of the Kubernetes API that know no kind: names, quantities, durations, integers, selectors, field errors.
+"""Rules of the Kubernetes API that apply to every kind: names, quantities, integers, selectors, field errors.
 
-Everything else in the core may use them. They use nothing of the core.
+Every other room of the core may import this one. It imports no other room.
 """

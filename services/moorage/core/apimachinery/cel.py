@@ -1,8 +1,9 @@
-"""CEL expressions over managed clusters: the variable `managedCluster` is the cluster's object.
+"""CEL expressions over managed clusters. The variable `managedCluster` is the cluster's object.
 
-An expression that cannot be answered for a cluster (a field is not there, types do not go together) does not hold of
-it, as upstream. What is wrong before any cluster is looked at is an `ExpressionError`: the syntax, and names that
-nobody has declared. Upstream's compiler checks types too; here such an expression holds of no cluster.
+An expression that cannot be evaluated for a cluster (because a field is missing or types do not match) is false for
+that cluster, as upstream. Errors that do not depend on a cluster raise `ExpressionError`: wrong syntax, and names that
+are not declared. Upstream's compiler also checks types; here an expression with a type error is false for every
+cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import cel
 from moorage.core.apimachinery.cel_functions import FUNCTIONS
 
 Scores = Callable[[str, str], Mapping[str, int] | None]
-"""The scores of a cluster: its name and the name of the AddOnPlacementScore to them; None where there are none."""
+"""Looks up the scores of a cluster by the cluster's name and the name of the AddOnPlacementScore. None if there are
+none."""
 
 CLUSTER: Final = "managedCluster"
 
@@ -33,28 +35,28 @@ _OF_CEL: Final = (
 _FUNCTIONS: Final = frozenset({*_OF_CEL, *_TYPES, _SCORES, *(name.rpartition(".")[2] for name in FUNCTIONS)})
 _NAMESPACES: Final = frozenset({"optional", *(name.partition(".")[0] for name in FUNCTIONS if "." in name)})
 _BOUND: Final = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
-"""A name that a macro binds."""
+"""Matches a name that a macro binds."""
 
 _TEXT: Final = re.compile(r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*\"""")
 
 
 class ExpressionError(ValueError):
-    """An expression is wrong; the text is upstream's."""
+    """An expression is invalid. The text is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression that compiles."""
+    """A compiled expression."""
 
     text: str
     program: cel.Program = field(compare=False, repr=False)
 
     def holds(self, cluster: Mapping[str, Any], within: cel.Context | None = None) -> bool:
-        """Whether it is true of a cluster's object; False too when it cannot be answered.
+        """Whether the expression is true for a cluster's object. False if it cannot be evaluated.
 
         Args:
             cluster: the object.
-            within: from `context`; without it no scores are known. One serves many clusters.
+            within: the result of `context`; one context serves many clusters. Without it, no scores are available.
         """
         asked = within if within is not None else context()
         asked.add_variable(CLUSTER, cluster)
@@ -66,15 +68,15 @@ class Expression:
 
 @lru_cache(maxsize=4096)
 def compiled(text: str) -> Expression:
-    """The expression of a text.
+    """Compile an expression.
 
     Raises:
-        ExpressionError: it is wrong.
+        ExpressionError: the expression is invalid.
     """
     try:
         program = cel.compile(text)
     except ValueError as error:
-        # The library says first which expression failed; the rest is what upstream's says, but for its margin.
+        # The library puts the expression in front of the message. The rest is upstream's text except for the margin.
         said = str(error).removeprefix(f"Failed to parse expression '{text}': ").replace("\n| ", "\n | ")
         raise ExpressionError(f"compilation failed: {said}") from None
     if undeclared := _undeclared(text, program):
@@ -83,7 +85,7 @@ def compiled(text: str) -> Expression:
 
 
 def _undeclared(text: str, program: cel.Program) -> list[str]:
-    """What is wrong with the names of an expression, as upstream's compiler says it."""
+    """Errors about undeclared names of an expression, in the words of upstream's compiler."""
     bare = _TEXT.sub(lambda found: " " * len(found[0]), text)
     bound = set(_BOUND.findall(bare))
     names = [name for name in program.variables() if name not in {CLUSTER, *_TYPES, *_NAMESPACES, *bound}]
@@ -94,7 +96,7 @@ def _undeclared(text: str, program: cel.Program) -> list[str]:
         line = text.count("\n", 0, place)
         column = place - (text.rfind("\n", 0, place) + 1)
         shown = text.split("\n")[line]
-        # A function is told by its bracket.
+        # For a function, upstream points at its bracket.
         at = column + len(name) if bare[place + len(name) :].startswith("(") else column
         head = f"ERROR: <input>:{line + 1}:{at + 1}: undeclared reference to '{name}' (in container '')"
         said.append(f"{head}\n | {shown}\n | {'.' * at}^")
@@ -102,14 +104,14 @@ def _undeclared(text: str, program: cel.Program) -> list[str]:
 
 
 def context(scores: Scores | None = None) -> cel.Context:
-    """What expressions are asked in: the functions, with the scores that `scores` knows; none without."""
+    """Make the context for evaluating expressions: the functions, and the scores that `scores` returns, if any."""
     made = cel.Context()
     for name, function in FUNCTIONS.items():
         made.add_function(name, function)
 
     def of_cluster(cluster: Mapping[str, Any], resource: str) -> list[dict[str, Any]] | None:
         found = None if scores is None else scores(cluster.get("metadata", {}).get("name", ""), resource)
-        # Nothing can be asked of null, so that an expression which needs missing scores does not hold.
+        # No operation on null succeeds, so an expression that needs missing scores is false.
         return None if found is None else [{"name": one, "value": value} for one, value in found.items()]
 
     made.add_function(_SCORES, of_cluster)

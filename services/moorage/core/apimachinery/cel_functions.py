@@ -1,12 +1,12 @@
-"""The functions that CEL expressions may call beside CEL's own: those of OCM and of Kubernetes' CEL libraries.
+"""Functions that CEL expressions may call in addition to CEL's own: those of OCM and of Kubernetes' CEL libraries.
 
-CEL takes `x.f(a)` for `f(x, a)`, so each function has its receiver first. A value of a type that CEL does not know (a
-quantity, a version, an address, a network, an URL) is handed around as a map with one entry that names the type.
+CEL evaluates `x.f(a)` as `f(x, a)`, so each function takes its receiver first. A value of a type that CEL does not have
+(a quantity, a version, an address, a network, a URL) is passed around as a map with one entry that names the type.
 
-Offered: `parseJSON`; quantities, semantic versions, IP addresses and networks, URLs, regular expressions, lists and
-formats as in Kubernetes; the extended functions on strings, which the library brings. `scores` needs the fleet, so it
-is in `cel`. Not offered: `format` on strings, `string` of an address or a network, optional field selection (`.?x`),
-and the formats `uri`, `dns1035Label` and `*Prefix`.
+Available: `parseJSON`; quantities, semantic versions, IP addresses and networks, URLs, regular expressions, lists and
+formats as in Kubernetes; and the extended string functions of the library. `scores` needs the fleet, so it is in `cel`.
+Not available: `format` on strings, `string` of an address or a network, optional field selection (`.?x`), and the
+formats `uri`, `dns1035Label` and `*Prefix`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGN
 
 
 def _is(kind: Callable[..., Value]) -> Callable[..., bool]:
-    """Whether a text can be read as a type."""
+    """Make a function that returns whether a text can be converted by `kind`."""
 
     def answer(*arguments: Value) -> bool:
         try:
@@ -66,7 +66,7 @@ def _part(value: Value, kind: str) -> Value:
 
 
 def parse_json(text: str) -> Value:
-    """The value that a JSON text writes; whole numbers are doubles, as Go reads them."""
+    """Parse a JSON text. Whole numbers become doubles, as in Go."""
     return json.loads(text, parse_int=float)
 
 
@@ -74,7 +74,7 @@ def parse_json(text: str) -> Value:
 
 
 def quantity(text: str) -> Value:
-    """A quantity."""
+    """Parse a quantity."""
     return _quantity(parse_quantity(text))
 
 
@@ -106,14 +106,14 @@ def _sign(value: Value) -> int:
 
 
 def semver(text: str) -> Value:
-    """A semantic version, without `v`."""
+    """Parse a semantic version without a leading `v`."""
     if not _VERSION.fullmatch(text):
         raise ValueError(f"{text!r} is no semantic version")
     return {_SEMVER: text}
 
 
 def _version(value: Value) -> tuple[Any, ...]:
-    """In the order of versions: a pre-release is before its release, numbers are before words."""
+    """The sort key of a version. A pre-release comes before its release, and numbers come before words."""
     found = _VERSION.fullmatch(_part(value, _SEMVER))
     if found is None:
         raise ValueError("no semantic version")
@@ -126,7 +126,7 @@ def _release(place: int) -> Callable[[Value], int]:
     return lambda value: int(_version(value)[place])
 
 
-# --- what quantities and versions have in common
+# --- shared by quantities and versions
 
 
 def _compare(one: Value, other: Value) -> int:
@@ -139,7 +139,7 @@ def _compare(one: Value, other: Value) -> int:
 
 
 def ip(value: Value) -> Value:
-    """An IP address, of a text or of a network."""
+    """Parse an IP address, or return the address of a network."""
     if isinstance(value, Mapping):
         return {_IP: str(_network(value).ip)}
     if "%" in value or not isinstance(value, str):
@@ -155,7 +155,7 @@ def _plain(text: str) -> Address:
 
 
 def cidr(text: str) -> Value:
-    """A network."""
+    """Parse a network."""
     if "/" not in text:
         raise ValueError("network has no prefix")
     _plain(text.partition("/")[0])
@@ -180,7 +180,7 @@ def _contains_cidr(network: Value, other: Value) -> bool:
 
 
 def _global_unicast(value: Value) -> bool:
-    """As Go has it: private addresses are among them."""
+    """As in Go, private addresses count as global unicast."""
     address = _address(value)
     broadcast = address == ipaddress.IPv4Address("255.255.255.255")
     return not (
@@ -198,7 +198,7 @@ def _link_local_multicast(value: Value) -> bool:
 
 
 def url(text: str) -> Value:
-    """An URL: absolute, or a path from the root."""
+    """Parse a URL that is absolute or a path from the root."""
     parts = urlsplit(text)
     if not (parts.scheme or text.startswith("/")):
         raise ValueError(f"invalid URI for request: {text!r}")
@@ -340,4 +340,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "validate": _validate,
     **{f"format.{name}": (lambda name=name: {_FORMAT: name}) for name in _FORMATS},
 }
-"""By the name that expressions call."""
+"""The functions by the name under which expressions call them."""

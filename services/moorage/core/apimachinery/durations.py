@@ -11,10 +11,10 @@ _BARE: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 def seconds_of(text: str, *, bare: bool = False) -> float | None:
-    """The seconds of a duration such as `40s`, `5m`, `1m30s` or `250ms`; None when the text is none.
+    """Parse a duration such as `40s`, `5m`, `1m30s` or `250ms` to seconds. None if the text is not a duration.
 
     Args:
-        text: without space around it.
+        text: the duration, without surrounding space.
         bare: whether a number without a unit is a number of seconds.
     """
     if bare and _BARE.fullmatch(text):

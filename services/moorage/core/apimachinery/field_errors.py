@@ -1,4 +1,4 @@
-"""What is wrong with a field, said as Kubernetes' API says it: path, value, rule."""
+"""Errors of fields in the format of the Kubernetes API: path, value, rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ErrorKind(StrEnum):
-    """The kind of a field error; the value is the cause's `reason` in a Kubernetes Status."""
+    """The kind of a field error. The value is the cause's `reason` in a Kubernetes Status."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
@@ -22,7 +22,7 @@ class ErrorKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """The words that stand before the value."""
+        """The words that precede the value in the message."""
         return _TITLES[self]
 
 
@@ -63,18 +63,18 @@ def _escaped(char: str) -> str:
 
 
 def quote(text: str) -> str:
-    """The text in double quotes with the escapes of Go's `strconv.Quote`, as Kubernetes' messages show it."""
+    """Quote the text with the escapes of Go's `strconv.Quote`, as Kubernetes' messages do."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One rule that one field breaks; `str()` gives Kubernetes' message.
+    """One rule that one field breaks. `str()` returns Kubernetes' message.
 
     Attributes:
-        path: where, such as `spec.tolerations[0].operator`.
-        kind: what kind of breach.
-        value: what stood there.
+        path: the path of the field, such as `spec.tolerations[0].operator`.
+        kind: the kind of error.
+        value: the value of the field.
         detail: the rule.
     """
 
@@ -85,7 +85,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The message without the path, as a Status cause has it."""
+        """The message without the path, as in the causes of a Status."""
         text = self.kind.words
         if self.kind not in _WITHOUT_VALUE:
             shown = (
@@ -101,26 +101,26 @@ class FieldError:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """The field is missing or empty."""
+    """The error for a field that is missing or empty."""
     return FieldError(path, ErrorKind.REQUIRED, "", detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The value breaks the rule in `detail`."""
+    """The error for a value that breaks the rule in `detail`."""
     return FieldError(path, ErrorKind.INVALID, value, detail)
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The value is none of the `supported` ones."""
+    """The error for a value that is not one of the `supported` ones."""
     names = ", ".join(map(quote, supported))
     return FieldError(path, ErrorKind.NOT_SUPPORTED, value, f"supported values: {names}" if names else "")
 
 
 def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
-    """The value is there twice."""
+    """The error for a value that occurs twice."""
     return FieldError(path, ErrorKind.DUPLICATE, value, detail)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """The field may not be set here."""
+    """The error for a field that may not be set here."""
     return FieldError(path, ErrorKind.FORBIDDEN, None, detail)

@@ -13,12 +13,12 @@ _LENGTH: Final = 10
 
 
 def document_hash(document: Mapping[str, Any]) -> str:
-    """A hash of an object's part, the same for whatever order of its keys: ten letters and digits."""
+    """Hash a part of an object to ten letters and digits. The order of its keys does not matter."""
     return letters_of(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), _LENGTH)
 
 
 def letters_of(data: bytes, length: int) -> str:
-    """A hash in letters and digits that make no words, as Kubernetes' generated names have them."""
+    """Hash data to letters and digits that cannot form words. Kubernetes uses the same alphabet for generated names."""
     number = int.from_bytes(hashlib.blake2b(data, digest_size=16).digest(), "big")
     letters = []
     for _ in range(length):

@@ -1,7 +1,7 @@
 """Kubernetes' rules for names, label keys and label values.
 
-Each `check_*` returns what is wrong, in Kubernetes' words, and nothing when all is well. Lengths are in
-bytes of UTF-8, as there.
+Each `check_*` function returns a list of errors in Kubernetes' words. The list is empty if the value is valid. As in
+Kubernetes, lengths are in bytes of UTF-8.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Wording:
     key: str
 
     def too_long(self, limit: int) -> str:
-        """The words for a text of more than `limit` bytes."""
+        """The error for a text of more than `limit` bytes."""
         return f"must be no more than {limit} {self.unit}"
 
 
@@ -53,7 +53,7 @@ TODAY: Final = Wording("bytes", "a valid label key")
 """Kubernetes 1.37."""
 
 OLDER: Final = Wording("characters", "a qualified name")
-"""Kubernetes 1.34 and before, on which Karmada 1.16 is built."""
+"""Kubernetes 1.34 and earlier, on which Karmada 1.16 is built."""
 
 
 def _pattern(rule: str, pattern: str, *examples: str) -> str:
@@ -66,7 +66,7 @@ def _longer(value: str, limit: int) -> bool:
 
 
 def check_dns_label(value: str, wording: Wording = TODAY) -> list[str]:
-    """A DNS label (RFC 1123): lower case, digits and `-`, at most 63 bytes. Namespaces have such names."""
+    """Check a DNS label (RFC 1123): lower case, digits and `-`, at most 63 bytes. Namespaces have such names."""
     errors = [wording.too_long(MAX_LABEL)] if _longer(value, MAX_LABEL) else []
     if not _DNS_LABEL_RE.fullmatch(value):
         if _DNS_SUBDOMAIN_RE.fullmatch(value):
@@ -77,7 +77,7 @@ def check_dns_label(value: str, wording: Wording = TODAY) -> list[str]:
 
 
 def check_dns_subdomain(value: str, wording: Wording = TODAY) -> list[str]:
-    """A DNS subdomain (RFC 1123): labels with dots between, at most 253 bytes. Most objects have such names."""
+    """Check a DNS subdomain (RFC 1123): labels separated by dots, at most 253 bytes. Most objects have such names."""
     errors = [wording.too_long(MAX_SUBDOMAIN)] if _longer(value, MAX_SUBDOMAIN) else []
     if not _DNS_SUBDOMAIN_RE.fullmatch(value):
         errors.append(_pattern(_DNS_SUBDOMAIN_RULE, _DNS_SUBDOMAIN, "example.com"))
@@ -85,7 +85,7 @@ def check_dns_subdomain(value: str, wording: Wording = TODAY) -> list[str]:
 
 
 def check_qualified_name(value: str, wording: Wording = TODAY) -> list[str]:
-    """A label or taint key: an optional DNS subdomain and `/`, then a name of at most 63 bytes."""
+    """Check a label or taint key: an optional DNS subdomain and `/`, then a name of at most 63 bytes."""
     prefix, slash, name = value.rpartition("/")
     name_rule = _pattern(_NAME_RULE, _LABEL_NAME, "MyName", "my.name", "123-abc")
     if "/" in prefix:
@@ -105,7 +105,7 @@ def check_qualified_name(value: str, wording: Wording = TODAY) -> list[str]:
 
 
 def check_label_value(value: str, wording: Wording = TODAY) -> list[str]:
-    """A label's or taint's value: empty, or at most 63 bytes that begin and end with a letter or digit."""
+    """Check the value of a label or taint: empty, or at most 63 bytes that begin and end with a letter or digit."""
     errors = [wording.too_long(MAX_LABEL)] if _longer(value, MAX_LABEL) else []
     if not _LABEL_VALUE_RE.fullmatch(value):
         rule = f"a valid label must be an empty string or {_NAME_RULE.removeprefix('must ')}"
@@ -114,5 +114,5 @@ def check_label_value(value: str, wording: Wording = TODAY) -> list[str]:
 
 
 def check_key_length(value: str, wording: Wording = TODAY) -> list[str]:
-    """A taint's key is at most 253 bytes in all, prefix included (upstream's code allows 317)."""
+    """Check that a taint key has at most 253 bytes, including the prefix (upstream's code allows 317)."""
     return [wording.too_long(MAX_SUBDOMAIN)] if _longer(value, MAX_SUBDOMAIN) else []

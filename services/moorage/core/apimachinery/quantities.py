@@ -1,7 +1,7 @@
-"""Kubernetes quantities, exact: `500m`, `1.5Gi`, `2e3` as whole numbers (never floats on the way).
+"""Kubernetes quantities such as `500m`, `1.5Gi` and `2e3`, converted exactly to whole numbers (without floats).
 
-A quantity is a decimal number and a suffix: binary (`Ki` … `Ei`), decimal (`n u m k M G T P E`) or an
-exponent (`e3`, `E-2`). What cannot be counted whole in a resource's unit is rounded up, as Kubernetes does.
+A quantity is a decimal number with a binary suffix (`Ki` … `Ei`), a decimal suffix (`n u m k M G T P E`) or an exponent
+(`e3`, `E-2`). As in Kubernetes, an amount that is not whole in its resource's unit is rounded up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RULE: Final = (
 
 
 class QuantityError(ValueError):
-    """A quantity is wrong: names the field, its value and the rule."""
+    """A quantity is invalid. The error names the field, its value and the rule."""
 
     def __init__(self, field: str, value: object, rule: str) -> None:
         super().__init__(f"{field}: Invalid value: {value!r}: {rule}")
@@ -44,14 +44,14 @@ class QuantityError(ValueError):
 
 
 def parse_quantity(value: str | float, field: str = "quantity") -> Fraction:
-    """The exact number that a quantity writes.
+    """Parse a quantity exactly.
 
     Args:
-        value: the text, or the plain number that JSON and YAML may have instead.
+        value: the text, or the plain number that JSON and YAML allow instead.
         field: the path of the field, for the message.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: the value is not a quantity.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise QuantityError(field, value, RULE)
@@ -74,10 +74,10 @@ def parse_quantity(value: str | float, field: str = "quantity") -> Fraction:
 
 @lru_cache(maxsize=4096, typed=True)
 def whole(resource: str, value: str | float, field: str = "quantity") -> int:
-    """A quantity of a resource in its unit, rounded up: cpu in millicores, everything else in its own unit.
+    """Convert a quantity to its resource's unit, rounded up: cpu in millicores, all others in their own unit.
 
     Raises:
-        QuantityError: it is no quantity, or negative.
+        QuantityError: the value is not a quantity, or it is negative.
     """
     number = parse_quantity(value, field)
     if number < 0:
@@ -88,22 +88,22 @@ def whole(resource: str, value: str | float, field: str = "quantity") -> int:
 
 
 def whole_amounts(amounts: Mapping[str, Any] | None, path: str) -> dict[str, int]:
-    """Each resource of a list of requests, limits or capacities as `whole` gives it.
+    """Convert each resource of a list of requests, limits or capacities as `whole` does.
 
     Raises:
-        QuantityError: one of them is wrong; the field is `path[resource]`.
+        QuantityError: one of them is invalid; the field is `path[resource]`.
     """
     result = {}
     for resource, value in (amounts or {}).items():
         try:
             result[resource] = whole(resource, value, f"{path}[{resource}]")
-        except TypeError:  # a list or an object has no hash
+        except TypeError:  # a list or an object cannot be hashed
             raise QuantityError(f"{path}[{resource}]", value, RULE) from None
     return result
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount in whole units as people write it: `1500m` and `2` of cpu, `512Mi` of what is counted in bytes."""
+    """Format an amount in whole units as people write it: `1500m` or `2` for cpu, `512Mi` for resources in bytes."""
     if resource == CPU:
         return f"{amount}m" if amount % MILLI else str(amount // MILLI)
     if resource in {MEMORY, "ephemeral-storage"} or resource.startswith("hugepages-"):
@@ -114,5 +114,5 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource's name is domain-qualified outside `kubernetes.io`, such as `nvidia.com/gpu`."""
+    """Whether a resource's name has a domain outside `kubernetes.io`, such as `nvidia.com/gpu`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")

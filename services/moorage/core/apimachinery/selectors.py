@@ -1,8 +1,8 @@
-"""Label selectors and node selectors, as Kubernetes reads them.
+"""Label selectors and node selectors, as Kubernetes evaluates them.
 
-A label selector that is absent (None) selects nothing, an empty one everything; a term of a node selector
-selects nothing when it is empty. A requirement that is wrong (an unknown operator, `Gt` without one
-integer) selects nothing here; `check_requirement` says what is wrong with it.
+An absent label selector (None) selects nothing, an empty one selects everything. An empty term of a node selector
+selects nothing. An invalid requirement (an unknown operator, or `Gt` without exactly one integer) selects nothing here;
+`check_requirement` returns the error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.pod import NodeSelector, NodeSelectorTerm
 
 NAME_FIELD: Final = "metadata.name"
-"""The only field that `matchFields` knows."""
+"""The only field that `matchFields` supports."""
 
 IN: Final = "In"
 NOT_IN: Final = "NotIn"
@@ -30,11 +30,11 @@ _INT64: Final = 1 << 63
 
 
 def check_requirement(requirement: SelectorRequirement, *, node: bool) -> str:
-    """What is wrong with a requirement, in words; empty when nothing is.
+    """Check a requirement. Returns the error as text, or an empty text if the requirement is valid.
 
     Args:
-        requirement: what is checked.
-        node: whether it stands in a node selector, which knows `Gt` and `Lt` too.
+        requirement: the requirement to check.
+        node: whether it is part of a node selector, where `Gt` and `Lt` are valid too.
     """
     operator, values = requirement.operator, requirement.values or []
     if operator in {IN, NOT_IN}:
@@ -50,9 +50,9 @@ def check_requirement(requirement: SelectorRequirement, *, node: bool) -> str:
 
 
 def test_of(requirement: SelectorRequirement, *, node: bool) -> Callable[[str | None], bool]:
-    """The requirement as a test of one label's value, None standing for a label that is not there.
+    """Turn a requirement into a test of one label's value. None stands for an absent label.
 
-    `NotIn` holds for an absent label; a wrong requirement never holds.
+    `NotIn` matches an absent label. An invalid requirement never matches.
     """
     if check_requirement(requirement, node=node):
         return lambda _: False
@@ -69,7 +69,7 @@ def test_of(requirement: SelectorRequirement, *, node: bool) -> Callable[[str | 
 
 
 def requirement_text(requirement: SelectorRequirement) -> str:
-    """A requirement in one line: `disk In [ssd, nvme]`, `gpu Exists`."""
+    """A requirement on one line: `disk In [ssd, nvme]`, `gpu Exists`."""
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"
 
@@ -86,12 +86,12 @@ def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | N
 
 
 def matches_node_selector(selector: NodeSelector, labels: Mapping[str, str] | None, name: str) -> bool:
-    """Whether one of the terms selects the node."""
+    """Whether at least one of the terms selects the node."""
     return any(matches_node_term(term, labels, name) for term in selector.node_selector_terms)
 
 
 def matches_node_term(term: NodeSelectorTerm, labels: Mapping[str, str] | None, name: str) -> bool:
-    """Whether every requirement of a term holds for the node; an empty term selects nothing."""
+    """Whether every requirement of a term matches the node. An empty term selects nothing."""
     expressions, fields = term.match_expressions or (), term.match_fields or ()
     if not expressions and not fields:
         return False
@@ -100,12 +100,12 @@ def matches_node_term(term: NodeSelectorTerm, labels: Mapping[str, str] | None, 
 
 
 def matches_fields(fields: Iterable[SelectorRequirement], name: str) -> bool:
-    """Whether the requirements on fields hold: `metadata.name` only, `In` or `NotIn`, with one value."""
+    """Whether the requirements on fields match. Supported: `metadata.name` with `In` or `NotIn` and one value."""
     return all(field_holds(requirement, name) for requirement in fields)
 
 
 def field_holds(requirement: SelectorRequirement, name: str) -> bool:
-    """Whether one requirement on a field holds for a node of this name; a wrong one never does."""
+    """Whether one requirement on a field matches a node of this name. An invalid requirement never matches."""
     values = requirement.values or []
     if requirement.key != NAME_FIELD or len(values) != 1 or requirement.operator not in {IN, NOT_IN}:
         return False
@@ -125,7 +125,7 @@ def _comparison(operator: str, limit_text: str) -> Callable[[str | None], bool]:
 
 
 def _integer(text: str) -> int | None:
-    """A 64-bit integer, with an optional sign and leading zeros: more lenient than a toleration's."""
+    """Parse a 64-bit integer with an optional sign and leading zeros. This is more lenient than for tolerations."""
     if (exact := canonical_int64(text)) is not None:
         return exact
     digits = text[1:] if text[:1] in {"+", "-"} else text

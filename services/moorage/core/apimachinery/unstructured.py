@@ -1,4 +1,4 @@
-"""Objects as they came, of which nothing is known to be there or to be of the right type."""
+"""Access to objects that have not been validated: any field may be missing or have the wrong type."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import Any
 
 
 def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of an object; empty when it is absent or no mapping."""
+    """A part of an object. Empty if it is absent or not a mapping."""
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}

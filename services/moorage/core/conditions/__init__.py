@@ -1,4 +1,4 @@
-"""Conditions: which reports count, and for how long a source may be silent.
+"""Conditions: which reports count, and how long a source may be silent.
 
-It may use `apimachinery` and `taints`.
+This room may import `apimachinery` and `taints`.
 """

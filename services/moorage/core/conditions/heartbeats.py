@@ -1,12 +1,12 @@
-"""Heartbeats: for how long a source may be silent about a target before what it said counts no more.
+"""Heartbeats: how long a source may be silent about a target before its conditions become Unknown.
 
-A heartbeat of a source is any report of it about the target that counts, of whatever condition. Time runs from when
-Moorage took the report up, by its own clock. Nothing here asks for the time; `now` is an argument.
+A heartbeat of a source is any report of it about the target that counts, for any condition. The grace period runs from
+when Moorage accepted the report, by Moorage's clock. The code never reads the clock: `now` is an argument.
 
-A person who reports by hand promises no second report: sources that begin with `cli/`, as the command line's do when
-none is named, have no heartbeats unless a rule in `source_grace_periods` says otherwise.
+A person who reports by hand does not have to report again. So sources that begin with `cli/`, which is the default of
+the command line, have no heartbeats unless a rule in `source_grace_periods` says otherwise.
 
-A managed cluster may say how often its agent renews its lease; five of these are its grace period then, as in OCM.
+A managed cluster may declare how often its agent renews its lease. As in OCM, its grace period is then five times that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 
 BY_HAND: Final = "cli/"
-"""What the source of a report by hand begins with."""
+"""The prefix of sources that report by hand."""
 
 HEARTBEAT_STOPPED: Final = "HeartbeatStopped"
 """The reason of a condition whose source has fallen silent."""
@@ -42,31 +42,32 @@ class SourceRule:
 
     kind: TargetKind
     source: str
-    """A name, or a beginning with `*` at its end."""
+    """A source name, or a prefix followed by `*`."""
 
     grace: timedelta | None
-    """None waits for ever."""
+    """None means that the source may be silent forever."""
 
     def fits(self, kind: TargetKind, source: str) -> bool:
-        """Whether a source is meant."""
+        """Whether the rule applies to a source."""
         if kind is not self.kind:
             return False
         return source.startswith(self.source[:-1]) if self.source.endswith("*") else source == self.source
 
 
 def parse_source_grace_periods(text: str) -> tuple[SourceRule, ...]:
-    """The rules of the setting: `Kind:source=duration`, comma-separated, in order.
+    """Parse the rules of the setting: `Kind:source=duration`, comma-separated, in order.
 
-    A duration is like `40s`, `5m`, `1m30s`, or plain seconds; 0 waits for ever.
+    A duration is written as `40s`, `5m`, `1m30s` or plain seconds. 0 means no limit.
 
     Raises:
-        ValueError: an item is wrong; names the item and the rule.
+        ValueError: an item is invalid; the message names the item and the rule.
     """
     return tuple(_rule(item) for item in filter(None, (item.strip() for item in text.split(","))))
 
 
 def _rule(item: str) -> SourceRule:
-    # A source may hold both signs, so the kind ends at the first one and the duration begins after the last.
+    # A source may contain both separators, so the kind ends at the first colon and the duration begins after the last
+    # equals sign.
     kind, colon, rest = item.partition(":")
     source, equals, duration = rest.rpartition("=")
     if not (colon and equals and source):
@@ -84,18 +85,18 @@ def _rule(item: str) -> SourceRule:
 
 
 def grace_period(seconds: float) -> timedelta | None:
-    """A grace period of so many seconds; None, for ever, when they are 0 or more than a hundred years."""
+    """A grace period in seconds. None, meaning no limit, if it is 0 or less, or more than a hundred years."""
     if seconds <= 0 or seconds > _LONGEST.total_seconds():
         return None
     return timedelta(seconds=seconds)
 
 
 class GracePeriods:
-    """Which grace period a source has.
+    """Returns the grace period of a source.
 
     Args:
-        by_kind: of each kind of target; None waits for ever, and so does a kind that is not there.
-        rules: of single sources; the first that fits goes before everything else.
+        by_kind: the grace period for each kind of target. None, or a missing kind, means no limit.
+        rules: rules for single sources. The first rule that applies takes precedence over everything else.
     """
 
     def __init__(self, by_kind: Mapping[TargetKind, timedelta | None], rules: tuple[SourceRule, ...] = ()) -> None:
@@ -103,12 +104,13 @@ class GracePeriods:
         self._rules = rules
 
     def of(self, kind: TargetKind, source: str, own: timedelta | None = None) -> timedelta | None:
-        """The grace period of a source about a target; None when it has no heartbeats.
+        """The grace period of a source about a target. None if the source has no heartbeats.
 
         Args:
             kind: the target's kind.
-            source: who reports.
-            own: what the target itself asks for, see `own_grace`; counts instead of its kind's, unless that is off.
+            source: the source that reports.
+            own: the grace period that the target itself requests, see `own_grace`. It replaces that of the target's
+                kind, unless that one is turned off.
         """
         for rule in self._rules:
             if rule.fits(kind, source):
@@ -118,7 +120,7 @@ class GracePeriods:
 
 
 def own_grace(declared: ResourceDeclared) -> timedelta | None:
-    """The grace period that a target asks for: a managed cluster by `spec.leaseDurationSeconds`, others never."""
+    """The grace period that a target requests: by `spec.leaseDurationSeconds` of a managed cluster, else None."""
     if declared.kind != TargetKind.MANAGED_CLUSTER.value:
         return None
     return lease_grace(part(declared.object, "spec").get("leaseDurationSeconds"))
@@ -128,27 +130,27 @@ def own_grace(declared: ResourceDeclared) -> timedelta | None:
 class HeartbeatWatch:
     """The timer that watches one source about one target.
 
-    Its id is never used again: it holds the target's uid, and the condition and generation by whose report the watch
-    began. A generation grows with each report that counts as long as the target lives, and a uid never comes back. So
-    the timer may be forgotten (a tombstone) as soon as nothing is left to watch: what the timer service
-    remembers of the generations of a forgotten id can never stand in the way of a new one.
+    A timer id is never used twice: it contains the target's uid, and the condition and generation of the report that
+    started the watch. The generation increases with each report that counts during the target's life, and a uid is
+    never reused. So the timer may be deleted (with a tombstone) as soon as there is nothing left to watch: the
+    generations that the timer service remembers for a deleted id can never block a new timer.
     """
 
     id: str
     target_uid: str
     generation: int
     deadline: datetime | None
-    """When to look; empty when it is cancelled."""
+    """When to check the source. None if the timer is cancelled."""
 
 
 def timer_id(target: TargetRef, uid: str, began: tuple[str, int], source: str) -> str:
-    """The id of the timer of a watch that began with a condition's generation.
+    """The id of the timer of a watch.
 
     Args:
-        target: what is reported on.
-        uid: the target's.
-        began: the condition's type, and its generation by the report with which the watch began.
-        source: who is watched; comes last, for it may hold any character.
+        target: the target of the reports.
+        uid: the target's uid.
+        began: the type of the condition whose report started the watch, and its generation then.
+        source: the source that is watched. It comes last, because it may contain any character.
     """
     condition, generation = began
     return f"{_PREFIX}|{target}|{uid}|{condition}|{generation}|{source}"
@@ -156,7 +158,7 @@ def timer_id(target: TargetRef, uid: str, began: tuple[str, int], source: str) -
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Who is watched by a timer."""
+    """The source and target that a timer watches."""
 
     target: str
     uid: str
@@ -164,7 +166,7 @@ class Watched:
 
 
 def watched(key: str) -> Watched | None:
-    """Who is watched by the timer of this id; None when it is no heartbeat's."""
+    """Parse a timer id. Returns None if it is not the id of a heartbeat timer."""
     parts = key.split("|", 5)
     if len(parts) != 6 or parts[0] != _PREFIX:  # noqa: PLR2004 - as `timer_id` joins them
         return None
@@ -172,25 +174,25 @@ def watched(key: str) -> Watched | None:
 
 
 def look_id(watch: HeartbeatWatch) -> str:
-    """The id of the record that asks to look at a source again, for each generation of its timer."""
+    """The id of the record that requests another check of a source. It differs for each generation of the timer."""
     return event_id("heartbeat-look", watch.id, watch.generation)
 
 
 @dataclass(slots=True)
 class SourceStatus:
-    """What a source says of a target."""
+    """What is known of one source about one target."""
 
     heard: datetime
-    """When its last report was taken up."""
+    """When the last report of the source was accepted."""
 
     speaking: dict[str, Held]
-    """Its conditions that silence would make Unknown, by type; empty when there is nothing to watch."""
+    """The source's conditions that silence would make Unknown, by type. Empty if there is nothing to watch."""
 
 
 def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus | None:
-    """What a source says, of all that is known of the target with this uid; None when it says nothing.
+    """The status of a source about the target with this uid. None if the source has no condition of it.
 
-    A condition belongs to the source of its last report. One that is Unknown already cannot become so.
+    A condition belongs to the source of its last report. A condition that is Unknown already cannot become Unknown.
     """
     owned = {name: held for name, held in conditions.items() if held.source == source and held.target_uid == uid}
     if not owned:
@@ -200,10 +202,10 @@ def voice(conditions: Mapping[str, Held], uid: str, source: str) -> SourceStatus
 
 
 def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:
-    """Since when a source whose timer has fired is silent; None when it is not.
+    """Since when a source is silent, once its timer has fired. None if it is not silent.
 
-    The timer's deadline may be later than what the source still owns tells: its last report was of a condition that
-    another source has reported since.
+    The timer's deadline may be later than the conditions that the source still owns suggest: its last report may have
+    been about a condition that another source has reported since.
     """
     due = said.heard + grace
     if due > now:
@@ -212,13 +214,13 @@ def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, no
 
 
 def look_again(said: SourceStatus, grace: timedelta, now: datetime, fired: datetime) -> datetime:
-    """When to look again at a source that was heard.
+    """When to check a source again after it was heard.
 
     Args:
-        said: what it says.
-        grace: its grace period.
-        now: the present, by the clock that tells when reports are taken up.
-        fired: the present by the timer's clock; when that is ahead, the timer is told the time in its own.
+        said: the status of the source.
+        grace: the grace period of the source.
+        now: the present time, by the clock that sets the acceptance times of reports.
+        fired: the present time by the timer's clock. If that clock is ahead, the result is in its time.
     """
     return said.heard + grace + max(timedelta(), fired - now)
 

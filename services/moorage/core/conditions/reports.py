@@ -1,10 +1,10 @@
 """Which reports of conditions count: their order, duplicates, and when a condition has changed.
 
-Reports of one condition of one target are ordered by the time at which the probe observed them. An older one is
-ignored; of two with the same time the later record wins, unless it is the same report come twice. When the source has
-fallen silent since, only a report that was observed later counts: no report that has counted may revive it.
+Reports of one condition of one target are ordered by the time at which the probe observed them. An older report is
+ignored. Of two reports with the same time the later record wins, unless it is the same report again. If the source has
+fallen silent since, only a report that was observed later counts: a report that has counted before must not revive it.
 
-A report about a workload on a target goes by the same rules, for each workload by itself.
+The same rules apply to reports about a workload on a target, separately for each workload.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.times import format_time
 
 CLOCKS_DIFFER = timedelta(seconds=1)
-"""By how much the clock that times a report's record may be behind the gateway's, which times declarations.
+"""How far the clock that timestamps report records may be behind the gateway's clock, which timestamps declarations.
 
-A report that is written this little before its target is declared counts, lest one be lost that was written after.
+A report that is written this short a time before its target is declared still counts. Otherwise a report that was
+really written afterwards could be lost.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a report is refused; names the field, its value and the rule."""
+    """Why a report is refused. It names the field, its value and the rule."""
 
     reason: RefusalReason
     field: str
@@ -41,13 +42,13 @@ class Refusal:
 
     @property
     def message(self) -> str:
-        """The refusal in one line."""
+        """The refusal on one line."""
         return f"{self.field}: invalid value {self.value!r}: {self.rule}"
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What has to be remembered of a condition; its words, which take the most room, are not."""
+    """What is remembered of a condition. Its reason and message take the most space and are not kept."""
 
     target_uid: str
     status: ConditionStatus
@@ -56,18 +57,18 @@ class Held:
     last_heartbeat_time: datetime
     generation: int
     report_id: str
-    """Empty when its source has fallen silent."""
+    """Empty if the source has fallen silent."""
 
     accepted_time: datetime
     status_since: datetime
 
     @classmethod
     def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
-        """What to remember of a condition; for the times that earlier versions did not write, the report's stands.
+        """What is remembered of a condition. Times that earlier versions did not write are taken from the report.
 
         Args:
             event: the condition.
-            shared: gives one object for equal texts, where many conditions are held.
+            shared: returns one object for equal texts, to save memory when there are many conditions.
         """
         return cls(
             target_uid=shared(event.target_uid),
@@ -84,33 +85,33 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The report counts; the condition as it is from now on."""
+    """The report counts. Contains the new state of the condition."""
 
     condition: ConditionChanged
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The report is older than what is known."""
+    """The report is older than the known condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The report has counted already."""
+    """The report has already counted."""
 
 
 Verdict = Accepted | Stale | Duplicate
 
 
 def check_key(key: str, target: str) -> Refusal | None:
-    """A record's key is the key of the target that the report is about, or empty."""
+    """Check that a record's key is empty or the key of the target that the report is about."""
     if not key or key == target:
         return None
     return Refusal(RefusalReason.WRONG_KEY, field="key", value=key, rule=f"must be empty or the target's key, {target}")
 
 
 def check_time(report: ConditionReported, now: datetime, skew: timedelta) -> Refusal | None:
-    """A report is not from the future, by more than clocks may differ."""
+    """Check that a report is not from the future by more than the allowed clock skew."""
     if report.observed_time <= now + skew:
         return None
     return Refusal(
@@ -122,7 +123,7 @@ def check_time(report: ConditionReported, now: datetime, skew: timedelta) -> Ref
 
 
 def check_size(size: int, limit: int) -> Refusal | None:
-    """A report is no larger than `limit` bytes."""
+    """Check that a report is not larger than `limit` bytes."""
     if size <= limit:
         return None
     return Refusal(
@@ -131,7 +132,7 @@ def check_size(size: int, limit: int) -> Refusal | None:
 
 
 def unknown_target(report: ConditionReported) -> Refusal:
-    """A report is about a target that is declared."""
+    """The refusal of a report about a target that is not declared."""
     return Refusal(
         RefusalReason.UNKNOWN_TARGET,
         field="target",
@@ -141,17 +142,17 @@ def unknown_target(report: ConditionReported) -> Refusal:
 
 
 def source_of(report: ConditionReported, sender: str) -> str:
-    """Who reports: the source that the report names, else whoever sent it."""
+    """The source of a report: the one that it names, or else its sender."""
     return report.source or sender
 
 
 def earlier_target(report: ConditionReported, written: datetime | None, began: datetime | None) -> Refusal | None:
-    """A report is about the target that was declared when it was written, and not about a later one of its name.
+    """Check that a report is not about an earlier target of the same name.
 
     Args:
-        report: what was reported.
-        written: Kafka's time of its record. The time of observation does not count, for it may be any earlier time.
-        began: when the target that is declared now was declared first, cut to the second.
+        report: the report.
+        written: Kafka's timestamp of its record. The observation time is not used, because it may be arbitrarily early.
+        began: when the present target was first declared, truncated to the second.
     """
     if written is None or began is None or written >= began - CLOCKS_DIFFER:
         return None
@@ -165,7 +166,7 @@ def earlier_target(report: ConditionReported, written: datetime | None, began: d
 
 
 def check_workload(report: ConditionReported) -> Refusal | None:
-    """The parts of a workload's name are free of the signs that divide keys."""
+    """Check that the parts of a workload's name do not contain the separators of keys."""
     if report.workload is None:
         return None
     for field in ("kind", "namespace", "name"):
@@ -185,16 +186,16 @@ def judge(
     known: Held | None,
     now: datetime,
 ) -> Verdict:
-    """Whether a report counts, and what the condition is then: of the target, or of the workload that it names.
+    """Decide whether a report counts, and the resulting condition of the target or of the workload that it names.
 
     Args:
         report: a report that passed every check.
         report_id: the id under which the probe sent it.
-        source: the CloudEvents source; stands in when the report names no source.
-        target_uid: the uid of the target as it is declared now.
-        known: the condition as it was. What is known of an earlier target of that name does not count,
-            but the generation goes on from it.
-        now: when the report is taken up.
+        source: the CloudEvents source. It is used if the report names no source.
+        target_uid: the uid of the target as declared now.
+        known: the present condition. If it belongs to an earlier target of the same name, only its generation is used
+            and increased.
+        now: when the report is accepted.
     """
     same = known is not None and known.target_uid == target_uid
     if known is not None and same:
@@ -224,5 +225,5 @@ def judge(
 
 
 def newer_condition(event: ConditionChanged, known: ConditionChanged | Held | None) -> bool:
-    """Whether a condition supersedes the one that is known."""
+    """Whether a condition supersedes the known one."""
     return known is None or known.target_uid != event.target_uid or event.generation > known.generation

@@ -1,4 +1,4 @@
-"""The brake: zones and their rates, budgets and pauses, and how to find those that concern an eviction.
+"""How fast the fleet may be disrupted: zones and their rates, budgets, pauses, and which of them apply to an eviction.
 
-It may use the rooms of the core before it; scheduling and admission know nothing of it.
+This room may import the rooms of the core before it. Scheduling and admission do not use it.
 """

@@ -1,9 +1,9 @@
-"""What may hold an eviction back: pauses, budgets, disruption budgets; whom each concerns, and what it allows.
+"""Guards that may hold an eviction: pauses, budgets and disruption budgets, their scopes and what they allow.
 
-`moorage.core.disruption.guard_index` finds those that concern an eviction.
+`moorage.core.disruption.guard_index` finds the guards that apply to an eviction.
 
-The arithmetic of a `PodDisruptionBudget` is that of Kubernetes' disruption controller and eviction handler; that of an
-`EvictionBudget` is Moorage's own (docs/domain.md, "Budgets").
+The arithmetic of a `PodDisruptionBudget` is that of Kubernetes' disruption controller and eviction handler. The
+arithmetic of an `EvictionBudget` is Moorage's own (docs/domain.md, "Budgets").
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from moorage.core.apimachinery.selectors import test_of
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.budgets import (
     Amount,
@@ -29,24 +30,26 @@ PAUSE: Final = "EvictionPause"
 BUDGET: Final = "EvictionBudget"
 DISRUPTION: Final = "PodDisruptionBudget"
 RATE: Final = "resource-eviction-rate"
-"""How the limit on evictions from clusters is called, in `held_by` and as the key of what it counts."""
+"""The name of the limit on evictions from clusters, in `held_by` and as the key of its count."""
 
 GUARD_PREFIXES: Final = (f"{PAUSE}/", f"{BUDGET}/", f"{DISRUPTION}/")
-"""How the keys of the resources begin that hold evictions back."""
+"""Prefixes of the keys of resources that may hold evictions."""
 
 POD_PREFIX: Final = "Pod/"
-"""How a workload's key begins that a PodDisruptionBudget may select."""
+"""The key prefix of workloads that a PodDisruptionBudget may select."""
 
 SCALED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
-"""What says to a PodDisruptionBudget how many pods it wants; others make the budget allow nothing, as upstream."""
+"""Owners that state how many pods they want. With any other owner, a PodDisruptionBudget allows nothing, as
+upstream."""
 
 LEAVE_LASTS: Final = timedelta(seconds=2)
-"""For how long the leave to go is good, by the clock of one process alone: eviction asks anew then, and the governor
-counts it from when it is used.
+"""How long a grant to evict may be kept before it is used, measured by the clock of one process. After that time the
+eviction service requests a new grant, and the governor counts the eviction from when the grant was used.
 
-Budgets count an eviction from when it was let go. Leave that was kept for long and then used would let what a window
-spreads go all at once. It lasts longer than the second within which the taint-manager commits what it had nothing to
-say about, so that ordinary news of a target costs nobody the leave.
+Budgets count an eviction from its grant. If grants could be kept for a long time and then used together, evictions that
+a window is meant to spread out would all happen at once. The limit is longer than the second within which the
+taint-manager commits offsets of records that led to no output, so that ordinary records about a target do not make a
+grant expire.
 """
 
 LabelTest = Callable[[Mapping[str, str]], bool]
@@ -54,41 +57,41 @@ LabelTest = Callable[[Mapping[str, str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom an eviction is about."""
+    """The workload and target of an eviction."""
 
     workload: str
-    """Keys, as everywhere: `Kind/namespace/name`."""
+    """The workload's key, `Kind/namespace/name`."""
 
     owner: str
-    """The key of what makes it; its own when nothing does."""
+    """The key of the workload's owner, or the workload's own key if it has no owner."""
 
     target: str
-    """`Kind/name`."""
+    """The target's key, `Kind/name`."""
 
     zone: str
-    """`region/zone` of the target."""
+    """The target's zone, `region/zone`."""
 
     labels: Mapping[str, str]
 
     @property
     def namespace(self) -> str:
         """The workload's namespace."""
-        return self.workload.split("/", 2)[1]
+        return ResourceKey.parse(self.workload).namespace
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """A number, or a percentage of something."""
+    """A number, or a percentage of some base."""
 
     value: int
     percent: bool = False
 
     @classmethod
     def of(cls, amount: Amount, field: str) -> BudgetShare:
-        """A share as a resource writes it.
+        """Parse an amount of a resource.
 
         Raises:
-            ValueError: it is neither a number that is not negative nor a percentage such as `10%`.
+            ValueError: the amount is neither a non-negative number nor a percentage such as `10%`.
         """
         if isinstance(amount, int) and amount >= 0:
             return cls(amount)
@@ -98,12 +101,12 @@ class BudgetShare:
         raise ValueError(f"{field}: Invalid value: {amount!r}: must be a number of at least 0, or a percentage")
 
     def limit(self, base: int) -> int:
-        """How many that is of `base`; a part of one counts as one."""
+        """The absolute number for a given base, rounded up."""
         return -(-self.value * base // 100) if self.percent else self.value
 
 
 class ScopeTest:
-    """Whether an eviction is in a scope; every part that is set must hold."""
+    """Tests whether an eviction is in a scope. Every part that is set must match."""
 
     __slots__ = ("_selects", "_targets", "_zones", "namespaces", "workloads")
 
@@ -131,7 +134,7 @@ class Pause:
 
     key: str
     name: str
-    """As in `held_by`: `EvictionPause/all`."""
+    """The name in `held_by`, such as `EvictionPause/all`."""
 
     test: ScopeTest
     reason: str = ""
@@ -151,15 +154,15 @@ class Budget:
     """Seconds."""
 
     patience: int | None
-    """Seconds; None for ever."""
+    """Seconds. None means no end."""
 
     @property
     def percent(self) -> bool:
-        """Whether it must know how many workloads are bound."""
+        """Whether the budget needs the number of bound workloads."""
         return any(share is not None and share.percent for share in (self.concurrent, self.in_window))
 
     def part(self, subject: Subject) -> str:
-        """Which of its counts an eviction belongs to: its zone, its namespace, what makes it; one for the fleet."""
+        """The count that an eviction belongs to: its zone, namespace or owner, or an empty text for the whole fleet."""
         match self.per:
             case BudgetPer.ZONE:
                 return subject.zone
@@ -183,7 +186,7 @@ class Disruption:
     max_unavailable: BudgetShare | None
     always_allow_unhealthy: bool = False
     demands: tuple[str, str] | None = None
-    """A label, with its value, that every pod has which it selects; None when there is no such label."""
+    """A label with its value that every selected pod has. None if there is no such label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,41 +194,42 @@ class Disruptions:
     """What a PodDisruptionBudget allows now."""
 
     expected: int
-    """How many pods there should be."""
+    """The number of pods that there should be."""
 
     desired: int
-    """How many of them must be healthy."""
+    """The number of pods that must be healthy."""
 
     healthy: int
     scaled: bool = True
-    """False when the number of pods hangs on an owner that does not say how many it wants: then nothing is allowed."""
+    """False if the expected number depends on an owner that does not state how many pods it wants. Then nothing is
+    allowed."""
 
     @property
     def allowed(self) -> int:
-        """How many healthy pods may go."""
+        """The number of healthy pods that may go."""
         if not self.scaled or self.expected <= 0:
             return 0
         return max(0, self.healthy - self.desired)
 
     def lets_go_unhealthy(self, *, always: bool) -> bool:
-        """Whether a pod that is not healthy may go.
+        """Whether an unhealthy pod may go.
 
         Args:
-            always: the budget's `unhealthyPodEvictionPolicy` is `AlwaysAllow`.
+            always: whether the budget's `unhealthyPodEvictionPolicy` is `AlwaysAllow`.
         """
         whole = self.scaled and self.desired > 0 and self.healthy >= self.desired
         return always or whole or self.allowed > 0
 
 
 def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None) -> Disruptions:
-    """The count of a PodDisruptionBudget, as policy/v1 has it.
+    """Compute the counts of a PodDisruptionBudget as policy/v1 does.
 
     Args:
         guard: the budget.
-        pods: how many pods it selects.
-        healthy: how many of them are healthy and not about to go.
-        scale: how many pods the owners of those pods want in sum; pods without an owner add nothing. None when an
-            owner does not say.
+        pods: the number of pods that it selects.
+        healthy: the number of those that are healthy and not about to go.
+        scale: the number of pods that the owners of those pods want in total. Pods without an owner do not count. None
+            if an owner does not state a number.
     """
     if guard.max_unavailable is not None:
         if scale is None:
@@ -288,7 +292,7 @@ def disruption_of(obj: Mapping[str, Any]) -> Disruption:
 
 
 def label_test(selector: LabelSelector | None) -> LabelTest:
-    """A label selector, made ready to be asked often; absent selects nothing, empty everything."""
+    """Compile a label selector for frequent use. An absent selector selects nothing, an empty one everything."""
     if selector is None:
         return lambda _: False
     equal = tuple((selector.match_labels or {}).items())

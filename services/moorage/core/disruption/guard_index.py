@@ -1,4 +1,4 @@
-"""Everything that may hold evictions back, found by whom it concerns."""
+"""An index of all guards that may hold evictions, by the workloads and namespaces to which they apply."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from moorage.core.disruption.budgets import (
     disruption_of,
     pause_of,
 )
+from moorage_schemas.keys import ResourceKey
 
 
 class _Scoped(Protocol):
@@ -33,7 +34,7 @@ G = TypeVar("G", bound=_Scoped)
 
 
 class _Found(dict[str, dict[str, G]]):
-    """Guards by a name that their scope demands, so that one asks only those that may concern a subject."""
+    """Guards by a name that their scope requires, so that only guards that may apply to a subject are tested."""
 
     __slots__ = ()
 
@@ -48,7 +49,7 @@ class _Found(dict[str, dict[str, G]]):
                 del self[place]
 
     def of(self, subject: Subject) -> Iterator[G]:
-        """The guards whose scope a subject is in, each once, in no order."""
+        """The guards whose scope contains a subject, each once, in no particular order."""
         seen: set[str] = set()
         for place in {"", f"n:{subject.namespace}", f"w:{subject.workload}", f"w:{subject.owner}"}:
             for guard in self.get(place, {}).values():
@@ -66,10 +67,10 @@ def _places(test: ScopeTest) -> Iterable[str]:
 
 
 class Guards:
-    """Everything that may hold evictions back, found by whom it concerns.
+    """All guards that may hold evictions, indexed by the workloads and namespaces to which they apply.
 
-    A question costs one look for each guard without a namespace or a workload in its scope, and for each that names
-    the subject's; and one for each disruption budget of the namespace that demands no label or one that the pod has.
+    A lookup tests each guard whose scope names no namespace or workload, and each guard that names the subject's. It
+    also tests each disruption budget of the namespace that requires no label, or a label that the pod has.
     """
 
     def __init__(self) -> None:
@@ -81,14 +82,14 @@ class Guards:
         self._disruptions: dict[tuple[str, tuple[str, str] | None], dict[str, Disruption]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether there are any guards."""
         return bool(self.pauses or self.budgets or self.disruptions)
 
     def put(self, key: str, obj: Mapping[str, Any] | None) -> None:
-        """Take in what a resource declares, by its key; None for one that is gone.
+        """Add or replace the guard that a resource declares. None removes the guard of that key.
 
         Raises:
-            ValueError: the resource is wrong; what was known of it is gone.
+            ValueError: the resource is invalid. The previous guard of that key has been removed.
         """
         if (pause := self.pauses.pop(key, None)) is not None:
             self._pauses.take(pause)
@@ -101,7 +102,7 @@ class Guards:
                 del self._disruptions[place]
         if obj is None:
             return
-        kind = key.partition("/")[0]
+        kind = ResourceKey.parse(key).kind
         if kind == PAUSE:
             self.pauses[key] = pause = pause_of(obj)
             self._pauses.add(pause)
@@ -125,10 +126,10 @@ class Guards:
         return tuple(sorted(self._budgets.of(subject), key=lambda budget: budget.name))
 
     def disruptions_of(self, workload: str, labels: Mapping[str, str]) -> tuple[Disruption, ...]:
-        """The disruption budgets that select a pod, by name; none for what is no pod."""
+        """The disruption budgets that select a pod, by name. Empty for workloads that are not pods."""
         if not self._disruptions or not workload.startswith(POD_PREFIX):
             return ()
-        namespace, known = workload.split("/", 2)[1], self._disruptions
+        namespace, known = ResourceKey.parse(workload).namespace, self._disruptions
         found = [
             guard
             for label in (None, *labels.items())

@@ -1,7 +1,7 @@
 """Rates: a bucket that holds at most one token and refills at a rate, as Kubernetes limits its evictions.
 
-With a burst of one, a bucket is all there or drained at a known instant, so it is kept as that instant: there is no
-running sum that could drift, and a bucket that is read back from a topic goes on exactly where it was.
+A bucket stores its tokens at one instant, and everything else is computed from that. So there is no running sum that
+could drift, and a bucket that is restored from a topic continues exactly where it was.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 NO_LIMIT = math.inf
-"""The rate that limits nothing."""
+"""The rate that sets no limit."""
 
 _MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One token at most, `tokens` of it at `time`, growing by `rate` per second from then on."""
+    """A bucket of at most one token. It has `tokens` at `time` and gains `rate` tokens per second after that."""
 
     rate: float
-    """Tokens per second: 0 never gives one, `inf` always does."""
+    """Tokens per second. 0 never gives a token, `inf` always does."""
 
     tokens: float
-    """0 to 1."""
+    """Between 0 and 1."""
 
     time: datetime
 
     @classmethod
     def full(cls, rate: float, now: datetime) -> Bucket:
-        """A bucket from which a token may be taken at once, unless its rate is 0."""
+        """A full bucket. A token may be taken at once, unless the rate is 0."""
         return cls(rate, 1.0, now)
 
     def next_token(self) -> datetime | None:
-        """The first instant, to the microsecond, at which a whole token is there; None for never."""
+        """The first instant, to the microsecond, at which there is a whole token. None if there will never be one."""
         if self.rate <= 0:
             return None
         if math.isinf(self.rate):
             return self.time
-        # The decimal that was written, not the binary number next to it: 0.1 per second is every 10 s, exactly.
+        # Use the decimal number as written, not the nearest binary one: 0.1 per second is exactly every 10 s.
         missing = max(Fraction(0), 1 - Fraction(repr(self.tokens)))
         wait = math.ceil(missing / Fraction(repr(self.rate)) * _MICROSECONDS)
         try:
@@ -56,18 +56,18 @@ class Bucket:
         return due is not None and due <= now
 
     def take(self, now: datetime) -> Bucket:
-        """The bucket without its token, which must be there: what filled it beyond one is lost."""
+        """Take the token, which must be there. What has accrued beyond one token is lost."""
         return Bucket(self.rate, 1.0 if math.isinf(self.rate) else 0.0, now)
 
     def swap(self, rate: float, now: datetime, *, waited: bool = True) -> Bucket:
-        """The bucket at another rate: as Kubernetes' `SwapLimiter` has it, empty unless a whole token was there.
+        """Change the rate. As in Kubernetes' `SwapLimiter`, the new bucket is empty unless a whole token was there.
 
         Args:
-            rate: the new one.
-            now: from when on.
-            waited: whether somebody is kept waiting by this bucket. Its rate being 0, its token cannot be taken, so
-                Kubernetes drains the new one always; but then a rate that is 0 for an instant, while an outage is
-                being told of node by node, would cost a token that nobody asked for.
+            rate: the new rate.
+            now: the time of the change.
+            waited: whether somebody is waiting for this bucket. While the rate is 0 the token cannot be taken, so
+                Kubernetes always empties the new bucket. But a rate may be 0 for an instant while the nodes of an
+                outage are reported one by one; emptying the bucket then would cost a token that nobody requested.
         """
         if rate == self.rate:
             return self
@@ -75,5 +75,5 @@ class Bucket:
         return Bucket(rate, 1.0 if whole else 0.0, now)
 
     def not_after(self, now: datetime) -> Bucket:
-        """The bucket on a clock that was set back: what it waits for must not lie further ahead than one token."""
+        """Correct the bucket for a clock that was set back: its next token is at most one refill away."""
         return self if self.time <= now else Bucket(self.rate, self.tokens, now)

@@ -2,8 +2,9 @@
 
 See docs/domain.md, "Zones".
 
-The rules are those of Kubernetes' node lifecycle controller, but for one: there a zone's rate is set when its state
-changes; here it follows the zone's size too while the state stays, so that it depends on nothing but what is there.
+The rules are those of Kubernetes' node lifecycle controller, with one difference: there a zone's rate is set when its
+state changes. Here the rate also follows the size of the zone while its state stays the same, so that it depends only
+on the present nodes.
 """
 
 from __future__ import annotations
@@ -18,43 +19,44 @@ from moorage.core.disruption.token_bucket import Bucket
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState, ZoneWaiting
 
 SHOWN = 100
-"""Nodes of a queue that a zone's record shows."""
+"""The number of queued nodes that a zone's record lists."""
 
 OPEN_GRANTS = 2000
-"""Grants of a zone that may be unconfirmed at a time: they are listed in its record, which must fit into Kafka's."""
+"""The maximum number of unconfirmed grants of a zone. They are listed in its record, which must fit into a Kafka
+record."""
 
 CONFIRMED_WITHIN = 2.0
-"""Seconds in which a node's taint-manager is expected to confirm a grant. It takes tenths of a second.
+"""Seconds within which the taint-manager of a node is expected to confirm a grant. It usually takes tenths of a second.
 
-What a zone grants in that time may be unconfirmed, so that no rate is limited by the way there and back. More may not,
-for all that is open is used at once when a taint-manager that was away comes back.
+The grants of that time may be unconfirmed, so that the round trip does not limit the rate. More may not, because a
+taint-manager that was away uses all open grants at once when it comes back.
 """
 
 _LATEST = datetime.max.replace(tzinfo=UTC)
-_FEWEST_NOT_READY = 3  # fewer never make a partial disruption
+_FEWEST_NOT_READY = 3  # fewer nodes never cause a partial disruption
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneRules:
-    """The numbers of docs/domain.md, "Zones", as they are set."""
+    """The settings of docs/domain.md, "Zones"."""
 
     rate: float
-    """Nodes per second of a zone that is well, or wholly lost while others are not."""
+    """Nodes per second of a zone that is Normal, or that is in FullDisruption while other zones are not."""
 
     secondary_rate: float
-    """The same of a large zone in partial disruption."""
+    """Nodes per second of a large zone in PartialDisruption."""
 
     threshold: float
-    """The part of a zone's nodes from which it is in partial disruption."""
+    """The fraction of not-ready nodes from which a zone is in PartialDisruption."""
 
     large: int
-    """A zone with more nodes is large."""
+    """A zone with more nodes than this is large."""
 
     wait: timedelta
-    """How long a node waits at least, so that an outage is seen whole."""
+    """The minimum time that a node waits, so that an outage becomes visible as a whole."""
 
     def state(self, nodes: int, not_ready: int) -> ZoneState:
-        """The state of a zone with so many nodes."""
+        """The state of a zone with these numbers of nodes."""
         if nodes and not_ready == nodes:
             return ZoneState.FULL_DISRUPTION
         if not_ready >= _FEWEST_NOT_READY and not_ready / nodes >= self.threshold:
@@ -68,13 +70,13 @@ class ZoneRules:
         return self.secondary_rate if nodes > self.large else 0.0
 
     def open_grants(self, rate: float) -> int:
-        """How many grants of a zone with this rate may be unconfirmed at a time."""
+        """The maximum number of unconfirmed grants of a zone with this rate."""
         if math.isinf(rate):
             return OPEN_GRANTS
         return min(OPEN_GRANTS, max(1, math.ceil(rate * CONFIRMED_WITHIN)))
 
     def waited(self, turn: _Turn) -> datetime:
-        """When a node has waited for as long as it must."""
+        """When a node has waited for the minimum time."""
         try:
             return turn.since + self.wait
         except OverflowError:  # after the end of the calendar
@@ -83,13 +85,13 @@ class ZoneRules:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Turn:
-    """The place of a node in its zone's queue."""
+    """The position of a node in its zone's queue."""
 
     since: datetime
-    """Since when it waits."""
+    """When the wait began."""
 
     began: datetime
-    """When its incident began; of those who wait again since a stop ended, the older ones go first."""
+    """When the incident began. Among nodes that wait again since a stop ended, older incidents go first."""
 
     target: str
 
@@ -102,7 +104,7 @@ class _Zone:
     not_ready: int = 0
     queue: list[_Turn] = field(default_factory=list)
     granted: set[str] = field(default_factory=set)
-    """Targets that are granted and not yet known to be tainted."""
+    """Targets with a grant that are not yet known to be tainted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +115,16 @@ class _Grant:
     entry: ZoneWaiting
 
     def holds(self, member: ZoneMembered) -> bool:
-        """Whether it is for what the node suffers now."""
+        """Whether the grant is for the node's present incident."""
         return (self.entry.target_uid, self.entry.incident) == (member.target_uid, member.incident)
 
 
 @dataclass(slots=True)
 class Settled:
-    """What is to be written."""
+    """The records to write."""
 
     zones: list[tuple[str, ZoneChanged | None]] = field(default_factory=list)
-    """By name; None when the zone has no nodes any more."""
+    """By zone name. None if the zone has no nodes any more."""
 
     grants: list[NoExecuteGranted] = field(default_factory=list)
 
@@ -130,15 +132,17 @@ class Settled:
 class ZoneTable:
     """Every node as its zone sees it, and the record of every zone.
 
-    The records are the memory: which node is granted, what is left of each zone's token, when a stop ended. The rest
-    is derived from them and from the nodes, so a table that is read back decides as the one before it.
+    The records are the memory: which nodes have a grant, what is left of each zone's token, and when the last stop
+    ended. Everything else is derived from the records and the nodes. So a table that is restored makes the same
+    decisions as the one before it.
 
-    The generation of records grows over all zones together, and a grant takes that of its zone's record. So it grows
-    for each target, through restarts and into whatever zone it moves: the highest one is carried on by another record
-    when its own goes; when no zone is left, no node is, and whoever keeps grants has been told to forget them.
+    The generation of the records is one counter for all zones, and a grant takes the generation of its zone's record.
+    So the generation of grants increases for each target, across restarts and in whatever zone the target is. When the
+    record with the highest generation is deleted, another record takes the counter over. When no zone is left, there
+    are no nodes, and everyone who keeps grants has been told to delete them.
 
     Args:
-        rules: the numbers.
+        rules: the settings.
     """
 
     def __init__(self, rules: ZoneRules) -> None:
@@ -154,16 +158,16 @@ class ZoneTable:
         self._resumed: datetime | None = None
         self._requeue = False
         self._lost = False
-        """Whether every zone was fully disrupted at the last look."""
+        """Whether every zone was fully disrupted at the last evaluation."""
 
-    # What is known.
+    # Known facts.
 
     def member(self, target: str) -> ZoneMembered | None:
-        """What a node is like; None when there is no such node."""
+        """The record of a node. None if there is no such node."""
         return self._members.get(target)
 
     def set_member(self, target: str, member: ZoneMembered | None) -> None:
-        """Fold in what a node is like; None when it is gone. What is not newer is ignored."""
+        """Apply the record of a node. None removes the node. A record that is not newer is ignored."""
         known = self._members.get(target)
         if known is not None:
             if member is not None and known.target_uid == member.target_uid and known.generation >= member.generation:
@@ -185,13 +189,13 @@ class ZoneTable:
             del self._zones[known.zone]
 
     def set_record(self, name: str, record: ZoneChanged | None) -> None:
-        """Fold in what was written of a zone; None when it has no nodes any more."""
+        """Apply the record of a zone. None means that the zone has no nodes any more."""
         before = self._records.pop(name, None)
         self._tokens.pop(name, None)
         moved: dict[str, _Grant | None] = {}
         for entry in before.granted if before is not None else ():
             grant = self._grants.get(entry.target)
-            if grant is not None and grant.zone == name:  # else another zone has taken it over
+            if grant is not None and grant.zone == name:  # otherwise another zone has taken the grant over
                 moved[entry.target] = None
         if record is not None:
             self._records[name] = record
@@ -211,22 +215,22 @@ class ZoneTable:
         self._dirty.add(name)
 
     def look_again(self) -> None:
-        """Let the next `settle` work out every zone."""
+        """Make the next `settle` evaluate every zone."""
         self._dirty |= self._zones.keys() | self._records.keys()
 
-    # What is decided.
+    # Decisions.
 
     def settle(
         self, now: datetime, turned: Collection[str] = (), declared: Callable[[], Iterable[str]] = tuple
     ) -> Settled:
-        """Work out the zones on which something has changed or come due; what comes back must be folded in.
+        """Evaluate the zones in which something has changed or is due. The caller must apply the returned records.
 
         Args:
-            now: the present.
-            turned: targets that have got the taint since the last call; while all is stopped they are told to lose it.
-            declared: gives the nodes that there are. While one of them has not spoken yet, as after an upgrade from
-                a version without zones, nobody can tell that all are lost: if all that have spoken are, no node is
-                granted, and none is told to lose what it has.
+            now: the present time.
+            turned: targets that have got the taint since the last call. During a stop they are told to lose it.
+            declared: returns the declared nodes. As long as one of them has no record yet, for example after an upgrade
+                from a version without zones, it is not known whether all nodes are lost. If all nodes with a record are
+                lost, no node gets a grant then, and no node is told to lose its taint.
         """
         settled = Settled()
         if self._requeue:
@@ -259,17 +263,18 @@ class ZoneTable:
         return settled
 
     def done(self) -> None:
-        """What `settle` gave is folded in."""
+        """Record that the result of `settle` has been applied."""
         self._dirty.clear()
 
     def next_wake(self) -> datetime | None:
-        """When the next node may be granted, if nothing changes until then."""
+        """When the next node may get a grant if nothing changes until then."""
         return min((due for name in self._zones if (due := self._due(name)) is not None), default=None)
 
     def may_grant(self, now: datetime) -> bool:
-        """Whether `settle` could grant anybody: a node has waited for long enough, and its zone has room for it.
+        """Whether `settle` could grant anything: a node has waited for long enough, and its zone allows another grant.
 
-        A zone may get its token, or another rate, in that very call, so those that are known do not count.
+        The present tokens and rates are not considered, because a zone may get a token or another rate in that same
+        call.
         """
         room = self._rules.open_grants(max(self._rules.rate, self._rules.secondary_rate))
         return any(
@@ -283,7 +288,7 @@ class ZoneTable:
         if token is None or not zone.queue:
             return None
         if len(zone.granted) >= self._rules.open_grants(self._records[name].rate):
-            return None  # a member that confirms a grant, recovers, moves or goes makes room
+            return None  # there is room again when a member confirms a grant, recovers, moves or is deleted
         return max(token, self._rules.waited(zone.queue[0]))
 
     def _settle_zone(
@@ -337,7 +342,7 @@ class ZoneTable:
             settled.grants += [self._grant(self._members[entry.target], record, now, granted=True) for entry in granted]
 
     def _carry_on(self, settled: Settled) -> None:
-        """Let a zone that stays have the highest generation, when the one that has it goes."""
+        """Pass the highest generation on to a remaining zone when the zone that has it is deleted."""
         gone = {name for name, record in settled.zones if record is None}
         stays = sorted(self._records.keys() - gone)
         highest = max((self._records[name].generation for name in stays), default=self._sequence)
@@ -351,7 +356,7 @@ class ZoneTable:
         return record
 
     def _withdraw_all(self) -> list[str]:
-        """Take all grants back; gives the nodes that must be told."""
+        """Withdraw all grants. Returns the nodes that must be told."""
         granted = [target for zone in self._zones.values() for target in zone.granted]
         for target in granted:
             del self._grants[target]
@@ -378,7 +383,7 @@ class ZoneTable:
             granted_time=now,
         )
 
-    # Who waits where.
+    # Queues and grants.
 
     def _entry(self, turn: _Turn) -> ZoneWaiting:
         member = self._members[turn.target]
@@ -389,7 +394,7 @@ class ZoneTable:
         return _Turn(since, member.since, target)
 
     def _place(self, target: str, known: ZoneMembered | None) -> None:
-        """Put a node where it belongs: into its zone's queue, among the granted, or nowhere."""
+        """Put a node where it belongs: into its zone's queue, into the set of granted nodes, or nowhere."""
         placed = self._turns.pop(target, None)
         if placed is not None:
             name, turn = placed
@@ -409,7 +414,7 @@ class ZoneTable:
             self._turns[target] = (member.zone, turn)
 
     def _queue_again(self) -> None:
-        """Work out the queues anew, with what they wait for."""
+        """Rebuild the queues with the present start of each wait."""
         self._requeue = False
         for zone in self._zones.values():
             zone.queue.clear()

@@ -1,4 +1,4 @@
-"""Taints and tolerations: what matches, what a verdict is, kubectl's grammar, the dialects of the three systems.
+"""Taints and tolerations: matching, verdicts, kubectl's syntax, and the dialects of the three systems.
 
-`desired` works out which taints a target should have. It may use `apimachinery`.
+`desired` computes the taints that a target should have. This room may import `apimachinery`.
 """

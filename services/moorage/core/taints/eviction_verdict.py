@@ -1,4 +1,4 @@
-"""When running work has to leave a target because of its taints (docs/domain.md, "Deadlines"): verdicts, as types."""
+"""When running work has to leave a target because of its taints (docs/domain.md, "Deadlines"). Verdicts are types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moorage_schemas.times import format_time
 
 @dataclass(frozen=True, slots=True)
 class Tolerated:
-    """A taint that evicts, and the first toleration that matches it: the one that counts."""
+    """A taint that evicts, and the first toleration that matches it, which is the one that counts."""
 
     taint: Taint
     toleration: Toleration
@@ -22,12 +22,12 @@ class Tolerated:
 
 @dataclass(frozen=True, slots=True)
 class EvictNow:
-    """Leave at once.
+    """The work has to leave at once.
 
     Attributes:
-        taints: those that nothing tolerates, or those that are tolerated for no time at all.
-        tolerated: the matched pairs whose `tolerationSeconds` is zero or less; empty when a taint is untolerated.
-        reason: the cause in words.
+        taints: the untolerated taints, or else those that are tolerated for zero seconds or less.
+        tolerated: the pairs whose `tolerationSeconds` is zero or less. Empty if a taint is untolerated.
+        reason: the cause as text.
     """
 
     taints: tuple[Taint, ...]
@@ -37,13 +37,13 @@ class EvictNow:
 
 @dataclass(frozen=True, slots=True)
 class EvictAt:
-    """Leave at `deadline`, unless the taints or tolerations change before.
+    """The work has to leave at `deadline`, unless the taints or tolerations change before then.
 
     Attributes:
-        deadline: the earliest end of a tolerated time, UTC. It may be past: then it is due.
-        taint: the taint that sets it; of several with the same deadline the first.
-        toleration: the toleration that sets it.
-        reason: the cause in words.
+        deadline: the earliest end of a tolerated time, UTC. If it has passed, the work has to leave now.
+        taint: the taint that sets the deadline. If several set the same deadline, the first.
+        toleration: the toleration that sets the deadline.
+        reason: the cause as text.
     """
 
     deadline: datetime
@@ -54,11 +54,11 @@ class EvictAt:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Stay.
+    """The work stays.
 
     Attributes:
-        tolerated: the taints that evict and what tolerates each for ever; empty when there is none.
-        reason: the cause in words.
+        tolerated: the taints that evict, each with the toleration that tolerates it forever. Empty if no taint evicts.
+        reason: the cause as text.
     """
 
     tolerated: tuple[Tolerated, ...]
@@ -76,13 +76,13 @@ def taint_text(taint: Taint) -> str:
 
 
 def deadline_of(pair: Tolerated, *, seen_at: datetime | None = None) -> datetime | None:
-    """When the toleration's time for its taint is over; None when it has no limit.
+    """When the tolerated time of a taint is over. None if it has no limit.
 
-    The time runs from the taint's `timeAdded`, so a restart or a late look never lengthens it. A limit that
-    ends after the year 9999 is no limit.
+    The time counts from the taint's `timeAdded`, so neither a restart nor a late evaluation extends it. A limit after
+    the year 9999 counts as no limit.
 
     Raises:
-        ValueError: the taint has no `timeAdded` and `seen_at` is not given.
+        ValueError: the taint has no `timeAdded`, and `seen_at` is not given.
     """
     seconds = pair.toleration.toleration_seconds
     if seconds is None:
@@ -117,21 +117,21 @@ def verdict(
 ) -> Verdict:
     """What the target's taints mean for work that runs there.
 
-    Only taints with an evicting effect count. One that nothing tolerates means now. Otherwise each counts
-    by the first toleration that matches it: zero or negative seconds mean now, seconds mean a deadline of
-    `timeAdded` + seconds, none mean for ever; the earliest deadline holds. The answer does not depend on
-    the present time, so it is worked out once and again only when taints or tolerations change.
+    Only taints with an evicting effect count. If one of them is untolerated, the work has to leave now. Otherwise the
+    first toleration that matches a taint counts for it: zero or negative seconds mean now, positive seconds mean a
+    deadline of `timeAdded` + seconds, and no seconds mean forever. The earliest deadline counts. The verdict does not
+    depend on the present time, so it is computed again only when taints or tolerations change.
 
     Args:
-        taints: the target's.
-        tolerations: the workload's, in their order.
-        seen_at: what stands for `timeAdded` of a taint that has none: the time of the event that brought
-            it. The taint-manager gives every taint a `timeAdded`; only taints from elsewhere lack it.
-        dialect: which effects evict.
-        comparison: whether `Gt` and `Lt` count.
+        taints: the target's taints.
+        tolerations: the workload's tolerations, in their order.
+        seen_at: the start of the tolerated time for a taint without `timeAdded`: the time of the event that brought the
+            taint. The taint-manager sets `timeAdded` on every taint, so only taints from elsewhere lack it.
+        dialect: defines which effects evict.
+        comparison: whether `Gt` and `Lt` are allowed.
 
     Raises:
-        ValueError: a deadline hangs on a taint without `timeAdded`, and `seen_at` is not given.
+        ValueError: a deadline depends on a taint without `timeAdded`, and `seen_at` is not given.
     """
     evicting = [taint for taint in taints if taint.effect in dialect.evicting]
     pairs = []

@@ -1,6 +1,6 @@
-"""The words of `kubectl taint`: reading its specs, and what they do to a target's taints.
+"""The syntax of `kubectl taint`: parsing its specs, and applying them to a target's taints.
 
-Texts of errors are kubectl's, for they are an interface that people and scripts know.
+Error messages are those of kubectl, because people and scripts know them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from moorage_schemas.taint import Taint
 
 
 class TaintSpecError(ValueError):
-    """A spec cannot be read, or cannot be applied; the message is kubectl's."""
+    """A spec cannot be parsed or applied. The message is kubectl's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaintSpecs:
-    """What a command asks for.
+    """The parsed specs of a command.
 
     Attributes:
-        add: taints to put on, without `timeAdded`.
-        remove: taints to take off, without value; an empty effect means every effect of the key.
+        add: taints to add, without `timeAdded`.
+        remove: taints to remove, without value. An empty effect means every effect of the key.
     """
 
     add: tuple[Taint, ...]
@@ -37,9 +37,9 @@ class TaintUpdate:
     """A target's taints after a change.
 
     Attributes:
-        taints: all of them, in their order: those that stay in place, new ones at the end.
+        taints: all taints. Those that stay keep their order, new ones are at the end.
         fresh: for each of `taints`, whether this change added or overwrote it.
-        removed: those that are gone.
+        removed: the taints that were removed.
     """
 
     taints: tuple[Taint, ...]
@@ -48,12 +48,12 @@ class TaintUpdate:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is other than before."""
+        """Whether the change had any effect."""
         return any(self.fresh) or bool(self.removed)
 
 
 def _parse_one(spec: str, dialect: EffectRules, *, strict: bool) -> Taint:
-    """One spec without the trailing minus: `key=value:effect`, `key:effect` or `key`."""
+    """Parse one spec without the trailing minus: `key=value:effect`, `key:effect` or `key`."""
     wording = names.TODAY if strict else names.OLDER
     head, *rest = spec.split(":")
     if len(rest) > 1:
@@ -79,16 +79,16 @@ def _parse_one(spec: str, dialect: EffectRules, *, strict: bool) -> Taint:
 
 
 def parse_taints(specs: Iterable[str], dialect: EffectRules = KUBERNETES, *, strict: bool = True) -> TaintSpecs:
-    """Read specs: `key=value:effect` and `key:effect` add; with a minus behind, or `key-`, they remove.
+    """Parse specs. `key=value:effect` and `key:effect` add a taint. With a trailing minus, and for `key-`, they remove.
 
     Args:
-        specs: in the command's order.
-        dialect: whose effects are allowed.
-        strict: as documented: a key is at most 253 bytes in all, and the messages are Kubernetes 1.37's.
-            False answers as the code that Karmada carries: longer keys, an older wording.
+        specs: the specs in the order of the command.
+        dialect: defines the allowed effects.
+        strict: whether to follow the documentation: a key has at most 253 bytes in all, and messages are those of
+            Kubernetes 1.37. False behaves like the code that Karmada contains: longer keys and older messages.
 
     Raises:
-        TaintSpecError: the first spec that cannot be read, or that adds a (key, effect) a second time.
+        TaintSpecError: the first spec that cannot be parsed, or that adds a (key, effect) a second time.
     """
     add: list[Taint] = []
     remove: list[Taint] = []
@@ -124,19 +124,20 @@ def set_taints(
     added_at: datetime | None = None,
     strict: bool = True,
 ) -> TaintUpdate:
-    """The taints of a target after additions and removals, both held against `current`; nothing is refused.
+    """Add and remove taints of a target. Both are compared with `current`; nothing is refused.
 
-    Adding what is there by (key, effect) changes nothing, `timeAdded` and value included, unless `overwrite`
-    is set: then value and `timeAdded` are new and its place is kept. Removal wins over what is there.
+    Adding a (key, effect) that is already there changes nothing, neither its value nor its `timeAdded`. With
+    `overwrite`, the taint gets the new value and `timeAdded` and keeps its position. If a taint is both there and to be
+    removed, it is removed.
 
     Args:
-        current: the taints before.
-        add: taints to put on; their own `timeAdded` is not used.
-        remove: taints to take off, by key and effect; an empty effect takes off every effect of the key.
-        overwrite: whether what is there by (key, effect) is replaced.
-        added_at: the `timeAdded` of every taint that is put on.
-        strict: False answers as upstream's code does: a removal with an empty effect finds only a taint
-            without effect, and one (key, effect) may be added twice.
+        current: the present taints.
+        add: the taints to add. Their own `timeAdded` is ignored.
+        remove: the taints to remove, by key and effect. An empty effect removes every effect of the key.
+        overwrite: whether a taint with the same (key, effect) is replaced.
+        added_at: the `timeAdded` of every taint that is added or replaced.
+        strict: False behaves like upstream's code: a removal with an empty effect matches only a taint without effect,
+            and one (key, effect) may be added twice.
     """
     known = {taint.identity for taint in current}
     wanted: dict[tuple[str, str], Taint] = {}
@@ -169,18 +170,18 @@ def apply_specs(
     overwrite: bool = False,
     added_at: datetime | None = None,
 ) -> TaintUpdate:
-    """What `kubectl taint` does to one target, with its refusals.
+    """Do to one target what `kubectl taint` does, including its refusals.
 
     Args:
-        target: how the message names it, such as `node n1`.
-        current: its taints.
-        specs: what the command asks for.
-        overwrite: `--overwrite`.
-        added_at: the `timeAdded` of every taint that is put on.
+        target: the name of the target in messages, such as `node n1`.
+        current: the present taints.
+        specs: the parsed specs of the command.
+        overwrite: the flag `--overwrite`.
+        added_at: the `timeAdded` of every taint that is added or replaced.
 
     Raises:
-        TaintSpecError: nothing is asked for; a taint is both added and removed; one that is there is added
-            without `overwrite`; one that is not there is removed.
+        TaintSpecError: there are no specs; a taint is both added and removed; a taint that exists is added without
+            `overwrite`; or a taint that does not exist is removed.
     """
     if not specs.add and not specs.remove:
         raise TaintSpecError("at least one taint update is required")

@@ -1,4 +1,4 @@
-"""Which tolerations match which taints, one at a time: docs/domain.md, "Matching". Many at once: `taint_matrix`."""
+"""Which tolerations match which taints (docs/domain.md, "Matching"). For many nodes at once, see `matrix`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison: bool = True, 
     """Whether the toleration matches the taint.
 
     Args:
-        toleration: empty effect matches every effect, empty key every key, empty operator means `Equal`.
-        taint: its effect is not judged here; that is the dialect's.
-        comparison: whether `Gt` and `Lt` count; without, they match nothing. The taint's value is compared
-            with the toleration's, both canonical 64-bit integers, else no match.
-        strict: an empty key matches only with `Exists`, and `Exists` only without a value.
-            False answers as upstream's code does on such tolerations, which validation refuses:
-            see `deviations.Deviation.EMPTY_KEY_NEEDS_EXISTS` and `EXISTS_TAKES_NO_VALUE`.
+        toleration: the toleration. An empty effect matches every effect, an empty key every key, and an empty operator
+            means `Equal`.
+        taint: the taint. Its effect is not interpreted here; that is up to the dialect.
+        comparison: whether `Gt` and `Lt` are allowed. If not, they match nothing. They compare the taint's value with
+            the toleration's. Both must be canonical 64-bit integers, otherwise they do not match.
+        strict: whether an empty key matches only with `Exists`, and `Exists` only without a value. False behaves like
+            upstream's code for such tolerations, which validation refuses; see
+            `deviations.Deviation.EMPTY_KEY_NEEDS_EXISTS` and `EXISTS_TAKES_NO_VALUE`.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -52,7 +53,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison: bool = True, 
 def first_match(
     taint: Taint, tolerations: Iterable[Toleration], *, comparison: bool = True, strict: bool = True
 ) -> Toleration | None:
-    """The first toleration that matches the taint, which is the one that counts; None when none does."""
+    """The first toleration that matches the taint, which is the one that counts. None if none matches."""
     for toleration in tolerations:
         if tolerates(toleration, taint, comparison=comparison, strict=strict):
             return toleration
@@ -83,7 +84,7 @@ def fits(
     comparison: bool = True,
     strict: bool = True,
 ) -> bool:
-    """Whether no taint with a filtering effect is left untolerated."""
+    """Whether every taint with a filtering effect is tolerated."""
     return not untolerated(taints, tolerations, filtering, comparison=comparison, strict=strict)
 
 
@@ -95,7 +96,7 @@ def prefer_count(
     comparison: bool = True,
     strict: bool = True,
 ) -> int:
-    """How many taints with a scoring effect are untolerated; fewer is better."""
+    """The number of untolerated taints with a scoring effect. Fewer is better."""
     return len(untolerated(taints, tolerations, scoring, comparison=comparison, strict=strict))
 
 
@@ -103,12 +104,12 @@ MAX_SCORE: Final = 100
 
 
 def normalize_reversed(counts: Sequence[int]) -> list[int]:
-    """Scores 0…100 from counts of which fewer is better: the highest count gets 0, zero gets 100.
+    """Convert counts, of which fewer is better, to scores 0…100: the highest count gets 0, zero gets 100.
 
-    The quotient is cut towards zero, as upstream's integers are; with no count above zero all get 100.
+    The quotient is truncated towards zero, as with upstream's integers. If no count is above zero, all scores are 100.
     """
     highest = max(counts, default=0)
     if highest <= 0:
         return [MAX_SCORE for _ in counts]
-    # Truncation towards zero, not floor: a negative count is no count, but it is answered as upstream does.
+    # Truncation towards zero, not floor. A negative count makes no sense, but the result must be upstream's.
     return [MAX_SCORE - (1 if n >= 0 else -1) * (MAX_SCORE * abs(n) // highest) for n in counts]

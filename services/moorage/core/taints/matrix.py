@@ -1,11 +1,10 @@
-"""All nodes' taints at once: which nodes fit a workload's tolerations, as packed bitsets.
+"""The taints of all nodes as packed bitsets, to find the nodes that fit a workload's tolerations.
 
-Distinct taints are interned; each has a row of bits, one bit for each node that carries it. A workload's
-tolerations become one bit mask over the distinct taints, put together from remembered masks of the single
-tolerations. The nodes that do not fit are then the union of the rows of the taints left over. For many
-workloads the rows are grouped (eight taints, or four when tables would be large) and every group's union is
-tabulated for each subset, so that a workload costs one table row for each group instead of one row for each
-taint (the method of four Russians).
+Each distinct taint has a row of bits, with one bit for each node that carries the taint. A workload's tolerations
+become one bit mask over the distinct taints, combined from cached masks of the single tolerations. The nodes that do
+not fit are then the union of the rows of the remaining taints. For many workloads at once, the rows are grouped (eight
+taints, or four if the tables would be large), and the union of each subset of a group is tabulated. So a workload costs
+one table row for each group instead of one row for each taint (the method of four Russians).
 """
 
 from __future__ import annotations
@@ -26,13 +25,14 @@ Words = npt.NDArray[np.uint64]
 _WORD: Final = 64
 _ALL_ONES: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _TABLE_LIMIT: Final = 32 * 2**20
-"""Tables of eight-taint groups are used up to this many bytes; above it, groups of four (4 times the rows)."""
+"""The maximum size in bytes of tables with groups of eight taints. Above it, groups of four are used (fewer table rows,
+but twice as many groups)."""
 
 _FEW: Final = 16
-"""Up to this many workloads are answered row by row: tables would cost more than they save."""
+"""Up to this many workloads are answered row by row, because tables would cost more than they save."""
 
 _REMEMBERED: Final = 2**16
-"""Masks of single tolerations that are kept; past it they are worked out afresh."""
+"""The number of cached masks of single tolerations. When it is reached, the cache is cleared."""
 
 _TolerationKey = tuple[str, str, str, str]
 _TaintKey = tuple[str, str, str]
@@ -46,7 +46,7 @@ def _bits_of(words: Words, count: int) -> npt.NDArray[np.bool_]:
 
 
 class _Plane:
-    """The distinct taints of some effects and which nodes carry them."""
+    """The distinct taints of some effects, and which nodes carry them."""
 
     def __init__(self, effects: Collection[str], *, comparison: bool, strict: bool) -> None:
         self.effects = frozenset(effects)
@@ -54,7 +54,7 @@ class _Plane:
         self.strict = strict
         self.rows: Words = np.zeros((8, 1), dtype=np.uint64)
         self.present = 0
-        """A Python integer with a bit for each taint id in use."""
+        """An integer with a bit for each taint id in use."""
         self._ids: dict[_TaintKey, int] = {}
         self._taints: list[Taint | None] = []
         self._uses: list[int] = []
@@ -72,11 +72,11 @@ class _Plane:
         self._tables.clear()
 
     def number_of(self, key: _TaintKey) -> int | None:
-        """The id of a taint, None when no node carries it."""
+        """The id of a taint. None if no node carries it."""
         return self._ids.get(key)
 
     def add(self, taint: Taint, slot: int) -> int:
-        """Put the taint on the node in `slot`; the taint's id."""
+        """Add the taint to the node in `slot`. Returns the taint's id."""
         key = (taint.key, taint.value, taint.effect)
         number = self._ids.get(key)
         if number is None:
@@ -87,7 +87,7 @@ class _Plane:
         return number
 
     def remove(self, number: int, slot: int) -> None:
-        """Take taint `number` off the node in `slot`; a taint that no node has is forgotten."""
+        """Remove taint `number` from the node in `slot`. A taint that no node carries any more is forgotten."""
         self.rows[number, slot // _WORD] &= ~np.uint64(1 << (slot % _WORD))
         self._uses[number] -= 1
         self._tables.pop(number // self._group_bits, None)
@@ -101,7 +101,7 @@ class _Plane:
             siblings.discard(number)
             if not siblings:
                 del self._by_key[taint.key]
-            # The number may be given to another taint, which remembered masks must not cover.
+            # The id may be reused for another taint, which cached masks must not cover.
             self._masks.clear()
 
     def _intern(self, key: _TaintKey, taint: Taint) -> int:
@@ -121,7 +121,7 @@ class _Plane:
         return number
 
     def _mask(self, toleration: Toleration) -> int:
-        """The ids that this one toleration matches, as bits."""
+        """The ids of the taints that this toleration matches, as bits."""
         numbers: Iterable[int] = self._by_key.get(toleration.key, ()) if toleration.key else self._ids.values()
         mask = 0
         for number in numbers:
@@ -157,7 +157,7 @@ class _Plane:
         return joined
 
     def unions(self, masks: Sequence[int]) -> Words:
-        """The same for many masks: a bitset a row."""
+        """`union` for many masks. The result has one row for each mask."""
         size = len(self._taints)
         width = self.rows.shape[1]
         joined = np.zeros((len(masks), width), dtype=np.uint64)
@@ -174,7 +174,7 @@ class _Plane:
         length = (size + 7) // 8
         packed = np.frombuffer(b"".join([m.to_bytes(length, "little") for m in masks]), dtype=np.uint8)
         index = packed.reshape(len(masks), length)
-        # A block of workloads at a time, so that the result's part stays in the processor's cache.
+        # Process workloads in blocks, so that the block of the result stays in the processor's cache.
         block = max(1, 2**17 // width // 8)
         scratch = np.empty((min(block, len(masks)), width), dtype=np.uint64)
         tables = [self._table(group) for group in range((size + bits - 1) // bits)]
@@ -195,7 +195,7 @@ class _Plane:
         return column.astype(np.intp)
 
     def _table(self, group: int) -> Words:
-        """The union of every subset of the group's rows, by the subset's bits."""
+        """The unions of all subsets of the group's rows, indexed by the subset's bits."""
         table = self._tables.get(group)
         if table is None:
             bits = self._group_bits
@@ -211,16 +211,16 @@ class _Plane:
 
 
 class TaintMatrix:
-    """The taints of many nodes, kept up to date node by node, asked by tolerations.
+    """The taints of many nodes, updated node by node and queried by tolerations.
 
-    Nodes sit in slots; a removed node's slot is used again. Two taints of one node with the same key, value
-    and effect count as one (validation refuses them). Taints whose effect neither filters nor scores in the
-    dialect are not kept.
+    Nodes are in slots, and the slot of a removed node is reused. Two taints of one node with the same key, value and
+    effect count as one (validation refuses them). Taints whose effect neither filters nor scores in the dialect are not
+    kept.
 
     Args:
-        dialect: which effects filter and which score.
-        comparison: whether `Gt` and `Lt` count; see `matching.tolerates`.
-        strict: as in `matching.tolerates`.
+        dialect: defines which effects filter and which score.
+        comparison: whether `Gt` and `Lt` are allowed; see `matching.tolerates`.
+        strict: see `matching.tolerates`.
     """
 
     def __init__(self, dialect: EffectRules = KUBERNETES, *, comparison: bool = True, strict: bool = True) -> None:
@@ -240,19 +240,19 @@ class TaintMatrix:
 
     @property
     def slots(self) -> int:
-        """How many slots there are: the length of what `fits` and `prefer_counts` answer."""
+        """The number of slots, which is the length of the results of `fits` and `prefer_counts`."""
         return len(self._names)
 
     def slot_of(self, name: str) -> int:
         """The slot of a node.
 
         Raises:
-            KeyError: no such node.
+            KeyError: there is no such node.
         """
         return self._slots[name]
 
     def set_node(self, name: str, taints: Iterable[Taint]) -> None:
-        """Add a node, or replace its taints; only what changed is touched."""
+        """Add a node, or replace its taints. Only differences are applied."""
         slot = self._slots.get(name)
         if slot is None:
             slot = self._take_slot(name)
@@ -264,10 +264,10 @@ class TaintMatrix:
         )
 
     def remove_node(self, name: str) -> None:
-        """Take a node out.
+        """Remove a node.
 
         Raises:
-            KeyError: no such node.
+            KeyError: there is no such node.
         """
         slot = self._slots.pop(name)
         filters, scores = self._marks[slot]
@@ -286,7 +286,7 @@ class TaintMatrix:
         after = set()
         for key, taint in wanted.items():
             number = plane.number_of(key)
-            # Only taints that are new here are put on, so that use counts stay true.
+            # Add only taints that are new on this node, so that use counts stay correct.
             after.add(number if number is not None and number in before else plane.add(taint, slot))
         for number in before - after:
             plane.remove(number, slot)
@@ -310,7 +310,7 @@ class TaintMatrix:
         return slot
 
     def _width(self) -> int:
-        """Words that hold slots; rows are wider, for growth."""
+        """The number of words in use. Rows are wider, to allow growth."""
         return (len(self._names) + _WORD - 1) // _WORD
 
     def fits_words(self, tolerations: Iterable[Toleration]) -> Words:
@@ -320,13 +320,14 @@ class TaintMatrix:
         return words
 
     def fits(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.bool_]:
-        """The same as booleans, one for each slot; a free slot is False."""
+        """The same as booleans, one for each slot. False for a free slot."""
         return _bits_of(self.fits_words(tolerations), len(self._names))
 
     def fits_many(self, workloads: Sequence[Iterable[Toleration]]) -> Words:
-        """`fits_words` of many workloads: a row for each, far cheaper than one by one.
+        """`fits_words` for many workloads, one row for each. This is far cheaper than one call for each.
 
-        A row takes a bit for each slot; ask in parts when workloads times nodes is too much for the memory.
+        A row takes one bit for each slot. If workloads times nodes is too much for the memory, pass the workloads in
+        parts.
         """
         bad = self._filter.unions([self._filter.left_over(tolerations) for tolerations in workloads])
         np.bitwise_xor(bad, _ALL_ONES, out=bad)

@@ -1,4 +1,4 @@
-"""Which toleration counts for which taint, until when, and how near the others come: in words."""
+"""Explains taints as text: which toleration counts for each taint, until when, and which tolerations almost match."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from moorage_schemas.times import format_time
 
 @dataclass(frozen=True, slots=True)
 class JudgedTaint:
-    """One taint of a target, held against a workload's tolerations."""
+    """One taint of a target, compared with a workload's tolerations."""
 
     taint: Taint
     keeps_away: bool
-    """Whether its effect rules the target out when nothing tolerates it."""
+    """Whether the taint rules the target out if nothing tolerates it."""
 
     evicts: bool
-    """Whether its effect makes running work leave."""
+    """Whether the taint evicts running work if nothing tolerates it."""
 
     toleration: Toleration | None
-    """The first that matches: the one that counts; None when none does."""
+    """The first toleration that matches, which is the one that counts. None if none matches."""
 
     until: datetime | None = None
-    """When the tolerated time of running work is over; None when it has no end, or does not count here."""
+    """When the toleration ends for running work. None if it has no end, or if the effect does not evict."""
 
     near: tuple[str, ...] = ()
-    """Tolerations of the same key that do not match, each with what is wrong with it."""
+    """Tolerations of the same key that do not match, each with the reason."""
 
     def __str__(self) -> str:
-        """The taint and what becomes of it."""
+        """The taint and how it is tolerated."""
         taint = taint_text(self.taint)
         if self.toleration is None:
             near = f" ({'; '.join(self.near)})" if self.near else ""
@@ -46,13 +46,13 @@ class JudgedTaint:
 def judge_taints(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], dialect: EffectRules, *, seen_at: datetime | None = None
 ) -> tuple[JudgedTaint, ...]:
-    """Each taint with what tolerates it.
+    """Each taint with the toleration that counts for it.
 
     Args:
-        taints: of the target.
-        tolerations: of the workload, in their order.
-        dialect: which effects keep away and which evict.
-        seen_at: what stands for `timeAdded` of a taint that has none.
+        taints: the target's taints.
+        tolerations: the workload's tolerations, in their order.
+        dialect: defines which effects filter and which evict.
+        seen_at: the start of the tolerated time for a taint without `timeAdded`.
     """
     found = []
     for taint in taints:
@@ -67,7 +67,7 @@ def judge_taints(
 
 
 def toleration_text(toleration: Toleration) -> str:
-    """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
+    """A toleration on one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
     text = toleration.key + (f"={toleration.value}" if toleration.value else "")
     if toleration.effect:
         text += f":{toleration.effect}"
@@ -78,7 +78,7 @@ def toleration_text(toleration: Toleration) -> str:
 
 
 def near_misses(taint: Taint, tolerations: Iterable[Toleration]) -> Iterable[str]:
-    """Tolerations of a taint's key that do not match it, each with what is wrong with it."""
+    """Tolerations of a taint's key that do not match it, each with the reason."""
     for one in tolerations:
         if one.key != taint.key or tolerates(one, taint):
             continue

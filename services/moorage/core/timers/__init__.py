@@ -1,4 +1,4 @@
-"""Deadlines that have not come yet: which counts, and which is due.
+"""Deadlines that have not passed yet: which of them count, and which are due.
 
-It asks for no time: `now` is an argument. It uses nothing of the core.
+The code never reads the clock: `now` is an argument. This room imports no other room of the core.
 """

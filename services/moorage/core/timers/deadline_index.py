@@ -1,7 +1,7 @@
-"""The deadlines of many things, at most one of each: which comes next, and which have come.
+"""Deadlines by key, at most one for each key: which one comes next, and which ones are due.
 
-A heap with lazy deletion: an entry that was set anew or removed stays until it is met, or until such entries are many.
-Nothing here asks for the time; `now` is an argument.
+The index is a heap with lazy deletion: the entry of a deadline that was moved or removed stays in the heap until it
+reaches the top, or until there are too many such entries. The code never reads the clock: `now` is an argument.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Any)
-"""What has a deadline; keys of one index can be compared, for they order deadlines of the same instant."""
+"""The type of the keys. The keys of one index must be comparable, because they order deadlines of the same instant."""
 
 _SLACK: Final = 64
-"""So many entries that hold no longer are kept in any case."""
+"""The number of outdated entries that are always tolerated."""
 
 
 class DeadlineIndex(Generic[K]):
@@ -26,15 +26,15 @@ class DeadlineIndex(Generic[K]):
         self._heap: list[tuple[datetime, K]] = []
 
     def __len__(self) -> int:
-        """How many deadlines there are."""
+        """The number of deadlines."""
         return len(self._at)
 
     def get(self, key: K) -> datetime | None:
-        """The deadline of a key; None when it has none."""
+        """The deadline of a key. None if it has none."""
         return self._at.get(key)
 
     def set(self, key: K, at: datetime) -> None:
-        """Give a key a deadline, in place of the one that it had."""
+        """Set or replace the deadline of a key."""
         if self._at.get(key) == at:
             return
         self._at[key] = at
@@ -44,21 +44,37 @@ class DeadlineIndex(Generic[K]):
             heapq.heapify(self._heap)
 
     def remove(self, key: K) -> None:
-        """Take the deadline of a key away; nothing when it has none."""
+        """Remove the deadline of a key. Does nothing if it has none."""
         self._at.pop(key, None)
 
     def next(self) -> datetime | None:
-        """The first deadline; None when there is none."""
+        """The earliest deadline. None if there is none."""
         heap = self._heap
         while heap and self._at.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def take_due(self, now: datetime) -> Iterator[tuple[K, datetime]]:
-        """Take away the deadlines that have come, the first one first.
+    def first(self) -> tuple[K, datetime] | None:
+        """The key with the earliest deadline, and the deadline. None if there is none."""
+        at = self.next()
+        return None if at is None else (self._heap[0][1], at)
+
+    def due(self, now: datetime) -> list[tuple[K, datetime]]:
+        """The deadlines that are due, earliest first. They are not removed.
 
         Args:
-            now: the present; a deadline has come at its instant.
+            now: the present time. A deadline is due from its own instant on.
+        """
+        found = list(self.take_due(now))
+        for key, at in found:
+            self.set(key, at)
+        return found
+
+    def take_due(self, now: datetime) -> Iterator[tuple[K, datetime]]:
+        """Remove the deadlines that are due and yield them, earliest first.
+
+        Args:
+            now: the present time. A deadline is due from its own instant on.
         """
         while (at := self.next()) is not None and at <= now:
             _, key = heapq.heappop(self._heap)

@@ -1,19 +1,15 @@
-"""Deadlines that have not come yet: a heap with lazy deletion, where generations decide what counts.
+"""Timers that have not fired yet. Their generations decide which records count.
 
-Nothing here asks for the time; `now` is an argument, and a timer is due at or after its deadline, never before.
+The code never reads the clock: `now` is an argument. A timer is due at or after its deadline, never before.
 """
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage_schemas.timer import SetTimer, TimerFired
-
-_SLACK: Final = 64
-"""Superseded entries that the heap may always hold before it is built anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,87 +21,65 @@ class DueTimer:
 
 
 class TimerTable:
-    """The timers of one partition, and which generation of each has fired.
+    """The timers of one partition, and the generation of each that has fired.
 
-    It may be filled in any order and as often as one likes: a lower generation is ignored, the same one
-    changes nothing. Superseded entries stay in the heap until they surface, or until they outnumber the live ones.
+    Records may arrive in any order and any number of times: a lower generation is ignored, and an equal one changes
+    nothing.
     """
 
-    __slots__ = ("_fired", "_heap", "_timers")
+    __slots__ = ("_deadlines", "_fired", "_timers")
 
     def __init__(self) -> None:
         self._timers: dict[str, SetTimer] = {}
         self._fired: dict[str, int] = {}
-        self._heap: list[tuple[datetime, str, int]] = []
+        self._deadlines: DeadlineIndex[str] = DeadlineIndex()
+        """The deadlines that have not fired yet, by timer id."""
 
     def __len__(self) -> int:
-        """How many timers are known, cancelled and fired ones included."""
+        """The number of known timers, including cancelled and fired ones."""
         return len(self._timers)
 
     def set(self, timer: SetTimer) -> bool:
-        """Set, move or cancel a timer; False when its generation is not newer than what is known."""
+        """Set, move or cancel a timer. Returns False if its generation is not newer than the known one."""
         known = self._timers.get(timer.id)
         if known is not None and known.generation >= timer.generation:
             return False
         self._timers[timer.id] = timer
         if timer.deadline is not None and self._fired.get(timer.id, 0) < timer.generation:
-            heapq.heappush(self._heap, (timer.deadline, timer.id, timer.generation))
-        self._shrink()
+            self._deadlines.set(timer.id, timer.deadline)
+        else:
+            self._deadlines.remove(timer.id)
         return True
 
     def remove(self, timer_id: str) -> None:
-        """Forget a timer: its owner has no more use for it."""
+        """Remove a timer that its owner no longer needs."""
         self._timers.pop(timer_id, None)
         self._fired.pop(timer_id, None)
-        self._shrink()
+        self._deadlines.remove(timer_id)
 
     def fired(self, event: TimerFired) -> None:
-        """Note that a generation has fired, so that it and those below never fire again."""
+        """Record that a generation has fired, so that it and all lower ones never fire again."""
         if self._fired.get(event.id, 0) < event.generation:
             self._fired[event.id] = event.generation
+        timer = self._timers.get(event.id)
+        if timer is not None and timer.generation <= self._fired[event.id]:
+            self._deadlines.remove(event.id)
 
     def due(self, now: datetime) -> list[DueTimer]:
         """The timers whose deadline is not after `now`, earliest first, then by id.
 
-        They stay due until `fired` is told.
+        They stay due until `fired` is called.
         """
-        found: list[DueTimer] = []
-        kept: list[tuple[datetime, str, int]] = []
-        while self._heap and self._heap[0][0] <= now:
-            entry = heapq.heappop(self._heap)
-            timer = self._live(entry)
-            if timer is not None and entry not in kept[-1:]:
-                kept.append(entry)
-                found.append(DueTimer(timer=timer, deadline=entry[0]))
-        for entry in kept:
-            heapq.heappush(self._heap, entry)
-        return found
+        return [DueTimer(self._timers[timer_id], deadline) for timer_id, deadline in self._deadlines.due(now)]
 
     def next_deadline(self) -> datetime | None:
-        """The earliest deadline that is still to fire; None when there is none."""
-        while self._heap:
-            if self._live(self._heap[0]) is not None:
-                return self._heap[0][0]
-            heapq.heappop(self._heap)
-        return None
+        """The earliest deadline that has not fired yet. None if there is none."""
+        return self._deadlines.next()
 
     def forget_orphans(self) -> None:
-        """Drop what is known of fired timers that no longer exist; only when the timers are wholly restored.
+        """Forget fired timers that no longer exist. Call this only when all timers have been restored.
 
-        A timer is set before it fires, so one that has fired and is unknown was taken away by its owner.
+        A timer is set before it fires. So a timer that has fired and is unknown was removed by its owner.
         """
         for timer_id in [known for known in self._fired if known not in self._timers]:
             del self._fired[timer_id]
-
-    def _live(self, entry: tuple[datetime, str, int]) -> SetTimer | None:
-        deadline, timer_id, generation = entry
-        timer = self._timers.get(timer_id)
-        if timer is None or timer.generation != generation or self._fired.get(timer_id, 0) >= generation:
-            return None
-        # A timer that was removed and set anew may bear a generation that it had before.
-        return timer if timer.deadline == deadline else None
-
-    def _shrink(self) -> None:
-        if len(self._heap) > 2 * len(self._timers) + _SLACK:
-            self._heap = [entry for entry in self._heap if self._live(entry) is not None]
-            heapq.heapify(self._heap)

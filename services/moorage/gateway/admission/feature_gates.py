@@ -1,90 +1,37 @@
-"""The settings that decide what is admitted, and what whoever writes is told although it was taken."""
+"""What the settings switch on, and what whoever writes is told although it was taken."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-from moorage.core.admission.validation.ocm import misconfigured_expressions, misconfigured_tolerations
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.addons import LABEL_PREFIX
 from moorage.core.taints.desired.from_conditions import belongs_to_state
-from moorage.gateway.admission.unknown_fields import told_of
+from moorage.gateway.admission.unknown_fields import unknown_field_warnings
+from moorage.kinds.kind import Kind
 from moorage.runtime.settings import Settings
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.resources.pod import OpenToleration
-from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import parse_time
 
 _TARGETS = frozenset(TargetKind)
 
-NOT_ENFORCED = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
-"""Kinds that are kept for what asks for them, and decide nothing yet."""
+
+def feature_gates(settings: Settings) -> FeatureGates:
+    """What the settings of a process switch on."""
+    return FeatureGates(
+        failover=settings.failover,
+        allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
+        enable_no_execute_taint_eviction=settings.enable_no_execute_taint_eviction,
+        external_cloud=settings.cloud_provider == "external",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
-    """What is switched on; all of it is off by default."""
-
-    failover: bool = False
-    """The feature gate: whether taints by ClusterTaintPolicy, and evictions from clusters, happen at all."""
-
-    allow_no_execute_taint_policy: bool = False
-    """Whether a ClusterTaintPolicy may hold a taint that evicts."""
-
-    enable_no_execute_taint_eviction: bool = False
-    """Whether such taints evict from clusters."""
-
-    external_cloud: bool = False
-    """Whether new nodes are declared with an external cloud provider."""
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """The switches of a process."""
-        return cls(
-            failover=settings.failover,
-            allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
-            enable_no_execute_taint_eviction=settings.enable_no_execute_taint_eviction,
-            external_cloud=settings.cloud_provider == "external",
-        )
-
-
-_FAILOVER = "--feature-gates=Failover=true (MOORAGE_FEATURE_GATES=Failover=true)"
-_EVICTION = "--enable-no-execute-taint-eviction=true (MOORAGE_ENABLE_NO_EXECUTE_TAINT_EVICTION=true)"
-
-
-def warnings(document: Mapping[str, Any], switches: FeatureGates) -> Iterator[str]:
+def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGates) -> Iterator[str]:
     """What to tell whoever has written an object: what of it has no effect as things stand."""
-    kind, spec = document.get("kind"), document.get("spec") or {}
-    if kind == "ClusterTaintPolicy" and not switches.failover:
-        yield f"the policy has no effect until Moorage is started with {_FAILOVER}"
-    elif kind in {"ClusterTaintPolicy", "Cluster"}:
-        evicting = any(taint.get("effect") == TaintEffect.NO_EXECUTE for taint in spec.get("taints") or ())
-        missing = [
-            flag
-            for flag, on in ((_FAILOVER, switches.failover), (_EVICTION, switches.enable_no_execute_taint_eviction))
-            if not on
-        ]
-        if evicting and missing:
-            yield (
-                f"NoExecute taints evict nothing from clusters until Moorage is started with {' and '.join(missing)}"
-            )
-    if kind in NOT_ENFORCED:
-        yield f"a {kind} is kept and shown, but permissions are not enforced yet"
-    yield from told_of(document)
-    if kind == "Placement":
-        if spec.get("spreadPolicy"):
-            yield "spec.spreadPolicy has no effect"
-        tolerations = [OpenToleration.model_validate(one) for one in spec.get("tolerations") or ()]
-        wrong = [*misconfigured_expressions(spec), *misconfigured_tolerations(tolerations)]
-        yield from (f"the placement is misconfigured: {error}" for error in wrong)
-    if kind in {"PropagationPolicy", "ClusterPropagationPolicy"}:
-        failover = spec.get("failover") or {}
-        if failover.get("cluster") and not switches.failover:
-            yield f"spec.failover.cluster has no effect until Moorage is started with {_FAILOVER}"
-        if failover.get("application"):
-            yield "spec.failover.application has no effect: Moorage acts on taints of clusters, not on applications"
+    yield from unknown_field_warnings(document, kind)
+    yield from kind.warnings(document, switches)
 
 
 def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str]:

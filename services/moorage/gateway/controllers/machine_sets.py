@@ -13,11 +13,12 @@ import structlog
 
 from moorage.core.admission import machine_sets
 from moorage.gateway.errors import StatusError
-from moorage.gateway.kinds import BY_PLURAL
+from moorage.gateway.kinds import ServedKind
 from moorage.gateway.store import Store
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.views.status import machines_of
 from moorage.gateway.writing import Caller, Preconditions, Writer
+from moorage.kinds import node
 from moorage_schemas.resource import ResourceDeclared, resource_key
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +27,7 @@ _CALLER = Caller("moorage/machines")
 _PAUSE = 1.0  # seconds before a machine set that could not be settled is tried again
 _AT_ONCE = 100
 _REMEMBERED = 10_000
-_NODE = BY_PLURAL["", "v1", "nodes"]
+_NODE = ServedKind(node.KIND, node.KIND.versions[0])
 _GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # somebody else was faster: look again
 
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway.controllers.machine_sets import MachineKeeper
 from moorage.gateway.controllers.pod_gc import Sweeper
 from moorage.gateway.errors import StatusError, no_such_path

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from moorage.gateway.errors import no_such_path
-from moorage.gateway.kinds import SERVED, ServedKind
+from moorage.gateway.kinds import ServedKind, served
 
 Document = dict[str, Any]
 
@@ -22,7 +22,7 @@ def api_versions() -> Document:
 
 def api_groups() -> Document:
     """`/apis`: the groups with a name."""
-    names = dict.fromkeys(kind.group for kind in SERVED if kind.group)
+    names = dict.fromkeys(kind.group for kind in served() if kind.group)
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]}
 
 
@@ -32,7 +32,7 @@ def api_group(name: str) -> Document:
     Raises:
         StatusError: 404 when there is none of that name.
     """
-    if name not in {kind.group for kind in SERVED if kind.group}:
+    if name not in {kind.group for kind in served() if kind.group}:
         raise no_such_path()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
 
@@ -43,7 +43,7 @@ def resources(group: str, api_version: str) -> Document:
     Raises:
         StatusError: 404 when it is not served.
     """
-    found = [kind for kind in SERVED if (kind.group, kind.version) == (group, api_version)]
+    found = [kind for kind in served() if (kind.group, kind.version) == (group, api_version)]
     if not found:
         raise no_such_path()
     return {
@@ -70,7 +70,7 @@ def server_version() -> Document:
 
 
 def _group(name: str) -> Document:
-    versions = dict.fromkeys(kind.version for kind in SERVED if kind.group == name)
+    versions = dict.fromkeys(kind.version for kind in served() if kind.group == name)
     shown = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
@@ -84,16 +84,17 @@ def _subresources(kind: ServedKind) -> list[Document]:
             **({"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {"kind": kind.kind}),
             "verbs": ["get", "patch", "update"],
         }
-        for name in kind.subresources
+        for name in kind.definition.subresources
     ]
 
 
 def _resource(kind: ServedKind) -> Document:
+    short = kind.definition.short_names
     shown = {
         "name": kind.plural,
-        "singularName": kind.singular,
+        "singularName": kind.definition.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": kind.verbs,
     }
-    return {**shown, "shortNames": list(kind.short_names)} if kind.short_names else shown
+    return {**shown, "shortNames": list(short)} if short else shown

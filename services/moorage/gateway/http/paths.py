@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.kinds import BY_PLURAL, ServedKind
+from moorage.gateway.kinds import ServedKind, served_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
     if parts[:1] == ["namespaces"] and len(parts) > 2:  # noqa: PLR2004 - namespaces/{ns}/{plural}…
         namespace, parts = parts[1], parts[2:]
     plural, *rest = parts
-    kind = BY_PLURAL.get((group, version, plural))
+    kind = served_at(group, version, plural)
     if kind is None or (namespace and not kind.namespaced) or len(rest) > 2 or "" in (*parts[1:],):  # noqa: PLR2004 - name, subresource
         raise no_such_path()
     name, subresource = (*rest, "", "")[:2]
-    if subresource and subresource not in kind.subresources:
+    if subresource and subresource not in kind.definition.subresources:
         raise no_such_path()
     if name and kind.namespaced and not namespace:
         raise no_such_path()

@@ -10,14 +10,13 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
-from moorage.gateway.admission import versions
-from moorage.gateway.admission.feature_gates import FeatureGates, unused, warning_header, warnings
+from moorage.gateway.admission.feature_gates import unused, warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
 from moorage.gateway.http import bodies, paths, placement_decisions, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
-from moorage.gateway.kinds import DECISION_KIND
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import ShownObject, Store
 from moorage.gateway.tables import ObjectId
@@ -56,7 +55,7 @@ class ResourcesApi:
             return await self._subresource(request, path)
         if method in {"GET", "HEAD"}:
             return self._get(path) if path.name and not _flag(request, "watch") else self._list(request, path)
-        if path.kind.declared is None:
+        if path.kind.definition.read_only:
             return await self._said(request, path)
         if request.query_params.get("dryRun"):
             raise bad_request("dryRun: is not supported yet, and nothing was written")
@@ -69,7 +68,7 @@ class ResourcesApi:
         shown = self._store.get(_object_id(path))
         if shown is None:
             raise errors.not_found(path.kind.group, path.kind.plural, path.name)
-        return answer(200, versions.shown(shown.document, path.kind))
+        return answer(200, path.kind.converted(shown.document))
 
     def _list(self, request: Request, path: ResourcePath) -> Response:
         query = request.query_params
@@ -91,7 +90,7 @@ class ResourcesApi:
             )
         # kubectl and client-go read kind and apiVersion of a list's items from the list.
         items = [
-            versions.shown(shown.document, path.kind)
+            path.kind.converted(shown.document)
             for shown in self._store.all(path.kind.kind, path.namespace)
             if selected(shown.document)
         ]
@@ -130,15 +129,15 @@ class ResourcesApi:
         Raises:
             StatusError: 422 when it says something else, 405 where nothing can be said at all.
         """
-        if path.kind.kind != DECISION_KIND or request.method != "POST" or path.name or not path.namespace:
+        if not path.kind.definition.repeatable or request.method != "POST" or path.name or not path.namespace:
             raise errors.StatusError(
                 405, f"{path.kind.plural}.{path.kind.group} are decided by Moorage's services: they can only be read"
             )
         bodies.check_media_type(request, bodies.JSON)
         body = bodies.parse_object(await bodies.read_body(request))
         wanted = bodies.check_identity(body, path.kind, path.namespace, "")
-        shown = placement_decisions.already_decided(wanted, path.kind, self._store.all(DECISION_KIND, path.namespace))
-        response = answer(200, versions.shown(shown.document, path.kind))
+        shown = placement_decisions.already_decided(wanted, path.kind, self._store.all(path.kind.kind, path.namespace))
+        response = answer(200, path.kind.converted(shown.document))
         response.headers.append("warning", warning_header(placement_decisions.NOT_STORED))
         return response
 
@@ -154,7 +153,7 @@ class ResourcesApi:
         patch = bodies.parse_object(await bodies.read_body(request))
 
         def patched(shown: dict[str, Any]) -> dict[str, Any]:
-            merged = bodies.patched(dict(versions.shown(shown, path.kind)), patch)
+            merged = bodies.patched(dict(path.kind.converted(shown)), patch)
             return bodies.check_identity(merged, path.kind, path.namespace, path.name)
 
         shown = await self._writer.change(path.kind, _object_id(path), patched, "patch", caller(request))
@@ -168,7 +167,7 @@ class ResourcesApi:
             shown = self._store.get(_object_id(path))
             if shown is None:
                 raise errors.not_found(path.kind.group, path.kind.plural, path.name)
-            return answer(200, show(versions.shown(shown.document, path.kind)))
+            return answer(200, show(path.kind.converted(shown.document)))
         if method not in {"PUT", "PATCH"}:
             raise paths.not_allowed(method)
         if request.query_params.get("dryRun"):
@@ -177,7 +176,7 @@ class ResourcesApi:
         body = bodies.parse_object(await bodies.read_body(request))
 
         def changed(shown: dict[str, Any]) -> dict[str, Any]:
-            shown = dict(versions.shown(shown, path.kind))
+            shown = dict(path.kind.converted(shown))
             part = body if method == "PUT" else bodies.patched(show(shown), body)
             if path.subresource == "scale":
                 return scale.scaled(shown, part, path.name)
@@ -188,11 +187,11 @@ class ResourcesApi:
 
         verb = f"{'update' if method == 'PUT' else 'patch'}/{path.subresource}"
         after = await self._writer.change(path.kind, _object_id(path), changed, verb, caller(request))
-        return answer(200, show(versions.shown(after.document, path.kind)))
+        return answer(200, show(path.kind.converted(after.document)))
 
     def _object(self, code: int, path: ResourcePath, shown: ShownObject, sent: Mapping[str, Any]) -> Response:
-        response = answer(code, versions.shown(shown.document, path.kind))
-        told = (*warnings(shown.document, self._switches), *unused(shown.document, sent))
+        response = answer(code, path.kind.converted(shown.document))
+        told = (*warnings(shown.document, path.kind.definition, self._switches), *unused(shown.document, sent))
         for text in (*told, *missing_set(shown.document, self._store.tables.managed)):
             response.headers.append("warning", warning_header(text))
         return response

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from moorage.gateway.admission import versions
 from moorage.gateway.errors import StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http.selectors import Predicate
@@ -101,9 +100,7 @@ def _present(store: Store, watch: Watch) -> bytes:
     """What is there now, as if it had just been added."""
     objects = store.all(watch.kind.kind, watch.namespace)
     lines = [
-        _line("ADDED", versions.shown(shown.document, watch.kind))
-        for shown in objects
-        if watch.selected(shown.document)
+        _line("ADDED", watch.kind.converted(shown.document)) for shown in objects if watch.selected(shown.document)
     ]
     if watch.initial_end:
         lines.append(_bookmark(store.version, watch, _INITIAL_END))
@@ -118,7 +115,7 @@ def _lines(watch: Watch, change: ObjectChange) -> Iterator[bytes]:
     after = change.after is not None and watch.selected(change.after)
     if before or after:
         word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-        yield _line(word, versions.shown(change.last, watch.kind))
+        yield _line(word, watch.kind.converted(change.last))
 
 
 def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_GROUP, VIEW_VERSION, VIEWS
+from moorage.gateway.kinds import BINDING_KIND, DECISION_KIND, PLACED_KIND, VIEW_API_VERSION, is_view
 from moorage.gateway.ocm_index import CLUSTER, SET
 from moorage.gateway.tables import ObjectId, Tables, taint_id
-from moorage.gateway.views import ocm, pods, resource_bindings, status
+from moorage.gateway.views import ocm, pods, reported, resource_bindings, status
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import ConditionKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
@@ -44,7 +45,7 @@ class Views:
         """The object as it is now, without a resource version; None when there is none."""
         if object_id.kind in {BINDING_KIND, DECISION_KIND}:
             return self._decided(object_id)
-        if object_id.kind in _VIEWS:
+        if is_view(object_id.kind):
             return self._view(object_id)
         resource = self._tables.resources.get(object_id.key)
         if object_id.kind == "Pod":
@@ -79,7 +80,7 @@ class Views:
         kind = object_id.kind
         if kind in _CONTROLLERS:
             made = [self._tables.placements[key] for key in self._tables.made_by.get(object_id.key, ())]
-            return pods.controller_status(resource, made, self._ill)
+            return pods.controller_status(resource, made, self._healthy)
         if kind == "Namespace":
             return {"phase": "Active"}
         if kind == "MachineSet":
@@ -97,11 +98,8 @@ class Views:
             return status.disruption_budget_status(resource, counted)
         return status.eviction_budget_status(counted) if counted is not None else None
 
-    def _ill(self, placed: WorkloadPlaced, target: TargetRef) -> bool:
-        if not self._tables.workload_conditions:
-            return False  # asked for each pod of a controller, and mostly nobody reports any
-        found = resource_bindings.health(self._tables, placed.workload.key, target.key)
-        return found is not None and found is not ConditionStatus.TRUE
+    def _healthy(self, placed: WorkloadPlaced, target: TargetRef) -> bool:
+        return reported.health(self._tables, placed.workload.key, target.key) is ConditionStatus.TRUE
 
     def taints(self, resource: ResourceDeclared) -> TargetTainted | None:
         """The taints of a target with the wishes that the taint-manager has not answered yet worked in.
@@ -123,10 +121,11 @@ class Views:
 
     def _pod(self, object_id: ObjectId, resource: ResourceDeclared | None) -> Document | None:
         pod = self._bare_or_made(object_id, resource)
-        known = self._tables.workload_conditions.get(object_id.key) if pod is not None else None
-        if pod is None or not known:
+        node = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
+        if pod is None or not node:
             return pod
-        return pods.with_conditions(pod, (known[key] for key in sorted(known)))
+        found = reported.reports(self._tables, object_id.key, f"{TargetKind.NODE.value}/{node}")
+        return pods.with_reports(pod, found) if found else pod
 
     def _bare_or_made(self, object_id: ObjectId, resource: ResourceDeclared | None) -> Document | None:
         placed = self._tables.placements.get(object_id.key)
@@ -178,7 +177,7 @@ class Views:
             return None if shown is None else {**_read_only(object_id, shown), "spec": status.zone_spec(key)}
         event: Model | None
         if object_id.kind == "Condition":
-            target, _, condition_type = key.rpartition("|")
+            target, condition_type = ConditionKey.parse(key)
             event = self._tables.conditions.get(target, {}).get(condition_type)
         elif object_id.kind == PLACED_KIND:
             event = self._tables.placements.get(key)
@@ -206,7 +205,6 @@ class Views:
         return None
 
 
-_VIEWS = frozenset(kind.kind for kind in VIEWS)
 DEFAULT_NAMESPACE_ID = ObjectId("Namespace", "", DEFAULT_NAMESPACE)
 BUILT_IN_SET_IDS = frozenset(ObjectId(SET, "", name) for name in BUILT_IN_SETS)
 ALWAYS = BUILT_IN_SET_IDS | {DEFAULT_NAMESPACE_ID}
@@ -250,7 +248,7 @@ def _read_only(object_id: ObjectId, status: Mapping[str, Any]) -> Document:
     if object_id.namespace:
         metadata["namespace"] = object_id.namespace
     return {
-        "apiVersion": f"{VIEW_GROUP}/{VIEW_VERSION}",
+        "apiVersion": VIEW_API_VERSION,
         "kind": object_id.kind,
         "metadata": metadata,
         "status": dict(status),

@@ -10,11 +10,12 @@ from typing import Any, Final
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway.kinds import BINDING_KIND
 from moorage.gateway.tables import Tables
-from moorage_schemas.condition import HEALTHY, ConditionStatus
+from moorage.gateway.views import reported
+from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import workload_condition_key
 
 Document = dict[str, Any]
 
@@ -24,15 +25,6 @@ _PRODUCER: Final = "TaintManager"
 _UNTOLERATED: Final = "TaintUntolerated"
 _SUCCESS: Final = "Success"
 _SCHEDULED: Final = "Scheduled"
-
-
-def health(tables: Tables, workload: str, target: str) -> ConditionStatus | None:
-    """What deployers report of a workload on a target; None when they have said nothing."""
-    known = tables.workload_conditions.get(workload)
-    if known is None:
-        return None
-    condition = known.get(workload_condition_key(workload, target, HEALTHY))
-    return condition.status if condition is not None else None
 
 
 def resource_binding(placed: WorkloadPlaced, tables: Tables) -> Document | None:
@@ -68,8 +60,7 @@ def _reference(owner: ResourceDeclared) -> Document:
 
 
 def _annotations(policy: str) -> dict[str, str]:
-    kind, _, rest = policy.partition("/")
-    namespace, _, name = rest.partition("/")
+    kind, namespace, name, _ = ResourceKey.parse(policy)
     if not name:
         return {}
     prefix = f"{kind.lower()}.karmada.io"
@@ -133,5 +124,5 @@ def _status(placed: WorkloadPlaced, tables: Tables) -> Document:
 
 
 def _health(tables: Tables, workload: str, target: str) -> str:
-    found = health(tables, workload, target)
+    found = reported.health(tables, workload, target)
     return _HEALTH.get(found, "Unknown") if found is not None else "Unknown"

@@ -1,4 +1,4 @@
-"""The embedded broker: a real, single-node Apache Kafka that needs no set-up (a JRE and jars come by themselves)."""
+"""The embedded broker: a real, single-node Apache Kafka without set-up (a package brings its JRE, jars are fetched)."""
 
 from __future__ import annotations
 

@@ -24,26 +24,27 @@ from moorage.runtime.embedded.datadir import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.places import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
-_POLL = 0.03  # seconds between two looks at something that no event tells of
-_ROOM_MB = 100  # below this a broker would fail within minutes, and with a worse message
+_POLL = 0.03  # seconds between two checks of something that no event reports
+_ROOM_MB = 100  # below this a broker would fail within minutes, with a message that explains less
 _PORT_TRIES = 3
 _HOST = "127.0.0.1"
 
 
 class EmbeddedKafka:
-    """One broker on one data folder; an async context manager, or `start` and `stop`.
+    """One broker on one data folder. Use it as an async context manager, or with `start` and `stop`.
 
-    It listens on the loopback interface only, keeps its data between runs, takes the same port again when that is free,
-    and ends with the process that started it, however that ends.
+    It listens on the loopback interface only, keeps its data between runs, and uses the same port again when that is
+    free. It ends with the process that started it, however that process ends.
 
     Args:
-        data_dir: Where everything of this broker lives; the user's own broker when None.
+        data_dir: The folder that holds everything of this broker; the user's own broker when None.
         port: The clients' port; when None, that of the last run, or a free one.
-        heap_mb: The JVM's heap, at most.
-        settings: Broker settings by their Kafka names, in place of Moorage's.
-        start_timeout: Seconds from the JVM's start until it must answer; the fetching of jars comes before it.
-        stop_timeout: Seconds a broker may take to stop in order before it is killed.
+        heap_mb: The largest size of the JVM's heap, in MB.
+        settings: Broker settings by their Kafka names. They replace Moorage's.
+        start_timeout: Seconds from the JVM's start until it must answer, not counting the download of the jars before.
+        stop_timeout: Seconds that the broker may take to stop in order before it is killed.
         detached: The broker outlives this process; `control.stop` ends it.
     """
 
@@ -77,24 +78,24 @@ class EmbeddedKafka:
 
     @property
     def port(self) -> int:
-        """The clients' port, known from the first `start` on."""
+        """The clients' port. It exists from the first `start` on."""
         if self._port is None:
             raise RuntimeError("the embedded Kafka has no port before it was started")
         return self._port
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients (`bootstrap.servers`), known from the first `start` on; a restart keeps it."""
+        """The address for clients (`bootstrap.servers`). It exists from the first `start` on; a restart keeps it."""
         return f"{_HOST}:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The JVM's process id; 0 when it does not run."""
+        """The JVM's process id; 0 when it is not running."""
         return self._pid if self.running else 0
 
     @property
     def running(self) -> bool:
-        """Whether the broker's process is there (it may be paused)."""
+        """Whether the broker's process exists (it may be paused)."""
         return self._process is not None and self._process.poll() is None
 
     async def __aenter__(self) -> Self:
@@ -107,10 +108,10 @@ class EmbeddedKafka:
         await self.stop()
 
     async def start(self) -> None:
-        """Start the broker and return when it answers clients. Does nothing when it runs already.
+        """Start the broker and return when it answers clients. Does nothing when it is already running.
 
         Raises:
-            EmbeddedKafkaError: It could not be started; says why and what to do.
+            EmbeddedKafkaError: It could not be started. The message says why, and what to do.
         """
         if self.running:
             return
@@ -122,10 +123,10 @@ class EmbeddedKafka:
             await self.kill()
             raise
         finally:
-            os.close(lock)  # the supervisor and the JVM hold it from here on
+            os.close(lock)  # the supervisor and the JVM hold it from now on
 
     async def stop(self) -> None:
-        """Stop the broker in order; after the grace period it is killed. Does nothing when it does not run."""
+        """Stop the broker in order, and kill it after the grace period. Does nothing when it is not running."""
         process = self._process
         if process is None:
             return
@@ -133,12 +134,12 @@ class EmbeddedKafka:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         elif process.stdin is not None:
-            process.stdin.close()  # what the supervisor waits for
+            process.stdin.close()  # the supervisor waits for this
         await self._ended()
-        self._dir.remember(BrokerState(port=self.port, version=jars.KAFKA_VERSION))
+        self._dir.remember(BrokerState(port=self.port, version=KAFKA_VERSION))
 
     async def kill(self) -> None:
-        """Kill the broker at once (SIGKILL), as a crash would; returns when it is gone."""
+        """Kill the broker at once (SIGKILL), like a crash. Returns when it is gone."""
         if self.running and self._pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -151,7 +152,7 @@ class EmbeddedKafka:
         os.kill(self._running_pid(), signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused broker go on."""
+        """Let a paused broker continue."""
         os.kill(self._running_pid(), signal.SIGCONT)
 
     async def restart(self) -> None:
@@ -160,11 +161,11 @@ class EmbeddedKafka:
         await self.start()
 
     async def wait(self) -> int:
-        """Wait until the broker has ended, for whatever reason, and return its exit code (128 + n for signal n)."""
+        """Wait until the broker has ended, for whatever reason. Return its exit code (128 + n for signal n)."""
         if self._process is None:
             raise RuntimeError("the embedded Kafka was not started")
         process = self._process
-        while (code := process.poll()) is None:  # noqa: ASYNC110 - no event tells of it on every platform
+        while (code := process.poll()) is None:  # noqa: ASYNC110 - no event reports it on every platform
             await asyncio.sleep(_POLL * 5)
         return code
 
@@ -181,7 +182,7 @@ class EmbeddedKafka:
         process, self._process = self._process, None
         if process is None:
             return
-        while process.poll() is None:  # noqa: ASYNC110 - no event tells of it on every platform
+        while process.poll() is None:  # noqa: ASYNC110 - no event reports it on every platform
             await asyncio.sleep(_POLL)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -189,7 +190,7 @@ class EmbeddedKafka:
         self._pid = 0
 
     async def _take_folder(self) -> int:
-        """Take the data folder for this process, or say who has it."""
+        """Lock the data folder for this process, or report which process holds it."""
         folder = self._dir.path
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -215,7 +216,7 @@ class EmbeddedKafka:
         return lock
 
     async def _wait_for_orphan(self) -> int | None:
-        """Wait for a broker whose owner is gone: it is about to stop and free the folder."""
+        """Wait for a broker whose owner is gone. It is about to stop and release the folder."""
         deadline = time.monotonic() + self._stop_timeout + 5
         while time.monotonic() < deadline:
             state = self._dir.state()
@@ -243,11 +244,11 @@ class EmbeddedKafka:
         )
 
     async def _prepare(self) -> jars.Distribution:
-        """Have the jars, in a thread; a cancelled caller is not kept waiting for more than one jar."""
+        """Prepare the jars in a thread. A caller that is cancelled waits for one more jar at most."""
         before = self._dir.state()
         if self._port is None and before is not None:
             self._port = before.port
-        self._dir.remember(BrokerState(port=self._port or 0, owner=os.getpid(), version=jars.KAFKA_VERSION))
+        self._dir.remember(BrokerState(port=self._port or 0, owner=os.getpid(), version=KAFKA_VERSION))
         stop = threading.Event()
         try:
             return await asyncio.to_thread(jars.prepare, stop=stop)
@@ -260,7 +261,8 @@ class EmbeddedKafka:
             try:
                 await self._launch(distribution, lock, port)
             except EmbeddedKafkaError as error:
-                # Somebody took the port between the choice and the start: choose another, unless it was ordered.
+                # Another program took the port between the choice and the start. Choose another, unless a port was
+                # given.
                 if left and self._wanted_port is None and "BindException" in error.log:
                     self._port = None
                     continue
@@ -299,7 +301,7 @@ class EmbeddedKafka:
             pid=self._pid,
             supervisor=self._process.pid,
             owner=owner,
-            version=jars.KAFKA_VERSION,
+            version=KAFKA_VERSION,
         )
         self._dir.remember(state)
         await self._until_ready()
@@ -326,7 +328,7 @@ class EmbeddedKafka:
                 pass_fds=(lock,),
                 cwd=folder.path,
                 env=config.jvm_environment(),
-                start_new_session=True,  # Ctrl-C in a terminal is for the owner, who stops the broker last
+                start_new_session=True,  # Ctrl-C in a terminal is for the owner, which stops the broker last
             )
 
     async def _until_ready(self) -> None:
@@ -353,25 +355,23 @@ class EmbeddedKafka:
         elif "insufficient memory" in log or "Could not reserve enough space" in log:
             why += f" There is not enough memory for a heap of {self._heap_mb} MB."
             action = "End other programs, or choose a smaller heap. " + action
-        return EmbeddedKafkaError(
-            f"The embedded Kafka {jars.KAFKA_VERSION} did not start.", why=why, action=action, log=log
-        )
+        return EmbeddedKafkaError(f"The embedded Kafka {KAFKA_VERSION} did not start.", why=why, action=action, log=log)
 
 
 async def answers(bootstrap: str, *, patience: float = 5.0) -> bool:
-    """Tell whether a broker answers and has a cluster to show.
+    """Return whether a broker answers and reports its cluster.
 
     Args:
-        bootstrap: Its address, `host:port`; of a list only the first is tried.
+        bootstrap: Its address, `host:port`. Of a list only the first is tried.
         patience: Seconds to wait for each answer.
     """
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     try:
-        # A bare connection first: the client would log an error for each attempt that comes too early.
+        # Try a plain connection first, because the client would log an error for each attempt that comes too early.
         async with asyncio.timeout(patience):
             _, writer = await asyncio.open_connection(host, int(port))
             writer.close()
-    except OSError:  # a timeout is one, too
+    except OSError:  # a timeout is an OSError, too
         return False
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=int(patience * 1000))
     try:

@@ -1,4 +1,4 @@
-"""What the embedded broker is configured with: broker properties, logging, JVM flags, the format of its storage."""
+"""The embedded broker's configuration: broker properties, logging, JVM flags, and the format of its storage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NODE = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 }
 
-# What suits a single small node wherever it runs; the tests give it to a container, too.
+# These settings suit a single small node wherever it runs. The tests use them for a container, too.
 TUNING = {
     # Topics come from the table in moorage_schemas; a misspelt name must fail.
     "auto.create.topics.enable": "false",
@@ -37,17 +37,17 @@ TUNING = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # A group of one machine: do not wait for members that may still come; let failures be noticed in seconds.
+    # A group on one machine: do not wait for members that may still join, and notice failures within seconds.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "300",
-    # An abandoned transaction blocks readers until it is aborted: look every second instead of every ten.
+    # An abandoned transaction blocks readers until it is aborted, so check every second instead of every ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After a kill -9 the controller waits this long before it believes the broker's new incarnation, so that a restart
-    # takes as long (default 9 s). But when the broker hangs for longer, its controller takes every partition's leader
-    # away for a moment, and Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage mends
-    # that (docs/decisions/0013); other clients of this broker may wait for such a partition for ever.
+    # After a kill -9 the controller waits this long before it accepts the restarted broker, so a restart takes as long
+    # (default 9 s). But when the broker hangs for longer, its controller takes the leader away from every partition for
+    # a moment, and Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage repairs this
+    # (docs/decisions/0013); other clients of this broker may wait for such a partition for ever.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "400",
     # A small machine: fewer threads, and a cleaner's buffer that fits the heap (default 128 MB).
@@ -75,19 +75,19 @@ appender.file.strategy.max = 2
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = FILE
 """
-"""log4j2's configuration: one file, at most 30 MB with its two predecessors."""
+"""log4j2's configuration: one file, which takes at most 30 MB together with its two predecessors."""
 
 
 def broker_properties(*, port: int, controller_port: int, extra: dict[str, str]) -> str:
     """Return the broker's properties file.
 
-    Paths in it are relative to the broker's working directory, the data folder: so that folder may have any name
+    Its paths are relative to the broker's working directory, which is the data folder. So that folder may have any name
     (Kafka splits `log.dirs` at commas).
 
     Args:
         port: The clients' port on 127.0.0.1.
         controller_port: The port of the node's own KRaft controller on 127.0.0.1.
-        extra: Broker settings by their Kafka names, which replace those of Moorage.
+        extra: Broker settings by their Kafka names. They replace those of Moorage.
     """
     settings = {
         **_NODE,
@@ -110,8 +110,8 @@ def _escape(text: str) -> str:
 def jvm_flags(*, heap_mb: int) -> list[str]:
     """Return the flags for a broker that starts fast and stays small.
 
-    The serial collector and the first-tier compiler halve the processor time of a start; what they cost in throughput
-    shows only with more load than one small node is meant for.
+    The serial collector and the first-tier compiler halve the processor time of a start. They cost throughput only
+    under more load than one small node is meant for.
     """
     return [
         f"-Xmx{heap_mb}m",
@@ -127,15 +127,15 @@ def jvm_flags(*, heap_mb: int) -> list[str]:
 
 
 def jvm_environment() -> dict[str, str]:
-    """Return the environment for the JVM: this process's, with a locale in which it reads file names as UTF-8.
+    """Return the environment for the JVM: that of this process, with a locale in which file names are read as UTF-8.
 
-    In the C locale, the usual one of services and containers, it would not find a folder whose name is not ASCII.
+    In the C locale, which services and containers usually have, it would not find a folder whose name is not ASCII.
     """
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def kafka_uuid() -> str:
-    """Return a random identifier as Kafka writes them: 22 characters of URL-safe base64, never beginning with `-`."""
+    """Return a random identifier in Kafka's form: 22 characters of URL-safe base64 that do not begin with `-`."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -143,10 +143,11 @@ def kafka_uuid() -> str:
 
 
 def format_storage(logs: Path, checkpoint: bytes) -> None:
-    """Make an empty folder one that KRaft takes as formatted, as `kafka-storage format` leaves it.
+    """Format an empty folder for KRaft in the same way as `kafka-storage format`.
 
-    It writes two files: the feature levels the cluster begins with (the same for every cluster of one Kafka version
-    with static voters), and the identity, which is what says that formatting is complete and so comes last.
+    This writes two files. The first has the feature levels with which the cluster begins; they are the same for every
+    cluster of one Kafka version with static voters. The second has the identity. It is written last, because it shows
+    that formatting is complete.
     """
     logs.mkdir(parents=True, exist_ok=True)
     if (logs / "meta.properties").exists():
@@ -157,7 +158,7 @@ def format_storage(logs: Path, checkpoint: bytes) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or the next start after a crash, sees all of it or none."""
+    """Write a file so that a reader, or the next start after a crash, sees either all of it or nothing."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         file.write(content)

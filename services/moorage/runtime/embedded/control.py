@@ -1,4 +1,4 @@
-"""Looks at and stops the broker of a data folder from outside the process that started it."""
+"""Checks and stops the broker of a data folder from outside the process that started it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _POLL = 0.05  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerStatus:
-    """What is known of the broker of a data folder.
+    """What is known about the broker of a data folder.
 
     Attributes:
-        running: Whether its process is there.
-        state: What was remembered of its last start; None when there was none.
+        running: Whether its process exists.
+        state: What was stored at its last start; None when there was none.
     """
 
     running: bool
@@ -30,7 +30,7 @@ class BrokerStatus:
 
 
 def status(data_dir: Path) -> BrokerStatus:
-    """Look at the broker of this folder.
+    """Return the status of the broker of this folder.
 
     Raises:
         EmbeddedKafkaError: The folder cannot be read.
@@ -45,22 +45,22 @@ def status(data_dir: Path) -> BrokerStatus:
             action="Make it readable and writable for this user.",
         ) from error
     state = folder.state()
-    # The lock says that something runs; only then the remembered process ids are those of this run.
+    # The lock shows that something is running. Only then do the stored process ids belong to this run.
     return BrokerStatus(running=held and state is not None and state.pid != 0, state=state)
 
 
-async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - part of the message, too
-    """Stop the broker of this folder in order, whoever started it.
+async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - the message states it, too
+    """Stop the broker of this folder in order, whichever process started it.
 
     Args:
         data_dir: The folder.
-        timeout: Seconds until giving up; the broker's own supervisor kills it well before.
+        timeout: Seconds until this gives up. The broker's own supervisor kills it well before.
 
     Returns:
-        Whether there was one to stop.
+        Whether there was a broker to stop.
 
     Raises:
-        EmbeddedKafkaError: It may not be stopped by this user, or did not stop in time.
+        EmbeddedKafkaError: This user may not stop it, or it did not stop in time.
     """
     found = status(data_dir)
     if not found.running or found.state is None:

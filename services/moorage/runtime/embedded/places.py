@@ -1,15 +1,15 @@
-"""Where the embedded broker keeps its files (XDG base directories; the same on macOS)."""
+"""Where the embedded broker keeps its files (XDG base directories, also on macOS)."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from moorage.runtime.settings import state_folder
+from moorage.runtime.environment import state_folder
 
 
 def cache_dir() -> Path:
-    """Return the folder of what can be had again: jars, and what is derived from them."""
+    """Return the folder for files that can be fetched or made again: jars, and what is derived from them."""
     value = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification says to ignore relative paths.
     base = Path(value) if value and Path(value).is_absolute() else Path.home() / ".cache"
@@ -17,5 +17,5 @@ def cache_dir() -> Path:
 
 
 def default_data_dir() -> Path:
-    """Return the folder of the user's own broker: its data survives restarts."""
+    """Return the folder of the user's own broker. Its data survives restarts."""
     return state_folder() / "kafka"

@@ -1,4 +1,4 @@
-"""Shows a person what the first start waits for: a bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of the first start: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.progress import (
 
 
 class JarProgress:
-    """The progress of fetching jars. Its methods may be called from several threads."""
+    """The progress of the download of jars. Its methods may be called from several threads."""
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title = title
@@ -32,7 +32,7 @@ class JarProgress:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[JarProgress]:
-        """Show it for the duration of the block."""
+        """Show the progress for the duration of the block."""
         if not self._console.is_terminal:
             self._console.print(f"{self._title}: fetching it, once", highlight=False)
             yield self
@@ -52,7 +52,7 @@ class JarProgress:
 
     @contextlib.contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Show one thing that takes a while, for the duration of the block."""
+        """Show one step that takes a while, for the duration of the block."""
         text = f"{self._title}: {what}"
         if self._console.is_terminal:
             with self._console.status(text):
@@ -62,12 +62,12 @@ class JarProgress:
             yield
 
     def begin(self, total: int) -> None:
-        """Say how many jars there are, once that is known."""
+        """Set the number of jars, when it is known."""
         self._total = total
         self._tell()
 
     def finished(self) -> None:
-        """Say that one jar more is there."""
+        """Count one more jar as complete."""
         with self._lock:
             self._done += 1
             done = self._done
@@ -76,9 +76,9 @@ class JarProgress:
 
     @contextlib.contextmanager
     def download(self, _name: str, size: int) -> Iterator[Callable[[int], None]]:
-        """Follow one download of `size` bytes; what it yields takes the bytes of each piece (jgo's callback)."""
+        """Follow one download of `size` bytes. Yield a function that takes the bytes of each piece (jgo's callback)."""
         bar = self._bar
-        if bar is None or not self._total:  # the many small POM files come before the jars: not worth a number
+        if bar is None or not self._total:  # the many small POM files before the jars are not counted
             yield lambda _count: None
             return
         with self._lock:

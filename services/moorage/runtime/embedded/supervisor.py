@@ -1,13 +1,15 @@
 """Runs the broker's JVM as a child that never outlives its owner.
 
-A stand-alone program (standard library only, started by its path), so that it starts in some 20 ms and costs some
-10 MB. The owner holds the write end of this program's standard input and never writes to it: when it is closed,
-because the owner wants to stop or because it is gone (SIGKILL included), the JVM is asked to stop, and killed after a
-grace period. This works wherever there are pipes; on Linux the JVM also dies with this program (PR_SET_PDEATHSIG).
+This is a stand-alone program (standard library only, started by its path), so that it starts in some 20 ms and needs
+some 10 MB. The owner holds the write end of this program's standard input and never writes to it. When that end is
+closed, because the owner wants to stop the broker or because the owner is gone (SIGKILL included), the JVM is asked to
+stop, and killed after a grace period. This works wherever there are pipes. On Linux the JVM also dies with this program
+(PR_SET_PDEATHSIG).
 
 Usage: supervisor.py WATCH OWNER_PID GRACE_SECONDS LOCK_FD COMMAND...
     WATCH is 1 to follow the owner, 0 to run detached until SIGTERM. LOCK_FD is an open, locked file that the JVM
     inherits, so that the lock is held for exactly as long as something may write to the data.
+
 The JVM's process id is the one line on standard output. The exit code is the JVM's (128 + n for signal n).
 """
 
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-_LOOK_EVERY = 1.0  # seconds; a forked copy of the owner may hold the pipe open, so its pid is looked at too
+_LOOK_EVERY = 1.0  # seconds; a forked copy of the owner may hold the pipe open, so the owner's pid is checked, too
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return what the child calls before exec to die with this program's main thread, which is its only one."""
+    """Return a function for the child to call before exec, to die with this program's main and only thread."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -38,7 +40,7 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 def _stop(child: subprocess.Popen[bytes], grace: float) -> None:
-    """End the child: ask, wait, kill. A paused one is woken so that it can hear."""
+    """End the child: send SIGTERM, wait, kill. A paused child is woken so that it receives the signal."""
     child.send_signal(signal.SIGTERM)
     child.send_signal(signal.SIGCONT)
     try:
@@ -49,7 +51,7 @@ def _stop(child: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Start the command, wait for whichever ends first: the command, the owner, or a signal."""
+    """Start the command, and wait for whichever ends first: the command, the owner, or a signal."""
     watch, owner, grace, lock = arguments[0] == "1", int(arguments[1]), float(arguments[2]), int(arguments[3])
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

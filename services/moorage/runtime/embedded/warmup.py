@@ -1,8 +1,8 @@
-"""An ahead-of-time cache for the broker's JVM: loaded and linked classes, so that a start takes half the time.
+"""An ahead-of-time cache for the broker's JVM. It holds loaded and linked classes, so that a start takes half the time.
 
-A JVM of version 25 or newer writes it at the end of a run (JEP 514); an older one refuses the option, and then there is
-none. It holds for one JVM and one class path; the JVM checks that and goes without it where they differ, so a stale
-one does no harm.
+A JVM of version 25 or newer writes it at the end of a run (JEP 514). An older one refuses the option, and then there is
+no cache. The cache is valid for one JVM and one class path. The JVM checks this and ignores a cache that does not
+match, so a stale one does no harm.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WRITE_WITHIN = 90.0  # seconds; takes 5 to 10
 
 
 def cache_file(home: Path, program: Path, class_path: str) -> Path:
-    """Return where the cache for this JVM and class path is, or would be. An empty file says that it cannot be made."""
+    """Return the path of the cache for this JVM and class path. An empty file there shows that it cannot be made."""
     try:
         version = (program.resolve().parent.parent / "release").read_bytes()
     except OSError:
@@ -36,14 +36,14 @@ def cache_file(home: Path, program: Path, class_path: str) -> Path:
 
 
 def train(cache: Path, command: list[str], *, checkpoint: bytes, lock: int, stop: threading.Event) -> None:
-    """Run a throw-away broker once and let its JVM write the cache; a failure leaves an empty file, and slower starts.
+    """Run a temporary broker once and let its JVM write the cache. A failure leaves an empty file, and slower starts.
 
     Args:
         cache: The file to write.
         command: The Java program and its class path option.
         checkpoint: The feature levels to format the storage with.
-        lock: An open, locked file that the JVM holds on to.
-        stop: Set by another thread, gives up.
+        lock: An open, locked file that the JVM keeps open.
+        stop: When another thread sets it, this gives up.
     """
     made = False
     part = cache.with_suffix(".part")
@@ -76,11 +76,11 @@ def train(cache: Path, command: list[str], *, checkpoint: bytes, lock: int, stop
                     break
                 time.sleep(0.1)
             if process.stdin is not None:
-                process.stdin.close()  # at which the broker stops, and its JVM writes the file
+                process.stdin.close()  # this makes the broker stop, and its JVM write the file
             while process.poll() is None and not stop.is_set():
                 time.sleep(0.1)
             if stop.is_set():
-                process.kill()  # on Linux the JVM dies with it, elsewhere when it is ready
+                process.kill()  # on Linux the JVM dies with it, elsewhere when it has finished
     if stop.is_set():
         part.unlink(missing_ok=True)
     elif made and part.exists():

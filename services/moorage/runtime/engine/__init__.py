@@ -1,5 +1,5 @@
-"""The partition engine, without I/O: what is restored, in which order it is read, decided and written.
+"""The partition engine, without I/O: what is restored, and in which order records are read, decided on and written.
 
-Whoever drives it (the owner on Kafka, a stack in memory) runs its generators, does what they ask for, and sends back
-what they ask to know. There is no other engine: `simulate`, `explain` and every flow test drive this one.
+A driver (the owner on Kafka, or a stack in memory) runs the engine's generators, carries out their requests, and sends
+back the answers. There is no other engine: `simulate`, `explain` and every flow test drive this one.
 """

@@ -1,4 +1,4 @@
-"""From a batch of records to what is written for it, with malformed and poisonous records taken out."""
+"""Decides what is written for a batch of records. Malformed and poisonous records are taken out."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ S = TypeVar("S")
 
 
 _SLICE = 25
-"""Records after which other tasks get their turn: the transaction in flight, and other partitions' owners."""
+"""The number of records after which other tasks get their turn: the transaction in flight, and other partitions'
+owners."""
 
 _SLICE_SECONDS = 0.01
-"""Seconds that a slice should take, at most: where records are dear, slices get smaller."""
+"""The time in seconds that a slice should take at most. Slices get smaller when records take longer."""
 
 DECISION_EVENTS = 2000
-"""Events after which a decision takes no more records, so that its transaction stays small, and soon ends."""
+"""The number of events after which a decision takes no more records, so that its transaction stays small and ends
+soon."""
 
 
 @dataclass(slots=True)
@@ -41,43 +43,44 @@ class BatchDecision:
 
     now: datetime
     number: int = -1
-    """In the journal; -1 for what no engine decided."""
+    """The decision's number in the journal; -1 when no engine made it."""
 
     emits: list[tuple[Emit, bytes | None]] = field(default_factory=list)
-    """What is written, each with its value."""
+    """The records to write, each with its encoded value."""
 
     positions: dict[Topic, int] = field(default_factory=dict)
     """The next offset of each source that the batch had records of."""
 
     before: dict[Topic, int] = field(default_factory=dict)
-    """The next offset of every source when it began."""
+    """The next offset of every source when the decision began."""
 
     records: int = 0
     left: Sequence[tuple[Topic, Any]] = ()
-    """The records, of those that were given, that it did not take: they are the next decision's."""
+    """The given records that the decision did not take. They are left for the next one."""
 
     afresh: str = ""
-    """Why the state must be restored once this is written; empty when it is sound."""
+    """Why the state must be restored once this is written; empty when the state is sound."""
 
     fresh: bool = False
-    """Whether it holds what was decided on tables read to their present ends, and is worth less with each moment."""
+    """Whether it holds decisions on tables that were read to their present ends. Such decisions lose value with each
+    moment."""
 
 
 class BatchProcessor(Generic[S]):
-    """Calls the service for one partition's records; outlives the partition's states.
+    """Calls the service for one partition's records. It outlives the partition's states.
 
-    A batch on which the service fails may have spoiled the state, so nothing of it is written. After the restore its
-    records are handed over singly; the one that fails again is remembered as poison, what came before it is written,
-    and after one more restore it is dead-lettered in its turn.
+    When the service fails on a batch, the state may be spoiled, so nothing of the batch is written. After the restore
+    its records are processed one by one. The one that fails again is remembered as poison, and what came before it is
+    written. After one more restore, that record goes to the dead letters when its turn comes.
 
     Args:
-        service: what decides.
-        partition: whose records.
-        partitions: how many each topic has.
-        report_max_bytes: the largest record that is taken from third parties.
+        service: the service that decides.
+        partition: the partition of the records.
+        partitions: the number of partitions of each topic.
+        report_max_bytes: the size of the largest record that is accepted from third parties.
         form: how records are read and written.
-        seconds: tells how long a slice took.
-        book: says how large slices are, in a replay.
+        seconds: a clock that measures how long a slice takes.
+        book: notes the size of slices; in a replay it supplies it.
     """
 
     def __init__(
@@ -101,19 +104,19 @@ class BatchProcessor(Generic[S]):
         self._changelogs = frozenset(topic.short for topic in service.changelogs)
         self._slice = _SLICE
         self.steps = 0
-        """Grows with each slice of records that is decided on; for the watchdog."""
+        """Grows with each slice of records that is decided on. The watchdog reads it."""
 
         self._singly: set[tuple[str, int]] = set()
         self._poison: dict[tuple[str, int], str] = {}
         self._fresh = False
 
-    def process(  # noqa: C901 - one loop over the kinds of records, told apart here
+    def process(  # noqa: C901 - one loop that tells the kinds of records apart
         self, state: S, records: Sequence[tuple[Topic, Any]], decision: BatchDecision, *, catching_up: bool = False
     ) -> Steps[None]:
-        """Decide on records, in order, as many as lead to a transaction of a good size; the rest is `decision.left`.
+        """Decide on records, in order, until the transaction has a good size. The rest goes to `decision.left`.
 
         Raises:
-            StartAfresh: the service failed on several records at once; nothing of them may be written.
+            StartAfresh: the service failed on several records at once, and nothing of them may be written.
         """
         run: list[Input] = []
         third_party = self._service.refuses
@@ -122,7 +125,7 @@ class BatchProcessor(Generic[S]):
         yield Turn()
         last_topic, foreign = None, False
         for number, (topic, record) in enumerate(records):
-            if topic is not last_topic:  # a topic's hash is dear: it is made of all its fields
+            if topic is not last_topic:  # hashing a topic is expensive: all its fields are hashed
                 last_topic, foreign = topic, topic in third_party
             if len(run) >= self._slice:
                 if not (yield from self._process(state, run, decision, catching_up=catching_up)):
@@ -152,13 +155,13 @@ class BatchProcessor(Generic[S]):
         yield from self._process(state, run, decision, catching_up=catching_up)
 
     def add(self, decision: BatchDecision, emits: Sequence[Emit]) -> None:
-        """Add what the service emits by itself: woken, or by its reconciler.
+        """Add what the service emits when it is woken, or when it reconciles.
 
         Raises:
-            EncodeError: it cannot be written.
+            EncodeError: an event cannot be written.
         """
         changelogs, serialize = self._changelogs, self._form.serialize
-        added = []  # all of them or, when one cannot be written, none
+        added = []  # all events, or none when one cannot be written
         for emit in emits:
             if emit.topic.short in changelogs:
                 self._check_partition(emit)
@@ -166,9 +169,10 @@ class BatchProcessor(Generic[S]):
         decision.emits += added
 
     def _process(self, state: S, run: Sequence[Input], decision: BatchDecision, *, catching_up: bool) -> Steps[bool]:
-        """Process a run of records; False when it was a single one and has spoiled the state.
+        """Process a run of records. Return False when it was a single record and has spoiled the state.
 
-        What is read once, because one of the records asks for it, is as new as all that were taken together.
+        When a record needs fresh tables, they are read once, and are then as new as all records that were taken
+        together.
         """
         if not run:
             return True
@@ -180,13 +184,13 @@ class BatchProcessor(Generic[S]):
                 else:
                     self.add(decision, self._service.process(state, run, decision.now, fresh=self._fresh))
                 break
-            except Exception as error:  # noqa: BLE001 - a pure function: whatever it raises, the record made it fail
+            except Exception as error:  # noqa: BLE001 - the function is pure, so whatever it raises, the record caused it
                 if self._fresh or not isinstance(error, NeedFresh):
                     self._failed(run, decision, error)
                     return False
             yield CatchUp(self._service.fresh_globals)
             self._fresh = True
-        passed = {record.topic.short: record for record in run}  # the last of each topic
+        passed = {record.topic.short: record for record in run}  # the last record of each topic
         for record in passed.values():
             decision.positions[record.topic] = record.offset + 1
         decision.records += len(run)
@@ -196,7 +200,7 @@ class BatchProcessor(Generic[S]):
         return True
 
     def _measure(self, seconds: float) -> None:
-        """Take smaller slices where they take long, and larger ones again where they do not."""
+        """Make slices smaller when they take long, and larger again when they do not."""
         self.steps += 1
         size = self._slice
         if seconds > _SLICE_SECONDS:
@@ -223,7 +227,7 @@ class BatchProcessor(Generic[S]):
         decision.afresh = "the service failed on a record"
 
     def _bury(self, decoded: Input | Malformed, record: Any, decision: BatchDecision) -> None:
-        """Dead-letter a record on which the service failed."""
+        """Write a dead letter for a record on which the service failed."""
         place = (decoded.topic.short, decoded.offset)
         rule = "must not make the service fail"
         bad = Malformed(
@@ -242,7 +246,7 @@ class BatchProcessor(Generic[S]):
         self._singly.discard(place)
 
     def _refuse(self, state: S, bad: Malformed, decision: BatchDecision) -> None:
-        """Let the service refuse what third parties wrote; anything else is dead-lettered here."""
+        """Let the service refuse a record of a third party. Any other malformed record gets a dead letter here."""
         emits: list[Emit]
         if bad.topic in self._service.refuses:
             try:
@@ -266,7 +270,7 @@ class BatchProcessor(Generic[S]):
         self._passed(bad, decision)
 
     def _add_refusal(self, decision: BatchDecision, emits: Sequence[Emit], bad: Malformed) -> None:
-        """Add dead letters; should they not fit into a record, one without the original, so that the rest goes on."""
+        """Add dead letters. When they are too large, add one without the original instead, so that work continues."""
         try:
             self.add(decision, emits)
         except EncodeError as error:

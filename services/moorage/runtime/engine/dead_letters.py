@@ -1,4 +1,4 @@
-"""Dead letters: what was refused, with the reason and the original."""
+"""Dead letters: records that were refused, with the reason and the original."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MAX_HEADER, _MAX_HEADERS = 1024, 64  # characters of each header, and headers
 
 
 def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None = None) -> Emit:
-    """The dead letter of a record.
+    """Return the dead letter of a record.
 
     Args:
-        service: who refused it.
-        bad: the record and why it was refused.
-        now: when.
-        cause: the record's CloudEvents attributes, when it has any; its place stands in for them otherwise.
+        service: the service that refused it.
+        bad: the record, and why it was refused.
+        now: the time of the refusal.
+        cause: the record's CloudEvents attributes. Without them, its topic, partition and offset identify it.
     """
     raw = bad.raw.value or b""
     original, encoding = _text(raw[:_MAX_ORIGINAL])
-    # Neither may make the dead letter larger than its topic allows: it would be refused again and again.
+    # Original, key and headers are cut: a dead letter too large for its topic would be refused again and again.
     key = (bad.raw.key or b"").decode("utf-8", "replace")[:_MAX_KEY]
     return Emit(
         topic=DEAD_LETTERS,
@@ -60,9 +60,9 @@ def dead_letter(service: str, bad: Malformed, now: datetime, cause: Meta | None 
 
 
 def _text(raw: bytes) -> tuple[str, str]:
-    """The bytes as text when they are mostly plain UTF-8, else base64.
+    """Return the bytes as text when they are mostly plain UTF-8, otherwise as base64.
 
-    Control characters would take six bytes each in JSON, which could make the dead letter larger than its topic allows.
+    Control characters would take six bytes each in JSON, which could make the dead letter too large for its topic.
     """
     try:
         text = raw.decode()

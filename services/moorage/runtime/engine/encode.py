@@ -1,4 +1,4 @@
-"""From a decision to the records of its transaction."""
+"""Encodes a decision as the records of its transaction."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class _Place(NamedTuple):
 class Encoder:
     """Encodes the decisions of one service.
 
-    The headers are those of `envelope.to_headers(service.child_meta(...))`, built in one go, for this runs for every
-    record that is written; a test holds the two together.
+    The headers are those of `envelope.to_headers(service.child_meta(...))`. They are built in one go, because this code
+    runs for every record that is written. A test checks that both ways agree.
 
     Args:
-        service: whose they are.
+        service: the service.
         prefix: the topics' prefix.
-        partitions: how many partitions each topic has.
+        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, service: Service[Any], *, prefix: str, partitions: int) -> None:
@@ -53,11 +53,11 @@ class Encoder:
         self._places: dict[str, _Place] = {}
 
     def records(self, decision: BatchDecision, positions: Mapping[str, int]) -> list[Outgoing]:
-        """The records of a decision.
+        """Return the records of a decision.
 
         Args:
             decision: what is written.
-            positions: the next offset of every source, by short name: what the state rests on after it.
+            positions: the next offset of every source, by short name: what the state rests on after the decision.
         """
         if not decision.emits:
             return []
@@ -102,7 +102,7 @@ class Encoder:
         return records
 
     def _tell(self, decision: BatchDecision, records: Sequence[Outgoing]) -> None:
-        """Log every event of a decision with its id, its chain and what it is about."""
+        """Log every event of a decision with its id, its correlation id and its subject."""
         for (emit, _), record in zip(decision.emits, records, strict=True):
             with bound_to(emit.cause, emit.partition_key, service=self._name):
                 log.debug(
@@ -123,7 +123,7 @@ class Encoder:
         return place
 
     def count(self, decision: BatchDecision) -> None:
-        """Count what was written, once it is committed."""
+        """Count what was written. Called when it is committed."""
         counts: dict[str, int] = {}
         for emit, _ in decision.emits:
             short = emit.topic.short

@@ -1,7 +1,8 @@
-"""One partition of a service: its state, its queue, its positions, and what is decided and written next.
+"""One partition of a service: its state, queue and positions, and what is decided and written next.
 
-Its life: `restore` (which reads the tables, and notes where the sources end), then `decide` again and again, each
-followed by `prepare` and, when that is committed, `written`. After any failure `restore` begins anew.
+`restore` comes first: it reads the tables and notes where the sources end. Then `decide` is called again and again.
+Each decision is followed by `prepare` and, when its transaction is committed, by `written`. After any failure the
+engine starts again with `restore`.
 """
 
 from __future__ import annotations
@@ -34,29 +35,29 @@ R = TypeVar("R")
 
 _NO_LIMITS: Final[Mapping[Topic, int]] = MappingProxyType({})
 
-_WAKE_HOLD = timedelta(seconds=1)  # that a wake-up which failed is put off, doubled each time
+_WAKE_HOLD = timedelta(seconds=1)  # how long a wake-up that failed is postponed; it doubles with each failure
 _WAKE_HOLD_MAX = timedelta(seconds=60)
-_BACKLOG = 8  # queued batches at which records that were waiting are taken in whatever order they came
+_BACKLOG = 8  # queued batches at which waiting records are no longer taken in the order in which they were written
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRules:
-    """What the settings say about an engine."""
+    """The part of the settings that an engine uses."""
 
     partitions: int
-    """How many each topic has."""
+    """The number of partitions of each topic."""
 
     report_max_bytes: int = 65_536
-    """Bytes of the largest record that is taken from third parties."""
+    """The size in bytes of the largest record that is accepted from third parties."""
 
     batch_max_records: int = 500
-    """Records that are decided on at once, at most."""
+    """The largest number of records in one batch."""
 
     reconcile_interval: timedelta | None = timedelta(seconds=30)
-    """Between two rounds of the reconciler; None leaves it to the driver."""
+    """The time between two rounds of the reconciler; None leaves them to the driver."""
 
     lazy_commit: timedelta = timedelta(seconds=1)
-    """For how long offsets may wait: of batches without output, or carried by a state record."""
+    """How long offsets may wait when a batch has no output, or when a state record carries them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +69,19 @@ class Transaction:
     """The offsets that are committed with it; empty when they may follow later."""
 
     positions: dict[Topic, int]
-    """The next offset of every source: what the state rests on after it."""
+    """The next offset of every source: what the state rests on after the transaction."""
 
 
 class PartitionEngine(Generic[S]):
-    """Decides for one partition. It does no I/O, and its time is told to it.
+    """Decides for one partition. It does no I/O, and gets the time as an argument.
 
     Args:
-        service: what decides.
-        partition: which one.
-        rules: the settings' part.
+        service: the service that decides.
+        partition: the partition.
+        rules: the settings.
         form: how records are read and written.
-        seconds: tells how long a slice of records took.
-        book: where it looks for what does not follow from the records, and notes it.
+        seconds: a clock that measures how long a slice of records takes.
+        book: where the engine finds, and notes, what does not follow from the records.
     """
 
     def __init__(
@@ -96,10 +97,10 @@ class PartitionEngine(Generic[S]):
         self.service = service
         self.partition = partition
         self.poked = False
-        """Whether the service is woken with the next decision, whatever it waits for."""
+        """Whether the next decision wakes the service, whatever it waits for."""
 
         self.caught_up = False
-        """Whether the source tables were read to where they ended when the partition began."""
+        """Whether the source tables were read to the ends that they had when the partition began."""
 
         self._rules = rules
         self._form = form
@@ -131,26 +132,26 @@ class PartitionEngine(Generic[S]):
         self._hold = _WAKE_HOLD
         self._has_begun = False
 
-    # What others see.
+    # For the driver and for reports.
 
     @property
     def state(self) -> S:
-        """The state, from `restore` on."""
+        """The state; it exists from `restore` on."""
         return self._state
 
     @property
     def steps(self) -> int:
-        """Grows with each slice of records that is decided on; for the watchdog."""
+        """Grows with each slice of records that is decided on. The watchdog reads it."""
         return self._batches.steps
 
     @property
     def positions(self) -> Mapping[Topic, int]:
-        """The next offset of each source that the state does not hold."""
+        """For each source, the offset of the first record that the state does not hold."""
         return self._positions
 
     @property
     def waiting(self) -> int:
-        """Records that were offered and are not decided on."""
+        """The number of records that were offered and are not decided on."""
         return len(self._queue)
 
     @property
@@ -162,23 +163,23 @@ class PartitionEngine(Generic[S]):
 
     @property
     def wanted(self) -> tuple[Topic, ...]:
-        """The sources that are read now: until it has caught up only the tables."""
+        """The sources to read now: only the tables until the engine has caught up."""
         return self.service.sources if self.caught_up else self._tables
 
     def fetched(self, topic: Topic) -> int | None:
-        """The next offset of a source that is to be offered; None before the restore has found it."""
+        """Return the offset from which a source is to be offered next; None before the restore has found it."""
         for queued, record in reversed(self._queue):
             if queued is topic:
                 return int(record.offset) + 1
         return self._positions.get(topic)
 
     def progress_of(self, upstream: Upstream, below: int = 0) -> Mapping[str, int]:
-        """How far an upstream service had come with each of its topics, by what it wrote last; by short name.
+        """Return how far an upstream service had come with each of its topics when it last wrote; by short name.
 
         Args:
-            upstream: which, and what it writes.
-            below: of what it wrote, records under this offset count already when they were offered: they are decided
-                on before anything rests on this. What was offered beyond must not count, for nothing rests on it yet.
+            upstream: the service, and what it writes.
+            below: its records below this offset count as soon as they are offered, because they are decided on before
+                anything rests on the result. Later records must not count before they are decided on.
         """
         record = next(
             (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
@@ -198,10 +199,10 @@ class PartitionEngine(Generic[S]):
         """Begin with an empty state and read the tables: sources up to the committed offsets, the rest to their ends.
 
         Args:
-            committed: the group's committed offset of each source, None where none was ever committed.
-            view: the service's view of the whole, read to its end.
-            no_later: positions beyond which it does not begin, whatever the state rests on: what an earlier owner
-                decided from there on was lost in part.
+            committed: the group's committed offset of each source; None where none was ever committed.
+            view: the service's global view, read to its end.
+            no_later: positions that limit where the engine begins, even if the state rests on more. From there on, part
+                of what an earlier owner decided was lost.
         """
         self.forget()
         self._book.restores(committed, no_later)
@@ -223,13 +224,14 @@ class PartitionEngine(Generic[S]):
         yield Announce(tuple(spans.values()))
         for phase in (self._tables, service.changelogs, service.follows):
             yield Read(tuple(spans[topic] for topic in phase))
-        # The state may rest on more than was committed: offsets that follow later, were lost or set back.
+        # The state may rest on more than was committed: offsets may follow later, and may have been lost or set back.
         for topic in service.sources:
             carried = min(self._carried.get(topic.short, 0), no_later.get(topic, sys.maxsize))
             starts[topic] = max(starts[topic], carried)
         yield Read(tuple(Span(topic, ends[topic], starts[topic]) for topic in self._tables))
         self._positions = dict(starts)
-        # What Kafka really has: what was only carried is committed soon, for the record that carries it may go.
+        # Only what Kafka has. Offsets that a state record carries are committed soon, because that record may be
+        # removed.
         self._committed = {
             topic: bounds.begin[topic] if offset is None else offset for topic, offset in committed.items()
         }
@@ -239,9 +241,9 @@ class PartitionEngine(Generic[S]):
         self._look_whether_caught_up()
 
     def fold(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Fold records of a table into the state; one that cannot be is logged, counted and left out.
+        """Fold records of a table into the state. A record that fails is logged, counted and left out.
 
-        Leaving it out is the lesser evil: the partition would otherwise never start again.
+        Leaving it out is the lesser evil: otherwise the partition would never start again.
         """
         if records:
             self._book.folded(topic, records)
@@ -269,7 +271,7 @@ class PartitionEngine(Generic[S]):
             self._last[topic.short] = records[-1]
 
     def forget(self) -> None:
-        """Throw the state and the queue away."""
+        """Throw away the state and the queue."""
         self._queue.clear()
         self._passed.clear()
         self._marks.clear()
@@ -286,24 +288,24 @@ class PartitionEngine(Generic[S]):
     # Reading.
 
     def offer(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Take consumed records, in the order of their topic, from `fetched` on."""
+        """Queue consumed records, in the order of their topic, from the offset that `fetched` returns."""
         self._queue.extend([(topic, record) for record in records])
 
     def clear(self) -> None:
-        """Drop what was offered and not decided on; it is to be offered again."""
+        """Drop the records that were offered and not decided on. They must be offered again."""
         self._queue.clear()
         self._passed.clear()
 
     def passed(self, topic: Topic, offset: int) -> None:
-        """Whoever reads a source has come to this offset: every record below it was offered."""
+        """Note that the reader of a source has come to this offset: every record below it was offered."""
         self._passed[topic.short] = offset
 
     def reached(self, topic: Topic, offset: int) -> bool:
-        """Whether every record of a source below an offset was offered."""
+        """Return whether every record of a source below an offset was offered."""
         return max(self._passed.get(topic.short, 0), self._positions[topic]) >= offset
 
     def _done(self, topic: Topic, offset: int) -> bool:
-        """Whether every record of a source below an offset was decided on."""
+        """Return whether every record of a source below an offset was decided on."""
         return self.reached(topic, offset) and not any(
             queued is topic and record.offset < offset for queued, record in self._queue
         )
@@ -323,11 +325,11 @@ class PartitionEngine(Generic[S]):
         return [queue.popleft() for _ in range(limit)]
 
     def _oldest(self, limit: int) -> list[tuple[Topic, Any]]:
-        """What was waiting in the tables, in the order in which it was written, as far as that is known.
+        """Return the waiting records of the tables, in the order in which they were written, as far as it is known.
 
-        Which topic is read first is chance. A node that was reported ready again would get its taint for a moment if
-        the leave for it were read before that report. So nothing is taken while something older may be yet to come;
-        but for a backlog so large that fetching would stop for it.
+        Which topic is read first is chance. If the grant for a node's taint were read before the report that the node
+        is ready again, the node would get the taint for a moment. So nothing is taken while something older may still
+        come. The exception is a backlog so large that fetching would stop because of it.
         """
         waiting: dict[str, list[tuple[Topic, Any]]] = {topic.short: [] for topic in self._tables}
         for topic, record in self._queue:
@@ -351,7 +353,7 @@ class PartitionEngine(Generic[S]):
         return taken
 
     def _take_where(self, wanted: Callable[[Topic, Any], bool]) -> list[tuple[Topic, Any]]:
-        """Take the records that are wanted out of the queue; the others keep their order."""
+        """Take the wanted records out of the queue. The others keep their order."""
         taken: list[tuple[Topic, Any]] = []
         left: deque[tuple[Topic, Any]] = deque()
         for entry in self._queue:
@@ -362,22 +364,22 @@ class PartitionEngine(Generic[S]):
     # Deciding.
 
     def begin_reconciling(self, now: datetime) -> None:
-        """Set the first round, spread over the interval so that the partitions do not all reconcile at once."""
+        """Set the time of the reconciler's first round, spread over the interval so that the partitions take turns."""
         interval = self._rules.reconcile_interval
         if self._reconcile_at is None and interval is not None:
             share = (self.partition % self._rules.partitions + 1) / self._rules.partitions
             self._reconcile_at = now + interval * (0.5 + share / 2)
 
     def decide(self, now: datetime) -> Steps[BatchDecision]:
-        """Take what was offered and what has come due.
+        """Decide on the records that were offered, and on what has come due.
 
         Raises:
-            StartAfresh: the service failed, and nothing of this may be written.
+            StartAfresh: the service failed, and nothing of this decision may be written.
         """
         return (yield from self._noted(self._decide(BatchDecision(now, number=self._book.decides(now)))))
 
     def _noted(self, steps: Steps[R]) -> Steps[R]:
-        """Run steps, and note where others may have had their turn, and what was answered."""
+        """Run steps, and note the answers, and where other tasks may have had their turn."""
         answer: object = None
         while True:
             try:
@@ -404,10 +406,10 @@ class PartitionEngine(Generic[S]):
         return decision
 
     def _begin_deciding(self) -> Steps[None]:
-        """Once, before anything is decided on the whole: read the global topics to what is committed now.
+        """Read the global topics to what is committed now, once, before anything is decided on the whole state.
 
-        The restored state rests on all that the owner before had read, and the view of this process may be behind
-        that: a node that it has not heard of yet would count as deleted, and what runs there as to be evicted.
+        The restored state rests on everything that the previous owner had read. The view of this process may be behind
+        that. A node that the view does not know yet would count as deleted, and the work on it would be evicted.
         """
         first = self.caught_up and not self._has_begun and bool(self.service.globals)
         if self._book.flag(Flag.BEGINS, first):
@@ -415,7 +417,7 @@ class PartitionEngine(Generic[S]):
             self._has_begun = True
 
     def reconcile(self, decision: BatchDecision) -> None:
-        """Let the service recompute the desired state; what it repairs is part of the decision."""
+        """Let the service recompute the desired state. Its repairs become part of the decision."""
         repairs = self.service.reconcile(self._state, decision.now)
         if repairs:
             metrics.REPAIRS.labels(self.service.name).inc(len(repairs))
@@ -435,9 +437,9 @@ class PartitionEngine(Generic[S]):
         self._positions.update(decision.positions)
 
     def _pass_markers(self) -> None:
-        """Count as read what is behind the last record: markers of transactions, which nobody is offered.
+        """Move the positions past the transaction markers behind the last record, which are never offered.
 
-        So whoever compares these positions with where a topic ends sees that nothing is left.
+        A comparison of these positions with the end of a topic then shows that nothing is left.
         """
         behind = {}
         if not self._queue:
@@ -455,7 +457,7 @@ class PartitionEngine(Generic[S]):
             self.poked = True
 
     def _wake(self, decision: BatchDecision) -> Steps[None]:
-        """Do what has come due, the reconciler's round too: neither before what it needs is read."""
+        """Do what has come due, including the reconciler's round, but not before what it needs has been read."""
         service, now = self.service, decision.now
         due = service.next_wake(self._state)
         self.poked = self._book.flag(Flag.POKED, self.poked)
@@ -475,7 +477,7 @@ class PartitionEngine(Generic[S]):
                 self.reconcile(decision)
             self._batches.add(decision, service.wake(self._state, decision.now))
         except Exception as error:
-            # Records must go on being processed, so the next attempt waits.
+            # Records must still be processed, so the next attempt is postponed.
             self._hold_until = now + self._hold
             self._hold = min(self._hold * 2, _WAKE_HOLD_MAX)
             log.exception("wake.failed", service=service.name, partition=self.partition)
@@ -483,7 +485,7 @@ class PartitionEngine(Generic[S]):
         self._hold_until, self._hold = None, _WAKE_HOLD
 
     def _refresh(self, needs: Needs, decision: BatchDecision) -> Steps[bool]:
-        """Read what is needed to its present end, as part of this decision; whether that was possible."""
+        """Read what is needed to its present end, as part of this decision. Return whether that was possible."""
         yield Written()
         found: Freshness | None = yield Refresh(needs)
         if found is None:
@@ -503,7 +505,7 @@ class PartitionEngine(Generic[S]):
         return True
 
     def _mind_the_clock(self, now: datetime) -> None:
-        """When the clock was set back, wait no longer than was meant."""
+        """When the clock was set back, shorten waits that became longer than intended."""
         interval = self._rules.reconcile_interval
         if self._reconcile_at is not None and interval is not None:
             self._reconcile_at = min(self._reconcile_at, now + interval)
@@ -515,11 +517,11 @@ class PartitionEngine(Generic[S]):
     # Writing.
 
     def prepare(self, decision: BatchDecision) -> Transaction | None:
-        """What a decision's transaction holds, fixed before the next is decided; None when nothing is to be written.
+        """Return a decision's transaction, fixed before the next decision is made; None when nothing is to be written.
 
-        A state record of the decision carries the positions, so that the offsets can follow later: a restore goes on
-        from the later of the two. A tombstone does not count, for compaction removes it in the end. (decision 0007: it
-        saves two of the round trips of each transaction.)
+        A state record of the decision carries the positions, so that the offsets can follow later: a restore continues
+        from the later of the two. A tombstone does not count, because compaction removes it in the end. Each
+        transaction saves two round trips in this way (decision 0007).
         """
         offsets = self._uncommitted()
         overdue = self._overdue(decision.now)
@@ -530,12 +532,12 @@ class PartitionEngine(Generic[S]):
         return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
 
     def rest(self, now: datetime) -> Transaction | None:
-        """The offsets that have not been committed; None when all have."""
+        """Return a transaction of the offsets that have not been committed; None when all have."""
         offsets = self._uncommitted()
         return Transaction(BatchDecision(now), offsets, dict(self._positions)) if offsets else None
 
     def written(self, transaction: Transaction) -> None:
-        """A transaction is committed."""
+        """Note that a transaction is committed."""
         if transaction.offsets:
             self._committed.update(transaction.offsets)
             self._dirty_since = None
@@ -548,13 +550,13 @@ class PartitionEngine(Generic[S]):
             self._dirty_since = now
 
     def _overdue(self, now: datetime) -> bool:
-        """Whether offsets have waited as long as they may."""
+        """Return whether offsets have waited as long as they may."""
         return self._dirty_since is not None and now - self._dirty_since >= self._rules.lazy_commit
 
     # Time.
 
     def next_due(self) -> datetime | None:
-        """When `decide` has something to do though nothing is offered; None for never."""
+        """Return when `decide` has something to do even if no records are offered; None for never."""
         if not self._has_state:
             return None
         commit = None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit

@@ -1,4 +1,4 @@
-"""How the engine reads and writes records, whatever they are made of: bytes on Kafka, events themselves in memory."""
+"""How the engine reads and writes records. They are bytes on Kafka, and the events themselves in memory."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from moorage_schemas.topics import Topic
 
 
 class RecordFormat(Protocol):
-    """What the engine must be able to do with a record. Every record has an `offset`."""
+    """What the engine needs to do with records. Every record has an `offset`."""
 
     def decode(
         self, topic: Topic, record: Any, *, third_party: bool = False, max_bytes: int | None = None
     ) -> Input | Malformed:
-        """A consumed record as a service sees it."""
+        """Return a consumed record as a service sees it."""
 
     def table(self, topic: Topic, record: Any) -> tuple[str, Model | None]:
-        """The key and event of a record of a table, None for a tombstone.
+        """Return the key and event of a record of a table; the event of a tombstone is None.
 
         Raises:
-            ValueError: it cannot be decoded.
+            ValueError: the record cannot be decoded.
         """
 
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
-        """The positions, by short name, that a state record of that writer rests on; None when it has none."""
+        """Return the positions, by short name, that a state record of this writer rests on; None when it has none."""
 
     def written(self, record: Any) -> int:
-        """When it was written: a number that grows, to be compared with that of other records of the same kind."""
+        """Return when a record was written: a growing number, comparable among records of the same kind."""
 
     def raw(self, record: Any) -> RawRecord:
-        """A record as it came."""
+        """Return a record as it was received."""
 
     def serialize(self, emit: Emit) -> bytes | None:
-        """The value that is written; None for a tombstone, or where nothing becomes bytes.
+        """Return the value to write; None for a tombstone, or for a format that does not use bytes.
 
         Raises:
-            EncodeError: the topic does not take a record so large.
+            EncodeError: the record is too large for the topic.
         """
 
 
@@ -49,33 +49,33 @@ class KafkaFormat:
     def decode(
         self, topic: Topic, record: Any, *, third_party: bool = False, max_bytes: int | None = None
     ) -> Input | Malformed:
-        """A consumed record as a service sees it."""
+        """Return a consumed record as a service sees it."""
         return codec.decode(topic, record, third_party=third_party, max_bytes=max_bytes)
 
     def table(self, topic: Topic, record: Any) -> tuple[str, Model | None]:
-        """The key and event of a record of a table, None for a tombstone.
+        """Return the key and event of a record of a table; the event of a tombstone is None.
 
         Raises:
-            ValueError: it cannot be decoded.
+            ValueError: the record cannot be decoded.
         """
         return codec.decode_table(topic, record)
 
     def positions(self, record: Any, source: str) -> Mapping[str, int] | None:
-        """The positions, by short name, that a state record of that writer rests on; None when it has none."""
+        """Return the positions, by short name, that a state record of this writer rests on; None when it has none."""
         return codec.state_positions(record.headers, source)
 
     def written(self, record: Any) -> int:
-        """When it was written, in milliseconds since the epoch."""
+        """Return when a record was written, in milliseconds since the epoch."""
         return int(record.timestamp)
 
     def raw(self, record: Any) -> RawRecord:
-        """A record as it came."""
+        """Return a record as it was received."""
         return codec.raw_record(record)
 
     def serialize(self, emit: Emit) -> bytes | None:
-        """The value that is written.
+        """Return the value to write; None for a tombstone.
 
         Raises:
-            EncodeError: the topic does not take a record so large.
+            EncodeError: the record is too large for the topic.
         """
         return codec.serialize(emit)

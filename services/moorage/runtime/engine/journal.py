@@ -1,29 +1,31 @@
-"""What an engine did that does not follow from the records alone: the steps from which a replay makes the same again.
+"""Notes what an engine did that does not follow from the records alone, so that a replay can do the same again.
 
-Records say what was decided, but not at which time, on how much of each topic, and in which order records of several
-topics, the followed ones and the global view came in between. A `Journal` notes that, entry by entry, in the order in
-which it happened, and its owners write it beside what they decide: the entries that nobody has written yet ride with
-the next transaction of any of them that has output. Until then they wait in memory, for nothing that was written rests
-on them; when they grow many, they are written by themselves. Where a service has a global view, which all partitions
-of a process share, the process has one journal; elsewhere each owner has its own.
+The records show what was decided. They do not show when, on how many records of each topic, and in which order records
+of several topics, of followed topics and of the global view came in between. A `Journal` notes this, entry by entry, in
+the order in which it happened. Its owners write the entries together with their decisions: entries that are not written
+yet go into the next transaction with output, whichever owner commits it. Until then they wait in memory, which is safe,
+because nothing that was written rests on them. When there are many, they are written without other output. In a service
+with a global view, which all partitions of a process share, each process has one journal. In any other service each
+owner has its own.
 
-The entries are lists, for this is on the way of every record (k: an owner's number, t: a topic's, by its place in the
-first entry's `topics`, p: a partition, offsets: first, how many, how many are left out, how many, …):
+The entries are lists, because every record that is read passes through here. k is the number of an owner, t the number
+of a topic (its index in `topics` of the first entry), and p a partition. Offsets are the first offset, how many records
+follow one another from there, how many offsets are left out, how many records follow one another, and so on:
 
-    {"service", "partitions", "topics", "settings"}     the first of every journal
-    ["v", t, p, offsets…]     the view took records in
+    {"service", "partitions", "topics", "settings"}     the first entry of every journal
+    ["v", t, p, offsets…]     the view took in records
     ["V"]                     the view was read to its end
     ["o", k, p]               an owner with a new engine
-    ["r", k, p, [committed…], tokens…]     it restores; None where no offset of a source was committed. Where it may not
-                                           begin later than somewhere, these positions follow, one for each source
-    ["f", k, t, offsets…]     it folded records of a table
+    ["r", k, p, [committed…], tokens…]     it restores; None for a source without a committed offset. Where the
+                                           position to begin at is limited, the limits follow, one for each source
+    ["f", k, t, offsets…]     it folded in records of a table
     ["d", k, now, tokens…]    it decides; microseconds since the epoch
-    ["c", k, tokens…]         it goes on after others had their turn
-    ["x", k]                  it threw its state away
+    ["c", k, tokens…]         it continues after other tasks had their turn
+    ["x", k]                  it threw away its state
 
-Tokens say, in the order in which the engine comes by, what was found there: "t" it went on at once; after a question
-its answer; a list of [t, offsets…] the records that were taken; a flag of `Flag` that holds; "z5" that slices are of
-five records from here on; {"m": [t, offset, …]} markers that were passed.
+Tokens say what the engine found at each step, in order. "t" means that it continued at once. The answer to a request
+follows the request. A list of [t, offsets…] is the records that were taken. A value of `Flag` means that the flag
+holds. "z5" means that slices have five records from here on. {"m": [t, offset, …]} is the markers that were passed.
 """
 
 from __future__ import annotations
@@ -48,27 +50,28 @@ from moorage_schemas.topics import Topic
 log = structlog.get_logger(__name__)
 
 STEPS_HEADER: Final = "moorage-steps"
-"""Header of the first record of a transaction: which decision it is of, and steps that were not written before."""
+"""The header of a transaction's first record. It names the decision, and holds steps that were not written before."""
 
 _HEAVY: Final = 4000
-"""Numbers in entries at which they are written though nothing else is: about 25 kB."""
+"""The number of values in waiting entries above which they are written without other output: about 25 kB."""
 
 _LOST: Final = 1_000_000
-"""Numbers in entries that are never held in memory: a process that owns nothing writes nothing."""
+"""The number of values in waiting entries above which the journal is given up. A process that owns nothing writes
+nothing."""
 
 _HEADER_BYTES: Final = 4096
-"""Bytes of the longest steps that ride in a header; longer ones get records of their own."""
+"""The size in bytes of the longest steps that go into a header. Longer ones get records of their own."""
 
 _PART_BYTES: Final = 500_000
-"""Bytes of entries that go into one record: compressed, and as base64, far below what Kafka takes."""
+"""Bytes of entries that go into one record. Compressed, and as base64, they are far below Kafka's limit."""
 
 _ENTRY: Final = 6
-"""What an entry counts beside its numbers, for tokens that come later."""
+"""The weight of an entry in addition to its values, for tokens that are added later."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-# Of the settings these say where things are and how the process runs; they change no decision.
+# These settings say where things are and how the process runs. They change no decision.
 _ELSEWHERE: Final = frozenset(
     {
         "bootstrap_servers",
@@ -93,13 +96,13 @@ _ELSEWHERE: Final = frozenset(
 
 
 class Flag(StrEnum):
-    """What holds or not when an engine comes by."""
+    """Something that an engine checks at a step, and that holds or does not."""
 
     BEGINS = "b"
     """Nothing has been decided since the restore, and the global topics are read first."""
 
     CAUGHT_UP = "k"
-    """The source tables are read to where they ended at the start."""
+    """The source tables are read to the ends that they had at the start."""
 
     RECONCILES = "r"
     """A round of the reconciler is due."""
@@ -108,7 +111,7 @@ class Flag(StrEnum):
     """The service is woken, whatever it waits for."""
 
     HELD = "h"
-    """A wake-up that has failed is put off."""
+    """A wake-up that has failed is postponed."""
 
     FRESH = "n"
     """Everything that was needed has been read."""
@@ -118,75 +121,75 @@ Taken = Sequence[tuple[Topic, Any]]
 
 
 class Book(Protocol):
-    """Where an engine looks for what is not its own to know: live it is found and noted, in a replay it is given."""
+    """Where an engine gets what does not follow from the records. Live it is found and noted; a replay supplies it."""
 
     @property
     def heavy(self) -> bool:
-        """Whether steps are to be written though nothing else is."""
+        """Whether steps are to be written even without other output."""
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """A restore begins."""
+        """Note that a restore begins."""
 
     def decides(self, now: datetime) -> int:
-        """A decision begins; returns its number, -1 for none."""
+        """Note that a decision begins, and return its number; -1 when it has none."""
 
     def resumed(self, request: Request, answer: object) -> None:
-        """The engine goes on with an answer to what it asked for."""
+        """Note that the engine continues with an answer to its request."""
 
     def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Records of a table are folded in."""
+        """Note that records of a table are folded in."""
 
     def forgot(self) -> None:
-        """The state is thrown away."""
+        """Note that the state is thrown away."""
 
     def took(self, take: Callable[[], Taken]) -> Taken:
-        """The records that are taken now."""
+        """Return the records that are taken now."""
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: FBT001 - what was found, not a switch
-        """Whether something holds."""
+    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: FBT001 - a value that was found, not a switch
+        """Return whether a flag holds."""
 
     def slice(self, before: int, found: int) -> int:
-        """How many records the next slice has."""
+        """Return how many records the next slice has."""
 
     def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
-        """Positions that have moved past markers."""
+        """Return the positions that have moved past transaction markers."""
 
 
 class NoBook:
-    """For engines whose steps nobody wants to see again."""
+    """A book for engines whose steps are not recorded."""
 
     heavy = False
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """Nothing is noted."""
+        """Note nothing."""
 
-    def decides(self, now: datetime) -> int:  # noqa: ARG002 - as of Book
-        """Nothing is noted."""
+    def decides(self, now: datetime) -> int:  # noqa: ARG002 - the signature is Book's
+        """Note nothing."""
         return -1
 
     def resumed(self, request: Request, answer: object) -> None:
-        """Nothing is noted."""
+        """Note nothing."""
 
     def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Nothing is noted."""
+        """Note nothing."""
 
     def forgot(self) -> None:
-        """Nothing is noted."""
+        """Note nothing."""
 
     def took(self, take: Callable[[], Taken]) -> Taken:
-        """What is there."""
+        """Take the records that are there."""
         return take()
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - as of Book
-        """As it was found."""
+    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - the signature is Book's
+        """Return what was found."""
         return found
 
-    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - as of Book
-        """As it was found."""
+    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - the signature is Book's
+        """Return what was found."""
         return found
 
     def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
-        """As they were found."""
+        """Return what was found."""
         return found
 
 
@@ -195,7 +198,7 @@ class Part:
     """Entries that are written together."""
 
     first: int
-    """The number of the first, counted from the journal's beginning."""
+    """The number of the first entry, counted from the start of the journal."""
 
     entries: list[Any]
 
@@ -204,10 +207,10 @@ class Journal:
     """The steps of one process, or of one owner.
 
     Args:
-        run: its name, unlike that of any other.
-        service: whose.
-        settings: with which it decides.
-        partitions: how many each topic has.
+        run: the journal's name, different from every other.
+        service: the service.
+        settings: the settings that it decides with.
+        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, run: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:
@@ -229,29 +232,29 @@ class Journal:
 
     @property
     def heavy(self) -> bool:
-        """Whether what waits is to be written though nothing else is."""
+        """Whether the waiting entries are to be written even without other output."""
         return self._weight > _HEAVY
 
     @property
     def waiting(self) -> bool:
-        """Whether there are steps that nobody has written."""
+        """Whether there are steps that no owner has written."""
         return bool(self._entries or self._back)
 
     def book(self, partition: int) -> OwnerBook:
-        """For a new engine of a partition."""
+        """Return the book of a new engine of a partition."""
         number = self._owners
         self._owners += 1
         self.note(["o", number, partition])
         return OwnerBook(self, number, partition, self._topics)
 
     def viewed(self, topic: Topic, partition: int, records: Sequence[Any]) -> None:
-        """The view takes records in."""
+        """Note that the view took in records."""
         entry = ["v", self._topics[topic.short], partition]
         _offsets(entry, records)
         self.note(entry)
 
     def view_whole(self) -> None:
-        """The view was read to its end; what comes from now on wakes partitions."""
+        """Note that the view was read to its end. Records that come from now on wake partitions."""
         self.note(["V"])
 
     def note(self, entry: list[Any]) -> None:
@@ -262,22 +265,22 @@ class Journal:
         self.weigh(len(entry) + _ENTRY)
 
     def weigh(self, numbers: int) -> None:
-        """Count what waits."""
+        """Add to the weight of the waiting entries, and give up the journal when it becomes too heavy."""
         self._weight += numbers
         if self._weight > _LOST:
             self._give_up()
 
     def is_last(self, entry: list[Any]) -> bool:
-        """Whether nothing was noted, nor written, since an entry."""
+        """Return whether nothing was noted or written since an entry."""
         return bool(self._entries) and self._entries[-1] is entry
 
     @property
     def number(self) -> int:
-        """The number of the latest entry; -1 when nothing is noted any more."""
+        """The number of the latest entry; -1 when the journal was given up."""
         return -1 if self._over else self._first + len(self._entries) - 1
 
     def take(self) -> list[Part]:
-        """What is to be written now; it is either `give_back` or gone."""
+        """Return what is to be written now. If it is not written, return it with `give_back`."""
         parts, self._back = self._back, []
         if self._entries:
             parts.append(Part(self._first, self._entries))
@@ -287,14 +290,14 @@ class Journal:
         return parts
 
     def give_back(self, parts: Sequence[Part]) -> None:
-        """What could not be written, as far as is known, is written again: the same entries under the same numbers."""
+        """Take back entries that may not have been written. They are written again, under the same numbers."""
         if self._over:
             return
         self._back += parts
         self.weigh(sum(len(entry) + _ENTRY for part in parts for entry in part.entries))
 
     def _give_up(self) -> None:
-        """Note nothing any more: a replay sees that steps are missing, and says so."""
+        """Stop noting. A replay sees that steps are missing, and reports it."""
         self._over = True
         self._entries, self._back, self._weight = [], [], 0
         metrics.JOURNALS_GIVEN_UP.labels(self.service).inc()
@@ -305,9 +308,9 @@ class OwnerBook:
     """Notes the steps of one engine in a journal.
 
     Args:
-        journal: where.
-        number: of the engine in it.
-        partition: the engine's.
+        journal: the journal.
+        number: the engine's number in it.
+        partition: the engine's partition.
         topics: the number of each topic, by short name.
     """
 
@@ -320,26 +323,26 @@ class OwnerBook:
 
     @property
     def service(self) -> str:
-        """Whose it is."""
+        """The name of the service."""
         return self.journal.service
 
     @property
     def heavy(self) -> bool:
-        """Whether steps are to be written though nothing else is."""
+        """Whether steps are to be written even without other output."""
         return self.journal.heavy
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """A restore begins."""
+        """Note that a restore begins."""
         limits = [no_later.get(topic) for topic in committed] if no_later else []
         self._begin(["r", self._number, self.partition, [*committed.values(), *limits]])
 
     def decides(self, now: datetime) -> int:
-        """A decision begins; returns its number: that of its first entry."""
+        """Note that a decision begins, and return its number, which is that of its first entry."""
         self._begin(["d", self._number, microseconds(now)])
         return self.journal.number
 
     def resumed(self, request: Request, answer: object) -> None:
-        """The engine goes on with an answer to what it asked for."""
+        """Note that the engine continues with an answer to its request."""
         if self.journal.is_last(self._entry):
             self._entry.append("t")
         else:
@@ -352,17 +355,17 @@ class OwnerBook:
                 self.journal.weigh(len(found[2] or ()))
 
     def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Records of a table are folded in."""
+        """Note that records of a table are folded in."""
         entry = ["f", self._number, self._topics[topic.short]]
         _offsets(entry, records)
         self.journal.note(entry)
 
     def forgot(self) -> None:
-        """The state is thrown away."""
+        """Note that the state is thrown away."""
         self.journal.note(["x", self._number])
 
     def took(self, take: Callable[[], Taken]) -> Taken:
-        """The records that are taken now."""
+        """Take records, and note which."""
         taken = take()
         runs: list[list[int]] = []
         if taken:
@@ -380,20 +383,20 @@ class OwnerBook:
         self.journal.weigh(sum(map(len, runs)))
         return taken
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: FBT001 - as of Book
-        """Whether something holds."""
+    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: FBT001 - the signature is Book's
+        """Note a flag that holds, and return whether it does."""
         if found:
             self._entry.append(flag.value)
         return found
 
     def slice(self, before: int, found: int) -> int:
-        """How many records the next slice has."""
+        """Note how many records the next slice has, if that changes."""
         if found != before:
             self._entry.append(f"z{found}")
         return found
 
     def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
-        """Positions that have moved past markers."""
+        """Note the positions that have moved past transaction markers."""
         if found:
             flat: list[int] = []
             for topic, offset in found.items():
@@ -412,7 +415,7 @@ class OwnerBook:
 
 
 def topics_of(service: Service[Any] | type[Service[Any]]) -> tuple[Topic, ...]:
-    """Everything that a service reads, each topic once."""
+    """Return everything that a service reads, each topic once."""
     return tuple(
         {
             topic.short: topic for topic in (*service.sources, *service.changelogs, *service.follows, *service.globals)
@@ -421,33 +424,33 @@ def topics_of(service: Service[Any] | type[Service[Any]]) -> tuple[Topic, ...]:
 
 
 def deciding(settings: Settings) -> dict[str, Any]:
-    """The settings on which decisions rest, where they are not the defaults."""
+    """Return the settings that decisions rest on and that are not the defaults."""
     found = settings.model_dump(exclude_defaults=True, exclude=set(_ELSEWHERE))
     return {name: str(value) if value == float("inf") else value for name, value in found.items()}
 
 
 def microseconds(when: datetime) -> int:
-    """A time as whole microseconds since the epoch."""
+    """Return a time as whole microseconds since the epoch."""
     return (when - _EPOCH) // _MICROSECOND
 
 
 def time_of(stamp: int) -> datetime:
-    """The time of `microseconds`."""
+    """Return the time that `microseconds` was given."""
     return _EPOCH + timedelta(microseconds=stamp)
 
 
 def heading(book: OwnerBook, decision: int, records: int, parts: Iterable[Part]) -> bytes:
-    """The value of `STEPS_HEADER`: which decision of which run and partition, how many records it has, and steps."""
+    """Return the value of `STEPS_HEADER`: run, decision number, partition, number of records, and steps."""
     return orjson.dumps({"run": book.journal.run, "tx": [decision, book.partition, records], "steps": _plain(parts)})
 
 
 def fits(header: bytes, record_bytes: int, limit: int) -> bool:
-    """Whether steps may ride with a record of a size in a topic with a limit."""
+    """Return whether steps fit into a header of a record of this size, in a topic with this limit."""
     return len(header) <= _HEADER_BYTES and record_bytes + 2 * len(header) <= limit - _HEADER_BYTES
 
 
 def texts(parts: Iterable[Part]) -> list[tuple[int, str]]:
-    """Steps for records of their own, each with the number of its first entry: JSON, compressed, as base64."""
+    """Encode steps for records of their own, each with the number of its first entry: JSON, compressed, as base64."""
     found = []
     for part in parts:
         begin = size = 0
@@ -462,10 +465,10 @@ def texts(parts: Iterable[Part]) -> list[tuple[int, str]]:
 
 
 def steps_of(text: str) -> list[list[Any]]:
-    """What `texts` has written: [number of the first, entries].
+    """Decode what `texts` has written: lists of [number of the first entry, entries].
 
     Raises:
-        ValueError: it is none of that.
+        ValueError: the text is not in that form.
     """
     try:
         found = orjson.loads(zlib.decompress(base64.b64decode(text, validate=True)))
@@ -479,7 +482,7 @@ def _plain(parts: Iterable[Part]) -> list[list[Any]]:
 
 
 def _offsets(into: list[Any], records: Sequence[Any]) -> None:
-    """Add the offsets of consecutive records: the first, how many, then in turn how many are left out and follow."""
+    """Add the offsets of records: the first, how many, then in turn how many are left out and how many follow."""
     first, last = records[0].offset, records[-1].offset
     into.append(first)
     if last - first + 1 == len(records):
@@ -510,13 +513,13 @@ def _fresh(request: Refresh, answer: Any) -> list[Any]:
 
 
 class Journals:
-    """The journals of one process: one for all its owners where they share a view, else one for each.
+    """The journals of one process: one for all its owners when they share a view, otherwise one for each.
 
     Args:
-        name: unlike that of any other process.
-        service: whose.
-        settings: with which it decides.
-        partitions: how many each topic has.
+        name: the name of the process, different from every other.
+        service: the service.
+        settings: the settings that it decides with.
+        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, name: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:
@@ -528,7 +531,7 @@ class Journals:
         self.shared = self._make() if service.globals else None
 
     def book(self, partition: int) -> OwnerBook:
-        """For a new engine of a partition."""
+        """Return the book of a new engine of a partition."""
         return (self.shared or self._make()).book(partition)
 
     def _make(self) -> Journal:

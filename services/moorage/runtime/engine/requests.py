@@ -1,4 +1,4 @@
-"""What the engine asks of whoever drives it. Each request says what is sent back."""
+"""The requests that the engine makes to its driver. Each says what is sent back."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where partitions begin and end. Sends back `Bounded`."""
+    """Ask where partitions begin and end. Sends back `Bounded`."""
 
     begin: tuple[Topic, ...] = ()
     end: tuple[Topic, ...] = ()
-    """High watermarks: another writer's open transaction must not hide one's own latest records."""
+    """High watermarks: an open transaction of another writer must not hide the service's own latest records."""
 
     committed: tuple[Topic, ...] = ()
-    """Last stable offsets: what is committed now."""
+    """Last stable offsets: everything below them is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +43,40 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """All that the restore will read, as far as is known, so that it can be fetched in one go. Sends back nothing."""
+    """Announce what the restore will read, as far as is known, so that it is fetched in one go. Sends back nothing."""
 
     spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Give these records to `PartitionEngine.fold`, in the order of each topic. Sends back nothing, once it is done."""
+    """Pass these records to `PartitionEngine.fold`, in the order of each topic. Sends back nothing, when it is done."""
 
     spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Let others have their turn. Sends back nothing."""
+    """Let other tasks have their turn. Sends back nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """Read the followed topics, and these global ones, up to their ends. Sends back nothing."""
+    """Read the followed topics, and these global topics, to their ends. Sends back nothing."""
 
     globals: frozenset[Topic]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Wait until everything that was decided before is committed. Sends back nothing."""
+    """Wait until all earlier decisions are committed. Sends back nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """Offer the records of the needed tables up to their present ends, and read the rest. Sends back `Freshness`.
 
-    None is sent back when that cannot be now, as when the partition is being taken away.
+    Sends back None when this is not possible now, for example because the partition is being taken away.
     """
 
     needs: Needs
@@ -84,4 +84,4 @@ class Refresh:
 
 Request = Bounds | Announce | Read | Turn | CatchUp | Written | Refresh
 Steps = Generator[Request, Any, R]
-"""Steps of the engine, which end with a result."""
+"""Steps of the engine. They end with a result."""

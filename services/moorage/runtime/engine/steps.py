@@ -1,4 +1,4 @@
-"""Steps as they are written: in a header of a transaction's first record, or in records of their own."""
+"""Writes steps: in a header of a transaction's first record, or in records of their own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from moorage_schemas.topics import JOURNAL
 def with_steps(
     book: OwnerBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
 ) -> list[Outgoing]:
-    """The records of a transaction, with what is needed to make them again.
+    """Return the records of a transaction, with the steps that are needed to make them again.
 
     Args:
-        book: of the engine that decided.
+        book: the book of the engine that decided.
         decision: what is written.
-        records: what it is encoded to.
-        parts: the steps that nobody has written.
-        settings: where the topics are.
+        records: the records that the decision is encoded to.
+        parts: the steps that no owner has written.
+        settings: the settings, for the topics' prefix.
     """
     if records and decision.number >= 0:
         first = records[0]
@@ -40,7 +40,7 @@ def with_steps(
 
 
 def _own(book: OwnerBook, decision: BatchDecision, parts: Sequence[Part], settings: Settings) -> list[Outgoing]:
-    """Steps as records of their own."""
+    """Return steps as records of their own."""
     run, service = book.journal.run, book.service
     found = []
     for first, text in texts(parts):

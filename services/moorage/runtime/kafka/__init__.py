@@ -1,4 +1,5 @@
-"""What drives the engine on Kafka: workers, partition tasks, producers, readers of tables, topics.
+"""Drives the engine on Kafka: workers, partition tasks, producers, table readers, topics.
 
-Here is all that speaks to a broker. It may use the engine and the runtime's root (service, codec, settings, clock).
+Everything that talks to a broker is here. It may use the engine and the modules at the runtime's root (service, codec,
+settings, clock).
 """

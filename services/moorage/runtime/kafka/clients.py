@@ -1,4 +1,4 @@
-"""Kafka clients as Moorage needs them, made from the settings in one place."""
+"""Creates Kafka clients as Moorage needs them, from the settings, in one place."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moorage.runtime.kafka.closed_connections import mind_closed_connections
 from moorage.runtime.settings import Settings
 
 FETCH_MAX_WAIT_MS = 200
-"""Milliseconds that the broker may hold an empty fetch. aiokafka has one fetch in flight for each broker, so a
+"""How long the broker may hold an empty fetch, in milliseconds. aiokafka has one fetch in flight for each broker, so a
 partition that is resumed while the others are idle waits that long."""
 
 PRODUCER_BATCH_BYTES = 900_000
-"""Bytes of a producer's batch, at most: below the 1,048,588 of a topic's `max.message.bytes`."""
+"""The largest size of a producer's batch, in bytes: below the 1,048,588 of a topic's `max.message.bytes`."""
 
 _MAX_REQUEST_BYTES = 5 * 1_048_576
 _TRANSACTION_RETRY_MS = 20
@@ -29,7 +29,7 @@ mind_closed_connections()
 
 
 def servers(settings: Settings) -> list[str]:
-    """The addresses of the brokers.
+    """Return the addresses of the brokers.
 
     Raises:
         RuntimeFailure: the settings name none.
@@ -41,7 +41,7 @@ def servers(settings: Settings) -> list[str]:
 
 
 def group_consumer(settings: Settings, *, group: str, client_id: str) -> AIOKafkaConsumer:
-    """A member of a consumer group that commits nothing by itself; subscribe it after `start`."""
+    """Return a member of a consumer group that commits nothing by itself. Subscribe it after `start`."""
     return AIOKafkaConsumer(
         **_common(settings, client_id),
         group_id=group,
@@ -51,14 +51,14 @@ def group_consumer(settings: Settings, *, group: str, client_id: str) -> AIOKafk
         partition_assignment_strategy=(RangePartitionAssignor,),
         session_timeout_ms=settings.session_timeout_ms,
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
-        # A member that drains may need a whole transaction's time before it joins again.
+        # A member that drains may need the time of a whole transaction before it joins again.
         rebalance_timeout_ms=max(settings.session_timeout_ms, settings.transaction_timeout_ms) + _REBALANCE_MARGIN_MS,
         fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
     )
 
 
 def table_consumer(settings: Settings, *, client_id: str, committed_only: bool = True) -> AIOKafkaConsumer:
-    """A consumer without a group, for tables (`read_committed`) or for asking offsets (not)."""
+    """Return a consumer without a group: `read_committed` for tables, `read_uncommitted` for requesting offsets."""
     return AIOKafkaConsumer(
         **_common(settings, client_id),
         isolation_level="read_committed" if committed_only else "read_uncommitted",
@@ -69,14 +69,14 @@ def table_consumer(settings: Settings, *, client_id: str, committed_only: bool =
 
 
 def transactional_producer(settings: Settings, *, transactional_id: str) -> AIOKafkaProducer:
-    """The one producer that may write for a partition; its start fences every earlier one of that id."""
+    """Return the one producer that may write for a partition. Its start fences every earlier producer of that id."""
     return AIOKafkaProducer(
         **_common(settings, transactional_id),
         transactional_id=transactional_id,
         transaction_timeout_ms=settings.transaction_timeout_ms,
         enable_idempotence=True,
         acks="all",
-        # A transaction right after another one is often told to try again while the first one's markers are written.
+        # A transaction right after another one often has to be retried while the first one's markers are written.
         retry_backoff_ms=_TRANSACTION_RETRY_MS,
         max_batch_size=PRODUCER_BATCH_BYTES,
         max_request_size=_MAX_REQUEST_BYTES,
@@ -84,7 +84,7 @@ def transactional_producer(settings: Settings, *, transactional_id: str) -> AIOK
 
 
 def admin_client(settings: Settings, *, client_id: str = "moorage-admin") -> AIOKafkaAdminClient:
-    """An administrator's client."""
+    """Return a client for administration."""
     return AIOKafkaAdminClient(**_common(settings, client_id))
 
 
@@ -93,22 +93,22 @@ def _common(settings: Settings, client_id: str) -> dict[str, Any]:
         "bootstrap_servers": servers(settings),
         "client_id": client_id,
         "request_timeout_ms": _REQUEST_TIMEOUT_MS,
-        # New leaders and brokers are found by errors; this only bounds how long a silent change goes unseen.
+        # New leaders and brokers are found through errors. This only limits how long a silent change goes unnoticed.
         "metadata_max_age_ms": 60_000,
     }
 
 
 def topic_names(topics: Sequence[Any], prefix: str) -> list[str]:
-    """The names in Kafka of topics of the table."""
+    """Return the names in Kafka of topics from the table."""
     return [topic.name(prefix) for topic in topics]
 
 
 def whole_partitions(tps: Iterable[TopicPartition], topics: Iterable[str]) -> set[int]:
-    """The partitions of which every topic was given.
+    """Return the partitions of which every topic is assigned.
 
-    While a member of a version with other sources is still in a group, each topic is shared out among those who read
-    it, so what is given does not line up. A partition belongs to who has all of it; a source that only one member
-    reads waits until the partition is his.
+    While a member whose version has other sources is still in the group, each topic is divided among the members that
+    read it, so the assignments of the topics do not line up. A partition belongs to the member that has all of its
+    topics. A source that only one member reads waits until that member has the whole partition.
     """
     given, wanted = set(tps), list(topics)
     return {tp.partition for tp in given if all(TopicPartition(topic, tp.partition) in given for topic in wanted)}

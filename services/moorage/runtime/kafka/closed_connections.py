@@ -1,9 +1,9 @@
-"""Makes aiokafka notice on uvloop, too, that a connection is closed.
+"""Makes aiokafka notice closed connections on uvloop, too.
 
-asyncio drops what is written to a closed transport; uvloop raises `RuntimeError`, for which aiokafka 0.14 is not
-prepared (its issue 1038). When that hits the task which keeps a client's metadata, the task ends, nobody is told, and
-from then on whatever waits for metadata waits for ever: one connection that is reset at the wrong moment, and a
-consumer, or the client that asks for offsets, stands still until its process is ended.
+asyncio drops what is written to a closed transport. uvloop raises `RuntimeError`, which aiokafka 0.14 does not expect
+(its issue 1038). When this hits the task that keeps a client's metadata up to date, the task ends without any notice.
+From then on, everything that waits for metadata waits for ever. So one connection that is reset at the wrong moment
+stops a consumer, or the client that requests offsets, until its process is ended.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SENDING = ("send", "_send_sasl_token")
 
 
 def mind_closed_connections() -> None:
-    """Let a write to a closed connection close it for aiokafka, and raise what a broken one raises.
+    """Make a write to a closed connection close it for aiokafka, and raise the error of a broken connection.
 
-    It changes aiokafka's class, for aiokafka makes its connections itself; once is enough.
+    This changes aiokafka's class, because aiokafka creates its connections itself. Further calls change nothing.
     """
     for name in _SENDING:
         send = getattr(AIOKafkaConnection, name)
@@ -34,7 +34,7 @@ def _minding(send: Callable[..., Any]) -> Callable[..., Any]:
     def sending(self: AIOKafkaConnection, *args: Any, **kwargs: Any) -> Any:
         try:
             return send(self, *args, **kwargs)
-        except KafkaError:  # which is a RuntimeError
+        except KafkaError:  # KafkaError is a RuntimeError
             raise
         except RuntimeError as error:
             self.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)

@@ -1,4 +1,4 @@
-"""Whether a worker still hears what Kafka has: its consumer, and what reads its tables."""
+"""Finds out whether a worker still receives what Kafka has, both its consumer and its table readers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.partition_task import Phase
 
-_ASKING: Final = 5.0  # seconds in which Kafka says where partitions end
+_ASKING: Final = 5.0  # seconds within which Kafka must return the ends of partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Where Kafka has more than has come here.
+    """Where Kafka has more than this worker has received.
 
     Attributes:
-        partitions: those at work of whose sources the consumer has not brought all.
-        tables: partitions of followed and global topics that are not read to the end, with the offset that each has
-            come to.
+        partitions: running partitions with sources that the consumer has not read to the end.
+        tables: partitions of followed and global topics that are not read to the end, each with the offset that it has
+            reached.
     """
 
     partitions: frozenset[int] = frozenset()
@@ -32,22 +32,22 @@ class Behind:
 
 
 async def behind(context: WorkerContext[Any], phases: Mapping[int, Phase], view: GlobalReader | None) -> Behind:
-    """Where Kafka has more than this worker has come to.
+    """Return where Kafka has more than this worker has received.
 
-    It asks Kafka anew over a connection of its own: a consumer that has fallen silent does not know that there is
-    more. A transaction that is open may hide records of sources for as long as it may take; of tables only what is
-    below every open transaction counts. Nothing when Kafka does not answer.
+    Kafka is asked over a connection of its own, because a consumer that has fallen silent does not know that there is
+    more. An open transaction may hide records of sources for as long as it may take. For tables, only records below
+    every open transaction count. The result is empty when Kafka does not answer.
 
     Args:
-        context: of the worker's session.
-        phases: of the worker's owners, by partition.
-        view: what reads the global view, if there is one.
+        context: the context of the worker's session.
+        phases: the phases of the worker's owners, by partition.
+        view: the reader of the global view, if there is one.
     """
     working = [partition for partition, phase in phases.items() if phase is Phase.RUNNING]
     try:
         async with asyncio.timeout(_ASKING):
             return Behind(await _sources(context, working), await _tables(context, working, view))
-    except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or all of it is just changing
+    except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or the partitions are changing right now
         return Behind()
 
 

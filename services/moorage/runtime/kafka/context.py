@@ -24,13 +24,13 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, eq=False)
 class WorkerContext(Generic[S]):
-    """The clients and settings of a worker's session; a new one for each consumer."""
+    """The clients and settings of a worker's session. Each consumer gets a new one."""
 
     service: Service[S]
     settings: Settings
     clock: Clock
     partitions: int
-    """How many partitions each topic has."""
+    """The number of partitions of each topic."""
 
     group: str
     client_id: str
@@ -42,35 +42,35 @@ class WorkerContext(Generic[S]):
     """Set when the global view has been read to its end once."""
 
     freshen: Callable[[Collection[Topic]], Awaitable[bool]]
-    """Reads global topics to what is committed now; False when that took too long."""
+    """Reads global topics to what is committed now; returns False when that took too long."""
 
     journals: Journals
-    """Where owners note their steps."""
+    """The journals in which owners note their steps."""
 
     age: TableAge
-    """Since when everything that was read is known to be whole."""
+    """The time since which everything that was read is known to be complete."""
 
     starting: asyncio.Semaphore
-    """Bounds how many producers start at once."""
+    """Limits how many producers start at once."""
 
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Taken by an owner for each slice of records that it decides on."""
+    """Held by an owner for each slice of records that it decides on."""
 
     def tp(self, topic: Topic, partition: int) -> TopicPartition:
-        """A topic's partition by its name in Kafka."""
+        """Return a topic's partition, by its name in Kafka."""
         return TopicPartition(topic.name(self.settings.topic_prefix), partition)
 
     def producer(self, partition: int) -> PartitionProducer:
-        """The partition's producer, not started."""
+        """Return the partition's producer, not started yet."""
         return PartitionProducer(self.settings, transactional_id=f"{self.group}.{partition}", group=self.group)
 
     async def committed(self, tps: Mapping[Topic, TopicPartition]) -> dict[Topic, int | None]:
-        """The group's committed offset of each source; None where there is none."""
+        """Return the group's committed offset of each source; None where there is none."""
         found = await asyncio.gather(*(self.consumer.committed(tp) for tp in tps.values()))
         return dict(zip(tps, found, strict=True))
 
     async def holds(self, partition: int) -> bool:
-        """Whether the group's coordinator says that this worker holds the partition."""
+        """Return whether the group's coordinator says that this worker holds the partition."""
         first = self.service.sources[0]
         return await self.offsets.is_member(self.group, self.client_id, self.tp(first, partition))
 

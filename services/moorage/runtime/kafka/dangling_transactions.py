@@ -1,9 +1,9 @@
-"""Ends what an earlier owner's transaction has left open because the broker lost its markers.
+"""Ends transactions of earlier owners that are still open because the broker lost their markers.
 
-A producer's start promises that no earlier transaction of its id is open. Kafka 4.3.1 breaks that promise when a
+A producer's start promises that no earlier transaction of its id is open. Kafka 4.3.1 breaks this promise when a
 partition has no leader at the moment in which the transaction coordinator ends a transaction: it takes the partition
 for deleted, skips its marker, and calls the transaction complete. A single broker that hangs for longer than its
-session with the controller is enough. The records stay open on the partition: nobody reads past them, and a later
+session with the controller is enough. The records stay open on the partition: nobody can read past them, and a later
 commit of the same producer would make them visible. (docs/decisions/0013)
 """
 
@@ -28,20 +28,21 @@ from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Topic
 
 log = structlog.get_logger(__name__)
 
-_SLOW = 0.5  # seconds of a transaction; one that works takes a tenth of that
+_SLOW = 0.5  # seconds from which a transaction counts as slow; a normal one takes a tenth of that
 _LOOK_AGAIN: Final = 0.05  # seconds
 _READ_MS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """From where an owner can go on."""
+    """The positions from which an owner can safely continue."""
 
     committed: Mapping[Topic, int | None]
-    """The committed offset of each source, None where none ever was."""
+    """The committed offset of each source; None where none was ever committed."""
 
     no_later: Mapping[Topic, int] = field(default_factory=dict)
-    """Positions beyond which it must not begin, though other state rests on later ones; empty when nothing was lost."""
+    """Positions beyond which it must not begin, although other state rests on later ones; empty when nothing was
+    lost."""
 
 
 async def end_lost_transactions(
@@ -50,27 +51,31 @@ async def end_lost_transactions(
     producer: PartitionProducer,
     committed: Mapping[Topic, int | None],
 ) -> Sound:
-    """Look whether a transaction is open on the owner's changelog partitions, which it alone writes; end it if so.
+    """End a transaction that is open on the owner's changelog partitions, if there is one.
 
-    It is aborted, even where the coordinator had decided to commit, and what it held is done again under the same ids.
-    When the offsets that it held were committed all the same, for only some of its markers were lost, they rest on
-    nothing: they are set back to where it began, as its records say. That comes first, for when the transaction is
-    ended nothing tells any more that the offsets are groundless. Later transactions may have left state on other
-    changelogs; what it rests on does not count either. One on outputs alone is not seen, for these have other writers.
+    Apart from `timers`, only the owner writes to these partitions. The transaction is aborted, even if the coordinator
+    had decided to commit it, and its work is done again under the same ids.
 
-    A transaction of somebody else's that is open for long is taken for a lost one; sweeping then does no harm.
+    When only some of its markers were lost, its offsets may be committed all the same. Nothing supports these offsets,
+    so they are set back to where the transaction began, according to its records. This is done first, because once the
+    transaction is ended nothing shows any more that the offsets are wrong. Later transactions may have left state on
+    other changelogs; the positions in that state do not count either. A lost transaction on outputs alone is not
+    detected, because outputs have other writers, too.
+
+    A transaction of another writer that is open for long is taken for a lost one. Sweeping does no harm then.
 
     Args:
-        context: of the worker's session.
-        partition: the owner's.
-        producer: the owner's, started and not in a transaction.
+        context: the context of the worker's session.
+        partition: the owner's partition.
+        producer: the owner's producer, started and not in a transaction.
         committed: the group's committed offset of each source.
 
     Returns:
-        The committed offsets, set back where they rested on nothing, and where it must begin.
+        The committed offsets, set back where nothing supported them, and the positions beyond which the owner must not
+        begin.
 
     Raises:
-        TimeoutError: it is still open; another start may end it.
+        TimeoutError: the transaction is still open; another start may end it.
         KafkaError: Kafka does not answer, or refuses.
     """
     states = [context.tp(topic, partition) for topic in context.service.changelogs]
@@ -86,7 +91,7 @@ async def end_lost_transactions(
         for number in range(context.partitions)
     } | {context.tp(JOURNAL, partition)}
     sound = await _set_back(context, partition, producer, committed, hanging)
-    # Offsets of that transaction are pending, too. What is sent is aborted, so its value counts for nothing.
+    # The transaction's offsets are pending, too. What is sent here is aborted, so the values do not matter.
     offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.committed.items()}
     await producer.sweep(sorted({*states, *outputs}), offsets)
     hanging = await _still_open(context, states)
@@ -105,14 +110,14 @@ async def _set_back(
 ) -> Sound:
     """Commit the offsets at which an open transaction began, where later ones are committed.
 
-    Everything below was decided on by earlier transactions.
+    Earlier transactions have decided on everything below these offsets.
 
     Raises:
         TimeoutError: no answer within twice the transaction's timeout.
         KafkaError: Kafka does not answer, or refuses.
     """
     begun = await _began(context, hanging)
-    # Where a batch began that does not say so, as those of earlier versions, other state must tell.
+    # Records of earlier versions do not say where their batch began. Then the positions of other state must tell.
     told = {topic: [one[topic.short] for one in begun if topic.short in one] for topic in committed}
     no_later = {topic: min(found) for topic, found in told.items() if found}
     sound = {
@@ -131,7 +136,7 @@ async def _set_back(
 
 
 async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> list[dict[str, int]]:
-    """Where the batches of the service's own records in open transactions began: the next offset by source.
+    """Return where the service's own batches in open transactions began: the next offset of each source.
 
     Raises:
         KafkaError: Kafka does not answer.
@@ -152,7 +157,7 @@ async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition])
 async def _reading(
     context: WorkerContext[Any], positions: Mapping[TopicPartition, int]
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer at those positions that sees what is not committed, too.
+    """Yield a consumer at these positions that also reads records that are not committed.
 
     Raises:
         KafkaError: Kafka does not answer.
@@ -165,20 +170,21 @@ async def _reading(
             consumer.seek(tp, offset)
         yield consumer
     finally:
-        with contextlib.suppress(Exception):  # whatever it is, the client is given up
+        with contextlib.suppress(Exception):  # whatever the error is, the client is given up
             await consumer.stop()
 
 
 async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, seconds: float) -> None:
-    """Make sure that a commit which took long has its markers, for the broker may have hung meanwhile.
+    """Check that a commit which took long has its markers, because the broker may have hung in the meantime.
 
-    Without them what was committed would stay unseen until the next commit to the same partitions, whenever that is.
-    A start ends it as aborted, and it is done again. One that took no longer than usual is not looked at.
+    Without markers, what was committed would stay invisible until the next commit to the same partitions, whenever that
+    is. A new start ends the transaction as aborted, and its work is done again. A commit that took no longer than usual
+    is not checked.
 
     Args:
-        context: of the worker's session.
-        partition: the owner's.
-        seconds: that the transaction took.
+        context: the context of the worker's session.
+        partition: the owner's partition.
+        seconds: the time that the transaction took.
 
     Raises:
         StartAfresh: a transaction is still open on the owner's changelog partitions.
@@ -190,18 +196,18 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
 
 
 async def markers_lost_since(context: WorkerContext[Any], partition: int) -> list[str]:
-    """Look whether what was committed a while ago on the owner's changelog partitions is open still, by its own fault.
+    """Check whether an earlier commit of this service on the owner's changelog partitions is still open.
 
-    A commit may be answered quickly and lose its markers afterwards. Where nobody else writes the next commit tells; on
-    `timers`, which has several writers, all of them wait for the one whose transaction it is, and only that one's next
-    transaction there, or its next start, can end it. The first open record says whose it is.
+    A commit may be answered quickly and lose its markers afterwards. On a partition without other writers, the next
+    commit shows it. `timers` has several writers, and all of them wait for the one whose transaction is open. Only that
+    writer's next transaction there, or its next start, can end it. The first open record shows which writer that is.
 
     Args:
-        context: of the worker's session.
-        partition: the owner's.
+        context: the context of the worker's session.
+        partition: the owner's partition.
 
     Returns:
-        The partitions that are open, by name; empty when all is well, or others are at fault.
+        The names of the open partitions; empty when all is well, or when the transaction is another writer's.
 
     Raises:
         KafkaError: Kafka does not answer.
@@ -215,7 +221,7 @@ async def markers_lost_since(context: WorkerContext[Any], partition: int) -> lis
 
 
 async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-    """The CloudEvents source of the first record that is open, by partition; without those that do not say.
+    """Return the CloudEvents source of the first open record of each partition, if the record has one.
 
     Raises:
         KafkaError: Kafka does not answer.
@@ -237,9 +243,9 @@ async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition
 
 
 async def _still_open(context: WorkerContext[Any], partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those that hold a transaction below their present end which stays open for longer than one may.
+    """Return the partitions that hold a transaction below their present end which stays open for longer than one may.
 
-    `timers` has several writers, and what they have open by right is over by then.
+    `timers` has several writers. Their legitimate transactions are over by then.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + context.settings.transaction_timeout_ms / 1000

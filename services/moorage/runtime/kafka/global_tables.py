@@ -1,6 +1,6 @@
-"""The global view of a service: every partition of some topics, read by every worker.
+"""The global view of a service: every worker reads every partition of some topics.
 
-A view that fails while it takes records in is used no further: no owner begins on it any more, and the worker ends.
+A view that fails while it takes in records is not used any more: no owner begins with it, and the worker ends.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
-_BACKOFF = 0.5  # seconds between attempts to learn the ends
+_BACKOFF = 0.5  # seconds between attempts to find out the ends
 
 
 class GlobalReader:
-    """Keeps a `GlobalView` up to date for as long as the worker lives; owners come and go above it.
+    """Keeps a `GlobalView` up to date for as long as the worker lives. Owners come and go in the meantime.
 
     Args:
         service: the service's name, for metrics.
-        topics: what the view is made of.
-        view: what records are folded into.
-        settings: where Kafka is.
-        partitions: how many each topic has.
-        client_id: for Kafka's logs.
-        on_change: told which partitions to wake; None for all of them.
-        on_failure: told at once when the view can be used no further; else `failure` says so.
+        topics: the topics that the view consists of.
+        view: the view that records are folded into.
+        settings: the address of Kafka.
+        partitions: the number of partitions of each topic.
+        client_id: the client's name, for Kafka's logs.
+        on_change: called with the partitions to wake; None for all of them.
+        on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.
         journal: notes what is read.
     """
 
@@ -74,33 +74,33 @@ class GlobalReader:
 
     @property
     def failure(self) -> RuntimeFailure | None:
-        """Why the view can be used no further; None while it can."""
+        """Why the view can no longer be used; None while it can."""
         if self._failure is None and self._task is not None and not self._reader.alive:
             return RuntimeFailure(f"what reads the global view of {self._service} has ended")
         return self._failure
 
     @property
     def sound(self) -> bool:
-        """Whether the view has been read to its end once, and follows Kafka since."""
+        """Whether the view has been read to its end once, and has followed Kafka since."""
         return self.caught_up.is_set() and self.failure is None and not self._reader.standing
 
     @property
     def standing(self) -> frozenset[TopicPartition]:
-        """The partitions that stand still though Kafka has more."""
+        """The partitions that stand still although Kafka has more."""
         return self._reader.standing
 
     @property
     def followed(self) -> frozenset[TopicPartition]:
-        """The partitions that are followed; empty until the first reading is over."""
+        """The partitions that are followed; empty until the first read is finished."""
         return frozenset(tail.tp for tail, _ in self._tails) if self.caught_up.is_set() else frozenset()
 
     async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """As of `TableReader.behind`."""
+        """See `TableReader.behind`."""
         return await self._reader.behind(ends)
 
     @property
     def progress(self) -> float:
-        """How far the first reading is, 0 to 1."""
+        """How far the first read has come, 0 to 1."""
         if self.caught_up.is_set():
             return 1.0
         if not self._wanted:
@@ -109,11 +109,11 @@ class GlobalReader:
 
     @property
     def moves(self) -> int:
-        """Changes with each step of the first reading; for the watchdog."""
+        """Changes with each step of the first read. The watchdog reads it."""
         return 0 if self.caught_up.is_set() else sum(tail.position for tail, _ in self._tails)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._reader.start()
         self._task = asyncio.create_task(self._catch_up(), name=f"{self._service}-globals")
 
@@ -127,7 +127,7 @@ class GlobalReader:
         await self._reader.stop()
 
     async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> None:
-        """Read some of the topics up to what is committed now.
+        """Read some of the topics to what is committed now.
 
         Raises:
             StartAfresh: the view is no longer read.
@@ -145,11 +145,11 @@ class GlobalReader:
             except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
                 log.warning("globals.not_caught_up", service=self._service, error=repr(error))
                 await asyncio.sleep(_BACKOFF)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it ends the worker
+            except Exception as error:  # noqa: BLE001 - whatever the error is, it ends the worker
                 self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """The view may have taken half of something in, so it is followed no further, and nobody begins on it."""
+        """Stop following the view, and let no owner begin with it: it may have taken in half of something."""
         if self._failure is not None:
             return
         self._failure = RuntimeFailure(f"the global view of {self._service} failed: {error!r}")
@@ -171,7 +171,7 @@ class GlobalReader:
             ends = await self._offsets.end(places)
         finally:
             await self._offsets.stop()
-        if not self._tails:  # a second attempt goes on with what was begun
+        if not self._tails:  # a second attempt continues what the first one began
             self._tails = [
                 (self._reader.add(tp, begins[tp], self._sink(topic), on_failure=self._fail), begins[tp])
                 for tp, topic in places.items()
@@ -196,7 +196,7 @@ class GlobalReader:
 
 
 def fold_into_view(view: GlobalView, topic: Topic, record: Any, *, service: str) -> None:
-    """Fold a consumed record into a view; one that cannot be is logged, counted and left out."""
+    """Fold a consumed record into a view. A record that fails is logged, counted and left out."""
     if not view.wants(topic, (record.key or b"").decode(errors="replace")):
         return
     decoded = codec.decode(topic, record)

@@ -1,4 +1,4 @@
-"""Asks Kafka for the ends of partitions, and for who is in a group."""
+"""Asks Kafka for the ends of partitions, and for the members of a group."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from aiokafka.errors import for_code
 from moorage.runtime.kafka import clients
 from moorage.runtime.settings import Settings
 
-_FRESH = 0.5  # seconds that an answer about a group is used again
+_FRESH = 0.5  # seconds for which an answer about a group is used again
 
 
 class Offsets:
-    """Begin and end offsets, and group membership, for one service in this process.
+    """Start and end offsets, and group membership, for one service in this process.
 
-    The end of a partition is its high watermark, not the last stable offset: another service's open transaction must
-    not hide one's own latest records, so a reader waits for that transaction instead.
+    The end of a partition is its high watermark, not the last stable offset: an open transaction of another service
+    must not hide the service's own latest records. A reader waits for that transaction instead.
     """
 
     def __init__(self, settings: Settings, *, name: str) -> None:
@@ -47,15 +47,15 @@ class Offsets:
             self._admin = None
 
     async def begin(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         return dict(await self._asking().beginning_offsets(list(partitions)))
 
     async def end(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The high watermark of each partition: the offset that the next record will have."""
+        """Return the high watermark of each partition: the offset that the next record will have."""
         return dict(await self._asking().end_offsets(list(partitions)))
 
     async def stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The last stable offset of each partition: below it no transaction is open."""
+        """Return the last stable offset of each partition: no transaction is open below it."""
         self._asking()
         async with self._lock:
             if self._committed_only is None:
@@ -69,14 +69,14 @@ class Offsets:
         return dict(await self._committed_only.end_offsets(list(partitions)))
 
     async def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offsets of another group; without those partitions of which it has none."""
+        """Return the committed offsets of another group. Partitions without one are left out."""
         async with self._lock:
             admin = await self._asking_admin()
         found = await admin.list_consumer_group_offsets(group, partitions=list(partitions))
         return {tp: entry.offset for tp, entry in found.items() if entry.offset >= 0}
 
     async def is_member(self, group: str, client_id: str, partition: TopicPartition) -> bool:
-        """Whether the group's coordinator says that the member of this client holds the partition now."""
+        """Return whether the group's coordinator says that the member of this client holds the partition now."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if self._members is None or self._members[0] < now - _FRESH or self._members[1] != group:
@@ -85,7 +85,7 @@ class Offsets:
         return (partition.topic, partition.partition) in held
 
     async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
-        """What each client of a stable group holds; empty while the group rebalances."""
+        """Return what each client of a stable group holds; empty while the group rebalances."""
         admin = await self._asking_admin()
         held: dict[str, set[tuple[str, int]]] = {}
         for response in await admin.describe_consumer_groups([group]):

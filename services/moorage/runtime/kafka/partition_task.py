@@ -1,9 +1,9 @@
 """The partition owner: one partition of all of a service's sources, its state, and the one producer that writes for it.
 
-Its life: start the producer (which fences every earlier owner) → read the committed offsets → end what the broker has
-left open of earlier transactions → restore the state → go on from the later of the committed offsets and those that the
-state records rest on → a transaction for each batch.
-After any error of which the outcome is unknown everything is thrown away and it starts again from Kafka.
+It goes through these steps: start the producer, which fences every earlier owner → read the committed offsets → end
+transactions of earlier owners that the broker has left open → restore the state → continue from the later of the
+committed offsets and those that the state records rest on → one transaction for each batch. After any error with an
+unknown outcome it throws everything away and starts again from Kafka.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ log = structlog.get_logger(__name__)
 S = TypeVar("S")
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
-_MINE_POLL = 0.5  # seconds between two questions to the coordinator
-_LOOK_AGAIN = 0.005  # seconds between two looks at how far the consumer has come
-_FRESH = 0.05  # seconds that reading to the present end may take, for it to be the present end; first attempt
-_STALE = 1.0  # seconds after which nothing irrevocable is begun that rests on what was read then
-_STALE_COMMIT = 5.0  # seconds that a transaction with something irrevocable may take
-_MARKERS_AFTER = 10.0  # seconds after a commit until it is looked whether its markers are there
-_READ_AGAIN = 0.1  # seconds between two looks at whether everything has been read
+_MINE_POLL = 0.5  # seconds between two requests to the coordinator
+_LOOK_AGAIN = 0.005  # seconds between two checks of how far the consumer has come
+_FRESH = 0.05  # seconds that a read to the present end may take, so that it still is the present end; first attempt
+_STALE = 1.0  # seconds after a read during which an irrevocable write that rests on it may begin
+_STALE_COMMIT = 5.0  # seconds that a transaction with an irrevocable decision may take
+_MARKERS_AFTER = 10.0  # seconds after a commit until its markers are checked
+_READ_AGAIN = 0.1  # seconds between two checks of whether everything has been read
 _HIGH, _LOW = 16, 8  # queued batches at which fetching is paused, and resumed
 
 
 class Phase(StrEnum):
-    """Where an owner stands."""
+    """The state of an owner."""
 
     STARTING = "Starting"
     RESTORING = "Restoring"
@@ -60,7 +60,7 @@ class Phase(StrEnum):
     PARKED = "Parked"
     """Drained for a rebalance, with its state kept in case the partition comes back."""
     WAITING = "Waiting"
-    """Not the owner any more, or Kafka does not answer."""
+    """No longer the owner, or Kafka does not answer."""
     STOPPED = "Stopped"
 
 
@@ -69,7 +69,7 @@ class PartitionTask(Generic[S]):
 
     Args:
         context: what the worker's owners share.
-        partition: which one.
+        partition: the partition.
     """
 
     def __init__(self, context: WorkerContext[S], partition: int) -> None:
@@ -113,14 +113,14 @@ class PartitionTask(Generic[S]):
         self._refreshed_at = 0.0
         self._failures = 0
 
-    # What the worker calls.
+    # Called by the worker.
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._task = asyncio.create_task(self._run(), name=f"{self._service.name}-{self.partition}")
 
     def offer(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Take consumed records; those that come before the owner runs, or again, are left out."""
+        """Queue consumed records. Those that come before the owner runs, or while it parks, are fetched again later."""
         if self.phase is not Phase.RUNNING or self._parking:
             return
         self._engine.offer(topic, records)
@@ -130,12 +130,12 @@ class PartitionTask(Generic[S]):
             self._pause()
 
     def poke(self) -> None:
-        """The global view has changed: let the service look."""
+        """Wake the service, because the global view has changed."""
         self._engine.poked = True
         self._event.set()
 
     async def park(self) -> None:
-        """Finish what is in flight, take nothing new, and keep the state; returns when nothing is written any more."""
+        """Finish what is in flight, take nothing new, and keep the state. Returns when no write is in progress."""
         self._parking = True
         self._returned.clear()
         self._event.set()
@@ -144,12 +144,12 @@ class PartitionTask(Generic[S]):
             await self._quiet.wait()
 
     def unpark(self) -> None:
-        """The partition came back in the rebalance."""
+        """Continue, because the partition came back in the rebalance."""
         self._parking = False
         self._returned.set()
 
     async def stop(self) -> None:
-        """Give the partition up, at once; park first to finish what is in flight."""
+        """Give up the partition at once. Park first to finish what is in flight."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -160,9 +160,9 @@ class PartitionTask(Generic[S]):
         metrics.forget_partition(self._service.name, self.partition)
 
     async def read_to_ends(self) -> bool:
-        """Return when everything that is committed now of what it reads has come in; False when that is not known.
+        """Return True when everything has been read that is committed now; False when that is not known.
 
-        One that is about to begin, or restores, reads everything anyway.
+        An owner that is about to begin, or restores, reads everything anyway.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -180,7 +180,7 @@ class PartitionTask(Generic[S]):
 
     @property
     def moves(self) -> int:
-        """Changes with each step of progress, a restore's too; for the watchdog."""
+        """Changes with each step of progress, including those of a restore. The watchdog reads it."""
         restorer = self._restorer
         moves = self._moves + self._engine.steps
         if restorer is None or restorer.progress.finished:
@@ -189,21 +189,21 @@ class PartitionTask(Generic[S]):
 
     @property
     def progress(self) -> Progress:
-        """How far the restore is."""
+        """How far the restore has come."""
         return self._restorer.progress if self._restorer is not None else Progress()
 
     @property
     def waiting(self) -> int:
-        """Records that were fetched and are not processed."""
+        """The number of records that were fetched and are not processed."""
         return self._engine.waiting
 
     def fetched(self, topic: Topic) -> int | None:
-        """The next offset that is wanted of a source, without what waits; None before the owner runs."""
+        """Return the offset from which a source is to be fetched next; None before the owner runs."""
         return self._engine.fetched(topic)
 
     @property
     def caught_up(self) -> bool:
-        """Whether it has read what was waiting when it began, and decides."""
+        """Whether the owner has read what was waiting when it began, and makes decisions."""
         return self.phase is Phase.RUNNING and self._engine.caught_up
 
     @property
@@ -214,7 +214,7 @@ class PartitionTask(Generic[S]):
             return self._engine.caught_up and not (busy or self._engine.waiting)
         return self.phase in (Phase.PARKED, Phase.STOPPED)
 
-    # The life.
+    # The life cycle.
 
     async def _run(self) -> None:
         while True:
@@ -231,7 +231,7 @@ class PartitionTask(Generic[S]):
                 await self._start_over(first=False)
                 continue
             except (KafkaError, TimeoutError, OSError, AssertionError) as error:
-                # aiokafka's transaction manager asserts where it has failed before.
+                # aiokafka's transaction manager raises AssertionError when it has failed before.
                 self._restarting("kafka", repr(error))
                 await self._start_over(first=True)
                 continue
@@ -249,9 +249,10 @@ class PartitionTask(Generic[S]):
         )
 
     async def _start_over(self, *, first: bool) -> None:
-        """Throw everything away, wait a little longer each time, and make sure that the partition is still held.
+        """Throw everything away, wait a little longer after each failure, and check that the partition is still held.
 
-        A new producer would fence whoever owns the partition now, so the coordinator is asked before one is started.
+        A new producer would fence the present owner of the partition, so the coordinator is asked before one is
+        started.
         """
         self.phase = Phase.WAITING
         await self._throw_away()
@@ -268,7 +269,7 @@ class PartitionTask(Generic[S]):
             await asyncio.sleep(max(delay, _MINE_POLL))
 
     async def _begin(self) -> None:
-        """Fence, restore, seek, and let records in."""
+        """Fence earlier owners, restore, seek, and let records in."""
         context, service = self._context, self._service
         self.phase = Phase.STARTING
         self._pause()
@@ -303,7 +304,7 @@ class PartitionTask(Generic[S]):
         )
 
     def _let_in(self) -> None:
-        """Seek to where the state stands and take records from there."""
+        """Seek to the positions of the state, and take records from there."""
         self._engine.clear()
         self._throttled = False
         self._letting_in = ()
@@ -314,7 +315,7 @@ class PartitionTask(Generic[S]):
                     consumer.seek(tp, self._engine.positions[topic])
                 self._resume()
             except IllegalStateError:
-                # A rebalance is taking it away at this moment; the worker will say.
+                # A rebalance is taking the partition away at this moment. The worker will report it.
                 self._parking = True
                 self._returned.clear()
         self.phase = Phase.RUNNING
@@ -324,14 +325,14 @@ class PartitionTask(Generic[S]):
         """Let in the sources that are wanted now.
 
         Raises:
-            IllegalStateError: the partition is not the consumer's any more.
+            IllegalStateError: the partition is no longer assigned to the consumer.
         """
         self._letting_in = tuple(self._tps[topic] for topic in self._engine.wanted)
         if self._letting_in:
             self._context.consumer.resume(*self._letting_in)
 
     async def _work(self) -> None:
-        """Batch after batch, each in a transaction; the next is decided while the one before is written."""
+        """Process batch after batch, each in a transaction. The next is decided while the one before is written."""
         try:
             while True:
                 self._deciding = False
@@ -356,7 +357,7 @@ class PartitionTask(Generic[S]):
                     raise StartAfresh(decision.afresh)  # noqa: TRY301 - the handler waits for the write
                 self._after(decision)
         except StartAfresh:
-            await self._written()  # it rests on a sound state
+            await self._written()  # what is being written rests on a sound state
             raise
         finally:
             writing, self._writing = self._writing, None
@@ -366,15 +367,15 @@ class PartitionTask(Generic[S]):
                     await writing
 
     async def _collect(self, writing: asyncio.Task[None]) -> None:
-        """While a transaction is under way, let records gather to a full batch."""
+        """While a transaction is being written, let records gather up to a full batch."""
         if not writing.done() and self._engine.waiting < self._context.settings.batch_max_records:
             await asyncio.wait((writing,), timeout=self._context.settings.batch_linger_ms / 1000)
 
     async def _written(self) -> None:
-        """Wait for the transaction that is under way.
+        """Wait for the transaction that is being written.
 
         Raises:
-            KafkaError: it failed; its outcome is unknown.
+            KafkaError: it failed, and its outcome is unknown.
         """
         writing = self._writing
         if writing is not None:
@@ -382,7 +383,7 @@ class PartitionTask(Generic[S]):
             self._writing = None
 
     async def _decide(self) -> BatchDecision:
-        """Run the engine's steps, and do what it asks for."""
+        """Run the engine's steps, and carry out its requests."""
         steps = self._engine.decide(self._context.clock.now())
         answer: Freshness | None = None
         while True:
@@ -409,7 +410,7 @@ class PartitionTask(Generic[S]):
         return None
 
     def _after(self, decision: BatchDecision) -> None:
-        """See to what comes next."""
+        """Count the decision, resume fetching where it was paused, and schedule the next decision."""
         service = self._service
         if decision.positions:
             self._moves += 1
@@ -425,32 +426,33 @@ class PartitionTask(Generic[S]):
         if self._engine.restless:
             self._event.set()
         elif not self._engine.caught_up:
-            # Past a transaction's markers there are no records, only a position.
+            # Behind a transaction's markers there are no records, only a position, so the position is checked again.
             asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._event.set)
 
-    # What the engine asks for.
+    # Requests of the engine.
 
     async def _note_passed(self, topics: Iterable[Topic]) -> None:
         """Tell the engine how far the consumer has come."""
         for topic in topics:
-            with contextlib.suppress(IllegalStateError):  # a rebalance is taking it away; the worker will say
+            with contextlib.suppress(IllegalStateError):  # a rebalance is taking it away; the worker will report it
                 self._engine.passed(topic, await self._context.consumer.position(self._tps[topic]))
 
     async def _catch_up(self, topics: Collection[Topic]) -> None:
         if self._restorer is not None:
             async with asyncio.timeout(2 * self._context.settings.transaction_timeout_ms / 1000):
                 await self._restorer.catch_up()
-                # Kafka may hang for a moment; what is decided on older news would be written when it is back.
+                # Kafka may hang for a moment. A decision on older data would be written when it is back.
                 while not await self._context.freshen(topics):  # noqa: ASYNC110 - Kafka is asked each time
                     await asyncio.sleep(_READ_AGAIN)
 
     async def _refresh(self, needs: Needs) -> Freshness | None:
         """Read what a decision needs to its present end.
 
-        None when that cannot be now: the partition is being taken away, or the global view does not get on.
+        Returns None when this is not possible now: the partition is being taken away, or the global view makes no
+        progress.
 
         Raises:
-            TimeoutError: Kafka does not bring it.
+            TimeoutError: Kafka does not send it.
             KafkaError: Kafka does not answer.
         """
         context, loop = self._context, asyncio.get_running_loop()
@@ -462,7 +464,8 @@ class PartitionTask(Generic[S]):
                 if found is None or loop.time() - began <= limit:
                     self._refreshed_at = began
                     return found
-                # What was the end is not any more. Where everything is slow, more time is given with each attempt.
+                # The end that was read to is no longer the present one. When everything is slow, each attempt gets more
+                # time.
                 limit *= 2
 
     async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
@@ -471,7 +474,7 @@ class PartitionTask(Generic[S]):
             return None
         concerned = lagging is None or (lagging if needs.keys is None else not lagging.isdisjoint(needs.keys))
         if concerned and await self._upstream.claim(needs.upstream):
-            # Upstream has come further than what it wrote says; that counts for what is read from now on.
+            # Upstream has come further than its records say. This counts for what is read from now on.
             now = self._context.clock.now()
             ends, lagging = await self._read_once(needs) or (None, None)
             if ends is None:
@@ -479,7 +482,7 @@ class PartitionTask(Generic[S]):
         return Freshness(now, {topic: ends.stable[topic] for topic in needs.tables}, lagging)
 
     async def _read_once(self, needs: Needs) -> tuple[UpstreamEnds, frozenset[str] | None] | None:
-        """Where what is needed ended, read to there, and of which keys upstream services lag behind."""
+        """Read what is needed to its present end. Return these ends, and the keys for which upstream services lag."""
         context = self._context
         read = {topic: self._tps[topic] for topic in needs.tables}
         ends, fresh = await asyncio.gather(
@@ -539,7 +542,7 @@ class PartitionTask(Generic[S]):
         self._encoder.count(decision)
 
     async def _mind_markers(self) -> None:
-        """Some time after a commit, make sure that its markers are there; what came after it is looked at with it."""
+        """Some time after a commit, check that its markers are there. The check covers the commits after it, too."""
         try:
             await asyncio.sleep(_MARKERS_AFTER)
             self._lost = await markers_lost_since(self._context, self.partition)
@@ -553,7 +556,7 @@ class PartitionTask(Generic[S]):
     # Rebalances.
 
     async def _stay_parked(self) -> None:
-        """Commit what is open, then wait until the partition comes back, and make sure that nobody had it meanwhile."""
+        """Commit what is open, wait until the partition comes back, and check that nobody owned it in the meantime."""
         if (rest := self._engine.rest(self._context.clock.now())) is not None:
             await self._write(rest)
         self.phase = Phase.PARKED
@@ -561,13 +564,13 @@ class PartitionTask(Generic[S]):
         self._quiet.set()
         await self._returned.wait()
         if self._producer is not None:
-            # Any owner in between has fenced this producer, so an offset commit fails if there was one.
+            # An owner in between has fenced this producer, so this commit of offsets fails if there was one.
             positions = self._engine.positions
             await self._producer.write([], {tp: positions[topic] for topic, tp in self._tps.items()})
         self._engine.poked = True
         self._let_in()
 
-    # Small parts.
+    # Helpers.
 
     def _pause(self) -> None:
         with contextlib.suppress(IllegalStateError, AssertionError):  # not assigned, or never was

@@ -1,4 +1,4 @@
-"""The one producer of a partition: its start fences every earlier owner, and it writes in transactions only."""
+"""The one producer of a partition. Its start fences every earlier owner, and it writes only in transactions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from moorage.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-_START_TIMEOUT = 30.0  # seconds; an earlier owner's open transaction is ended by the broker in that time
+_START_TIMEOUT = 30.0  # seconds; the broker ends an earlier owner's open transaction in that time
 _CLOSE_TIMEOUT = 5.0
 _ABORT_TIMEOUT = 3.0
-_SWEEP_KEY = b"sweep"  # compacted topics take no record without a key
+_SWEEP_KEY = b"sweep"  # compacted topics accept no record without a key
 
 
 class PartitionProducer:
     """A transactional producer with the partition's own transactional id.
 
     Args:
-        settings: where Kafka is, and the transaction's timeout.
+        settings: the address of Kafka, and the transaction's timeout.
         transactional_id: `<prefix>.<service>.<partition>`; the same for every owner of the partition.
         group: the consumer group whose offsets go into the transactions.
     """
@@ -39,7 +39,7 @@ class PartitionProducer:
         self._in_transaction = False
 
     async def start(self) -> None:
-        """Connect and fence all earlier producers of this id; their open transactions are ended when it returns.
+        """Connect and fence all earlier producers of this id. Their open transactions are ended when it returns.
 
         Raises:
             KafkaError: Kafka does not answer, or refuses.
@@ -53,16 +53,16 @@ class PartitionProducer:
     async def write(
         self, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], *, within: float | None = None
     ) -> None:
-        """Write records and the offsets of what led to them, all or nothing.
+        """Write records and the offsets of their input in one transaction: all or nothing.
 
-        Returns when the transaction is committed. After any exception nothing is known of it: the producer must be
+        Returns when the transaction is committed. After any exception its outcome is unknown, and the producer must be
         thrown away.
 
         Args:
             records: what is written.
             offsets: the next offset of each source.
-            within: seconds after which the commit is not asked for any more, for what is written rests on a moment;
-                None for as long as a transaction may take.
+            within: seconds after which the transaction is no longer committed, because its decisions hold for a moment
+                only; None for as long as a transaction may take.
 
         Raises:
             KafkaError: among them `ProducerFenced`, when another owner has started.
@@ -77,7 +77,7 @@ class PartitionProducer:
             sent = await self._send(producer, records)
             if offsets:
                 await producer.send_offsets_to_transaction(dict(offsets), self._group)
-            # A commit does not fail because a batch of it did: each must be known to be written.
+            # A commit does not fail when one of its batches failed, so each batch must be known to be written.
             for delivered in sent:
                 await delivered
             if within is not None and loop.time() - began > within:
@@ -88,8 +88,8 @@ class PartitionProducer:
     async def sweep(self, partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]) -> None:
         """Write a record to each partition, and offsets, in one transaction, and abort it.
 
-        The abort's markers end whatever an earlier producer of this id has left open there. Nothing of it is ever
-        visible. After any exception the producer must be thrown away.
+        The abort's markers end everything that an earlier producer of this id has left open there. None of it ever
+        becomes visible. After any exception the producer must be thrown away.
 
         Raises:
             KafkaError: among them `ProducerFenced`, when another owner has started.
@@ -102,7 +102,7 @@ class PartitionProducer:
             sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
             if offsets:
                 await producer.send_offsets_to_transaction(dict(offsets), self._group)
-            # A partition counts as part of the transaction, and gets its marker, once it has taken a record.
+            # A partition becomes part of the transaction, and gets its marker, only when it has accepted a record.
             for delivered in sent:
                 await delivered
             await producer.abort_transaction()
@@ -127,24 +127,24 @@ class PartitionProducer:
                     batch.close()
                     sent.append(await producer.send_batch(batch, topic, partition=partition))
                     batch = producer.create_batch()
-                    batch.append(**place)  # an empty batch takes a record of any size
+                    batch.append(**place)  # an empty batch accepts a record of any size
             batch.close()
             sent.append(await producer.send_batch(batch, topic, partition=partition))
         return sent
 
     async def close(self) -> None:
-        """End an open transaction, and the connections; never raises."""
+        """Abort an open transaction, and close the connections. Never raises."""
         producer, self._producer = self._producer, None
         if producer is None:
             return
         if self._in_transaction:
-            with contextlib.suppress(Exception):  # the broker ends it after its timeout otherwise
+            with contextlib.suppress(Exception):  # otherwise the broker aborts it after its timeout
                 async with asyncio.timeout(_ABORT_TIMEOUT):
                     await producer.abort_transaction()
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 await producer.stop()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the producer is given up
+        except Exception as error:  # noqa: BLE001 - whatever the error is, the producer is given up
             log.debug("producer.close_failed", transactional_id=self._id, error=repr(error))
             with contextlib.suppress(Exception):
                 await producer.client.close()

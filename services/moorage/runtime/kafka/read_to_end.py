@@ -1,4 +1,4 @@
-"""Reading partitions once, from somewhere to where they ended: for commands that look at topics as they are."""
+"""Reads partitions once, from given starts to given ends, for commands that look at topics as they are."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CONNECT_SECONDS: Final = 15.0
 """Seconds within which Kafka must answer the first time."""
 
 STALLED_SECONDS: Final = 30.0
-"""Seconds after which a reading that does not get on is given up."""
+"""Seconds without progress after which a read is given up."""
 
 _POLL_MS: Final = 200
 _AT_ONCE: Final = 5000  # records
 
 Progress = Callable[[int, int], None]
-"""Told how many positions were read, and how many there are in all."""
+"""Called with the number of positions that were read, and their total."""
 
 
 async def read_to(
@@ -27,16 +27,16 @@ async def read_to(
     ends: Mapping[TopicPartition, int],
     progress: Progress | None = None,
 ) -> AsyncIterator[tuple[TopicPartition, list[Any]]]:
-    """The records of partitions from their starts to their ends, each partition in its order.
+    """Yield the records of partitions from their starts to their ends, each partition in its order.
 
-    Positions that no record takes, as compaction and transactions leave them, count as read. The consumer is assigned
-    what there is to read and nothing else.
+    Positions without a record, which compaction and transactions leave behind, count as read. The consumer is assigned
+    the partitions to read, and nothing else.
 
     Args:
-        consumer: a started one that belongs to no group.
+        consumer: a started consumer that belongs to no group.
         starts: the first offset of each partition.
-        ends: the offset before which each is to be read; records from there on are left out.
-        progress: told how far it is.
+        ends: the offset before which the read of each partition ends; records from there on are left out.
+        progress: called with how far the read is.
 
     Raises:
         KafkaError: an answer is an error.

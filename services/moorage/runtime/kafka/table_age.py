@@ -1,10 +1,10 @@
-"""How old what a process knows may become: the one rule about records that are deleted while it stands still.
+"""How old the knowledge of a process may become: the one rule about records that are deleted while it stands still.
 
-A compacted topic keeps the tombstone of a deleted key for a time only (`delete.retention.ms`). Who stands still for
-longer (a machine that sleeps, a process that is stopped, a network that is cut) and then reads on where he was never
-learns of it. So everything is read anew, from the beginning, when half of that time has passed since it was last known
-to be read to its end; whatever was deleted before is gone from the topic then, and whatever was deleted since has its
-tombstone still.
+A compacted topic keeps the tombstone of a deleted key only for a limited time (`delete.retention.ms`). A process may
+stand still for longer: its machine sleeps, it is stopped, or its network is cut. If it then continues to read where it
+was, it never learns of the deletion. So everything is read again from the beginning when half of that time has passed
+since it was last known to be read to its end. Keys that were deleted before then are gone from the topic, and keys that
+were deleted since still have their tombstones.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ log = structlog.get_logger(__name__)
 
 _KEPT: Final = "delete.retention.ms"
 _ASKING: Final = 60.0
-"""Seconds for which the broker is asked for it, while brokers come and go."""
+"""Seconds for which the broker is asked for this setting, while brokers come and go."""
 
 _SAFE: Final = 0.5
-"""Of that time: the rest is for the reading itself, and for what clocks differ."""
+"""The share of that time that may pass. The rest is for the read itself, and for differences between clocks."""
 
 _LOOKS: Final = 8
-"""How often within the limit it is looked whether all has been read."""
+"""How often within the limit it is checked whether everything has been read."""
 
 
 class Instant(NamedTuple):
-    """A moment by two clocks."""
+    """A moment, measured by two clocks."""
 
     wall: float
-    """Seconds of the wall clock: it goes on while a machine sleeps, and may be set."""
+    """Seconds of the wall clock. It continues while a machine sleeps, and may be set."""
 
     ticks: float
-    """Seconds of the event loop's clock: it is never set, and may stand still while a machine sleeps."""
+    """Seconds of the event loop's clock. It is never set, and may stand still while a machine sleeps."""
 
 
 class TableAge:
-    """Since when what was read is known to be whole.
+    """The time since which everything that was read is known to be complete.
 
     Args:
         clock: the wall clock.
@@ -62,12 +62,12 @@ class TableAge:
 
     @property
     def interval(self) -> float:
-        """Seconds between two looks at whether all has been read."""
+        """Seconds between two checks of whether everything has been read."""
         return self._limit / _LOOKS
 
     @property
     def limit(self) -> float:
-        """Seconds after which everything has to be read anew."""
+        """Seconds after which everything must be read again."""
         return self._limit
 
     @property
@@ -77,28 +77,29 @@ class TableAge:
         return max(now.wall - self._whole.wall, now.ticks - self._whole.ticks) > self._limit
 
     def instant(self) -> Instant:
-        """The present moment."""
+        """Return the present moment."""
         return Instant(self._clock.now().timestamp(), asyncio.get_running_loop().time())
 
     def whole(self, asked: Instant) -> None:
-        """Everything has been read that was committed at that moment."""
+        """Note that everything has been read that was committed at that moment."""
         if not self.over:
             self._whole = max(self._whole, asked, key=lambda one: one.ticks)
 
     def check(self) -> None:
-        """Do nothing while all is well.
+        """Check that the limit has not passed.
 
         Raises:
-            TablesTooOld: everything has to be read anew.
+            TablesTooOld: everything must be read again.
         """
         if self.over:
             raise TablesTooOld(f"nothing was known to be read to its end for {self._limit:g} s")
 
     async def mind(self, read_to_ends: Callable[[], Awaitable[bool]]) -> None:
-        """Look again and again whether everything has been read; until cancelled.
+        """Check at intervals whether everything has been read, until cancelled.
 
         Args:
-            read_to_ends: returns when all that is committed at the call has been read, False where that is not known.
+            read_to_ends: returns True when everything has been read that was committed at the call, and False when that
+                is not known.
         """
         while True:
             await asyncio.sleep(self.interval)
@@ -108,14 +109,14 @@ class TableAge:
                     if await read_to_ends():
                         self.whole(asked)
             except (KafkaError, TimeoutError, OSError, RuntimeError, StartAfresh) as error:
-                # No answer, or what is read is just changing; the next look may tell.
+                # No answer, or the partitions are changing right now. The next check may succeed.
                 log.debug("age.unknown", error=repr(error))
 
 
 async def tombstones_kept(settings: Settings) -> float:
-    """Seconds for which the compacted topics keep tombstones: the shortest of them.
+    """Return the number of seconds for which the compacted topics keep tombstones: the shortest of them.
 
-    Where the broker does not tell, the time with which the topics are made.
+    When the broker does not say, it is the value with which the topics are created.
 
     Raises:
         KafkaError: Kafka does not answer.

@@ -1,9 +1,9 @@
 """Reads many partitions with one consumer: up to an offset (restoring) or for ever (following).
 
-Each partition has its own position here, so that partitions come and go, and the consumer itself can be
-replaced after an error, without a record lost or read twice. What stops a reader is never silent: a consumer that
-fails, or has ceased to fetch, is replaced; a table whose sink raises is read no further, and its users are told; and
-`behind` says which tables stand still although Kafka has more of them.
+Each partition has its own position here, so that partitions come and go, and the consumer itself can be replaced after
+an error, without losing a record or reading one twice. A reader never stops silently: a consumer that fails, or has
+stopped fetching, is replaced; a table whose sink raises is no longer read, and its users are told; and `behind` reports
+the tables that stand still although Kafka has more of them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from moorage.runtime.settings import Settings
 log = structlog.get_logger(__name__)
 
 Sink = Callable[[Sequence[Any]], None]
-"""Takes consumed records of one partition, in order; must not block. One that raises gets no more."""
+"""Takes consumed records of one partition, in order. It must not block. When it raises, it gets no more records."""
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
-# A read that ends in a transaction's marker brings no records, so positions are looked at this often:
+# A read that ends at a transaction's marker returns no records, so positions are checked this often:
 _WAITED_MS = 10  # while somebody waits for one
-_LIMITED_MS = 100  # while a tail has an end
+_LIMITED_MS = 100  # while a tail has a limit
 _IDLE_MS = 1000
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
 
@@ -48,18 +48,18 @@ class Tail:
     """The first offset that is not wanted; None to follow for ever."""
 
     on_failure: Callable[[Exception], None] | None = None
-    """Told what the sink raised: it has taken some of the records, and nobody knows which."""
+    """Called with the error of the sink, which has taken some of the records; it is not known which."""
 
     waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
-        """Nothing more is wanted, for now."""
+        """Whether nothing more is wanted for now."""
         return self.limit is not None and self.position >= self.limit
 
 
 class TableReader:
-    """A consumer without a group that reads the partitions it is told to, read_committed."""
+    """A consumer without a group that reads the partitions that are added to it, `read_committed`."""
 
     def __init__(self, settings: Settings, *, client_id: str) -> None:
         self._settings = settings
@@ -72,26 +72,26 @@ class TableReader:
         self._polled: asyncio.Future[Any] | None = None
         self._reading: dict[TopicPartition, Tail] = {}
         self._idle: set[TopicPartition] = set()
-        """What is assigned, and paused until it is wanted again."""
+        """Partitions that are assigned, and paused until they are wanted again."""
 
         self._behind: dict[TopicPartition, int] = {}
         self._standing: frozenset[TopicPartition] = frozenset()
 
     @property
     def alive(self) -> bool:
-        """Whether it reads; False before the start, too, and after an end that nobody asked for."""
+        """Whether it reads. False before the start, and after an end that was not requested."""
         return self._task is not None and not self._task.done()
 
     @property
     def standing(self) -> frozenset[TopicPartition]:
-        """The partitions that have stood still between the last two calls of `behind` though Kafka had more."""
+        """The partitions that stood still between the last two calls of `behind` although Kafka had more."""
         return self._standing
 
     async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Which of some partitions are behind, and the offset that each has come to; -1 where it is not read at all.
+        """Return the partitions that are behind, with the offset that each has reached; -1 when it is not read at all.
 
         Args:
-            ends: their last stable offsets: of what is below, nothing is hidden by an open transaction.
+            ends: the last stable offsets of the partitions, below which no open transaction hides anything.
         """
         found = {}
         for tp, end in ends.items():
@@ -104,24 +104,24 @@ class TableReader:
         return found
 
     async def _passed(self, tail: Tail) -> int:
-        """The offset below which the tail's sink was given everything, by what the consumer knows now."""
-        taken = self._polled is None or not self._polled.done()  # else what it brought is about to be taken
-        # A tail with an end may have been fetched beyond it, and one at rest is sought back before it goes on.
+        """Return the offset below which the tail's sink was given everything, as far as the consumer knows now."""
+        taken = self._polled is None or not self._polled.done()  # else the sink is about to get the fetched records
+        # A tail with a limit may have been fetched beyond it, and a paused one is sought back before it continues.
         followed = tail.limit is None and tail.tp not in self._idle
         return await self._position(tail) if taken and followed else tail.position
 
     async def _position(self, tail: Tail) -> int:
-        """The offset that a tail has come to, with the markers that come after its last record."""
+        """Return the offset that a tail has reached, including the markers after its last record."""
         consumer = self._consumer
         if consumer is None or not self.alive or self._reading.get(tail.tp) is not tail:
             return tail.position
         try:
             return max(tail.position, int(await consumer.position(tail.tp)))
-        except (KafkaError, IllegalStateError):  # it is just being replaced
+        except (KafkaError, IllegalStateError):  # the consumer is being replaced
             return tail.position
 
     def start(self) -> None:
-        """Begin reading whatever is added."""
+        """Start reading whatever is added."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"{self._client_id}-reader")
 
@@ -143,7 +143,7 @@ class TableReader:
         limit: int | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> Tail:
-        """Read a partition from a position on, up to a limit when there is one, in place of an earlier tail of it."""
+        """Read a partition from a position on, up to a limit if any. This replaces the partition's earlier tail."""
         self.remove([tp])
         tail = Tail(tp, sink, position, limit, on_failure)
         self._by_partition[tp] = tail
@@ -151,12 +151,12 @@ class TableReader:
         return tail
 
     def extend(self, tail: Tail, limit: int | None) -> None:
-        """Move a tail's limit on; None follows for ever."""
+        """Move a tail's limit forward; None follows for ever."""
         tail.limit = limit
         self._interrupt()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading partitions; who still waits for them gets `StartAfresh`."""
+        """Stop reading partitions. Tasks that still wait for them get `StartAfresh`."""
         self._remove(partitions, "the table is no longer read")
 
     def _remove(self, partitions: Iterable[TopicPartition], why: str) -> None:
@@ -173,15 +173,15 @@ class TableReader:
         """Wait until everything below an offset has been given to the tail's sink.
 
         Raises:
-            StartAfresh: the tail was removed meanwhile.
+            StartAfresh: the tail was removed in the meantime.
         """
         await self.reached_all({tail: offset})
 
     async def reached_all(self, offsets: Mapping[Tail, int]) -> None:
-        """Wait until everything below an offset of each tail has been given to its sink, for all of them at once.
+        """Wait until each tail's sink has been given everything below the tail's offset.
 
         Raises:
-            StartAfresh: a tail was removed meanwhile.
+            StartAfresh: a tail was removed in the meantime.
         """
         missing = [
             (tail, offset)
@@ -193,7 +193,7 @@ class TableReader:
             await asyncio.gather(*waiters)
 
     def _waiter(self, tail: Tail, offset: int) -> asyncio.Future[None]:
-        """What is done when the tail has come to an offset."""
+        """Return a future that is done when the tail has reached an offset."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._by_partition.get(tail.tp) is tail:
             tail.waiters.append((offset, waiter))
@@ -203,7 +203,7 @@ class TableReader:
         return waiter
 
     def _interrupt(self) -> None:
-        """What is read has changed: whoever waits for records looks again."""
+        """Interrupt the wait for records, because the set of partitions to read has changed."""
         self._changed.set()
         if self._interrupted is not None and not self._interrupted.done():
             self._interrupted.set_result(None)
@@ -225,10 +225,10 @@ class TableReader:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                # Nobody has cancelled this task: the client has cancelled what was waited for.
+                # This task was not cancelled: the client has cancelled the request that was waited for.
                 log.warning("tables.reader_failed", client=self._client_id, error="the client gave a request up")
             except Exception:
-                # Whatever it is, what is read stays where it is, and a new consumer goes on from there.
+                # Whatever the error is, the positions stay, and a new consumer continues from them.
                 log.exception("tables.reader_failed", client=self._client_id)
             finally:
                 self._consumer = self._polled = None
@@ -239,10 +239,10 @@ class TableReader:
     async def _give_up(consumer: AIOKafkaConsumer) -> None:
         try:
             await consumer.stop()
-        except Exception as error:  # noqa: BLE001 - it has failed, and may fail again in the same way
+        except Exception as error:  # noqa: BLE001 - the consumer has failed, and may fail again in the same way
             log.debug("tables.reader_not_stopped", error=repr(error))
             with contextlib.suppress(Exception):  # its connections at least
-                await consumer._client.close()  # noqa: SLF001 - a fetcher that has failed keeps `stop` from it
+                await consumer._client.close()  # noqa: SLF001 - a fetcher that has failed makes `stop` fail
 
     def _wanted(self) -> dict[TopicPartition, Tail]:
         return {tp: tail for tp, tail in self._by_partition.items() if not tail.done}
@@ -256,7 +256,7 @@ class TableReader:
             self._changed.clear()
             wanted = self._wanted()
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
-                # A new assignment interrupts all fetches, so tails that are only announced come in with it.
+                # A new assignment interrupts all fetches, so tails that are only announced are assigned with it.
                 reading, idle = dict(self._by_partition), set()
                 self._reading, self._idle = reading, idle
                 consumer.assign(list(reading))
@@ -272,12 +272,12 @@ class TableReader:
                 if self._by_partition.get(tp) is tail and not tail.done:
                     self._take(tail, records)
             self._polled = None
-            # At once, before anybody is told: what was fetched beyond a limit is gone from the consumer, and
-            # whoever moves the limit on must find the tail at rest, so that it is sought back.
+            # Before any waiter is told: what was fetched beyond a limit is gone from the consumer, and whoever moves
+            # the limit must find the tail paused, so that it is sought back.
             self._pause_idle(consumer, reading, idle)
             for tp, tail in reading.items():
                 if self._by_partition.get(tp) is tail and not tail.done and (tail.waiters or tail.limit is not None):
-                    # Past a transaction's markers there are no records, only a position.
+                    # Behind a transaction's markers there are no records, only a position.
                     tail.position = max(tail.position, await consumer.position(tp))
                 self._wake(tail)
             await asyncio.sleep(0)
@@ -285,7 +285,7 @@ class TableReader:
     def _pause_idle(
         self, consumer: AIOKafkaConsumer, reading: dict[TopicPartition, Tail], idle: set[TopicPartition]
     ) -> None:
-        """Fetch what is wanted now, and nothing else of what is assigned."""
+        """Fetch the partitions that are wanted now, and pause all others that are assigned."""
         for tp, tail in reading.items():
             if self._by_partition.get(tp) is not tail or tail.done:
                 if tp not in idle:
@@ -297,7 +297,7 @@ class TableReader:
                 idle.discard(tp)
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
-        """Records, or nothing after a while or when the set of partitions changes."""
+        """Return records, or nothing after a while or when the set of partitions changes."""
         timeout = _IDLE_MS
         for tail in self._by_partition.values():
             if tail.waiters:
@@ -313,7 +313,7 @@ class TableReader:
             await asyncio.wait((polled, changed), return_when=asyncio.FIRST_COMPLETED)
             if polled.done():
                 return dict(polled.result())
-            # It waits for records and has taken none yet, so none are lost.
+            # The request still waits for records and has taken none, so none are lost.
             polled.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await polled
@@ -354,6 +354,6 @@ class TableReader:
 
 
 def has_ended(consumer: AIOKafkaConsumer) -> bool:
-    """Whether the task that fetches has ended: the consumer then waits for ever and raises nothing."""
-    fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka tells it nowhere else
+    """Return whether the fetching task has ended: the consumer then waits for ever and raises nothing."""
+    fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka has no public way to find out
     return fetcher is not None and bool(fetcher.error_future.done())

@@ -1,4 +1,4 @@
-"""Reads from Kafka what an engine asks for to restore its partition, and follows what it looks things up in."""
+"""Reads from Kafka what an engine requests to restore its partition, and then follows the topics that it follows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ S = TypeVar("S")
 
 @dataclass
 class Progress:
-    """How far a restore is."""
+    """How far a restore has come."""
 
     wanted: int = 0
-    """Offsets to go through, in all."""
+    """The total number of offsets to read."""
 
     tails: tuple[tuple[Tail, int], ...] = ()
-    """What is read, each with the position at which it began."""
+    """The partitions that are read, each with the position at which the read began."""
 
     finished: bool = False
 
     @property
     def fraction(self) -> float:
-        """Between 0 and 1."""
+        """The progress, between 0 and 1."""
         if self.finished:
             return 1.0
         if not self.wanted:
@@ -44,12 +44,12 @@ class Restorer(Generic[S]):
     """Reads for one partition's engine.
 
     Args:
-        engine: who asks.
+        engine: the engine that makes the requests.
         partition: the partition of all topics.
         prefix: the topics' prefix.
         reader: the reader of this worker's tables.
-        offsets: where the topics end.
-        on_followed: called after records of a followed topic came in later on.
+        offsets: says where the topics end.
+        on_followed: called when records of a followed topic have come in after the restore.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Restorer(Generic[S]):
     async def run(
         self, committed: Mapping[Topic, int | None], view: GlobalView | None, no_later: Mapping[Topic, int]
     ) -> None:
-        """Restore the engine, and follow what it follows from then on.
+        """Restore the engine, and keep the topics up to date that it follows.
 
         Args:
-            committed: the committed offset of each source, None where none was ever committed.
-            view: the service's view of the whole.
+            committed: the committed offset of each source; None where none was ever committed.
+            view: the service's global view.
             no_later: positions beyond which the engine does not begin.
 
         Raises:
@@ -103,7 +103,7 @@ class Restorer(Generic[S]):
         self.progress.finished = True
 
     async def catch_up(self) -> None:
-        """Read the followed topics up to what is committed now; nobody's open transaction is waited for."""
+        """Read the followed topics to what is committed now, without waiting for open transactions."""
         follows = {self._tp(topic): self._tails[topic] for topic in self._engine.service.follows}
         if follows:
             ends = await self._offsets.stable(follows)
@@ -138,7 +138,7 @@ class Restorer(Generic[S]):
         )
 
     def _announce(self, spans: Sequence[Span]) -> None:
-        """Add all that there is to read, at rest, so that the reader is interrupted once."""
+        """Add all partitions to read, paused, so that the reader is interrupted once."""
         for span in spans:
             if span.end > span.begin or span.topic in self._engine.service.follows:
                 self._add(span)

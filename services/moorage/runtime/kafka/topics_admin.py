@@ -1,4 +1,4 @@
-"""Makes the topics of the table, and holds their partition counts together."""
+"""Creates the topics of the table, and checks that all have the same number of partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_READY_TIMEOUT = 60.0  # seconds for the leaders of new partitions to be known
+_READY_TIMEOUT = 60.0  # seconds until the leaders of new partitions must be known
 _TRY_AGAIN = 0.2  # seconds between attempts
 _ALREADY_EXISTS = TopicAlreadyExistsError.errno
 _UNKNOWN_TOPIC = 3
@@ -28,14 +28,14 @@ _COPIES = "default.replication.factor"
 
 
 async def ensure_topics(settings: Settings, topics: Sequence[Topic] = TOPICS) -> dict[str, int]:
-    """Make the topics that are missing and return the partition count of each by its short name.
+    """Create the topics that are missing. Return the number of partitions of each topic by its short name.
 
-    An existing fleet's partition count decides for the topics that are still missing, for it never changes. Once a
-    broker has answered, what fails because brokers come and go is tried again for a minute.
+    The number of partitions of an existing fleet never changes, so missing topics are created with it. Once a broker
+    has answered, requests that fail because brokers come and go are repeated for a minute.
 
     Raises:
         KafkaError: Kafka does not answer.
-        TopicsError: the counts of the topics in the cluster differ, or they did not become ready.
+        TopicsError: the topics in the cluster have different numbers of partitions, or did not become ready.
     """
     admin = clients.admin_client(settings)
     await admin.start()
@@ -49,15 +49,15 @@ async def ensure_topics(settings: Settings, topics: Sequence[Topic] = TOPICS) ->
 
 
 async def try_on(ask: Callable[[], Awaitable[T]], *, deadline: float) -> T:
-    """What an administrator's request brings, tried again while it fails because brokers come and go.
+    """Return the result of an administrative request, repeated while it fails because brokers come and go.
 
     Args:
-        ask: makes the request; it may be made twice.
+        ask: makes the request; it may be called several times.
         deadline: the time of the event loop's clock after which an error is final.
 
     Raises:
-        KafkaError: it cannot be, or could not until the deadline.
-        OSError: no connection came about until the deadline.
+        KafkaError: the request cannot succeed, or did not until the deadline.
+        OSError: there was no connection until the deadline.
     """
     while True:
         try:
@@ -112,14 +112,14 @@ async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterab
             raise
         raise TopicsError(f"the topics could not be made: {error}") from error
     for name, code, *rest in response.topic_errors:
-        if code not in (0, _ALREADY_EXISTS):  # several processes start at once: another one was faster
+        if code not in (0, _ALREADY_EXISTS):  # several processes start at once, and another one was faster
             if for_code(code).retriable:
                 raise for_code(code)(f"topic {name} could not be made now")
             raise TopicsError(f"topic {name} could not be made: {for_code(code).__name__}: {rest[0] if rest else ''}")
 
 
 async def _default_copies(admin: AIOKafkaAdminClient) -> int:
-    """The cluster's own default replication factor, which aiokafka cannot ask the broker to take by itself."""
+    """Return the cluster's default replication factor. aiokafka cannot ask the broker to use it by itself."""
     cluster = await admin.describe_cluster()
     broker = ConfigResource(ConfigResourceType.BROKER, str(cluster["controller_id"]), {_COPIES: None})
     for response in await admin.describe_configs([broker]):
@@ -133,7 +133,7 @@ async def _default_copies(admin: AIOKafkaAdminClient) -> int:
 async def _described(
     admin: AIOKafkaAdminClient, settings: Settings, topics: Sequence[Topic], *, leaders: bool = False
 ) -> dict[str, int]:
-    """The partition counts by short name; 0 when the topic is missing or, with `leaders`, is not ready."""
+    """Return the number of partitions by short name; 0 when the topic is missing or, with `leaders`, not ready."""
     names = {topic.name(settings.topic_prefix): topic.short for topic in topics}
     counts = dict.fromkeys(names.values(), 0)
     for found in await admin.describe_topics(list(names)):

@@ -1,4 +1,4 @@
-"""How far the services lag behind that make this service's sources."""
+"""How far behind the services are that produce this service's sources."""
 
 from __future__ import annotations
 
@@ -17,53 +17,54 @@ from moorage.runtime.service import Upstream
 from moorage_schemas.topics import Topic
 
 _TOO_FAR: Final = 20_000
-"""Records that nobody looks through: so far behind, everything is taken to be concerned."""
+"""The number of records of a backlog that is not searched any more: every key then counts as concerned."""
 
 _MANY: Final = 1_000
-"""Keys that are kept between two questions without looking which of them can be dropped."""
+"""The number of keys that are kept between two requests before those that can be dropped are dropped."""
 
 _REST_AFTER: Final = 20.0
-"""Seconds without a question after which upstream topics are no longer followed."""
+"""Seconds without a request after which upstream topics are no longer followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamEnds:
-    """Where the topics of a partition ended, asked for at one time."""
+    """Where the topics of a partition ended, all requested at the same time."""
 
     stable: Mapping[Topic, int]
-    """The last stable offsets, of what upstream services read, and of what they write."""
+    """The last stable offsets of the topics that upstream services read, and of those that they write."""
 
     written: Mapping[Topic, int]
-    """The high watermarks of what upstream services write; left out when nothing was claimed."""
+    """The high watermarks of the topics that upstream services write; left out when nothing was claimed."""
 
     claims: Mapping[Topic, int]
-    """How far upstream services said that they had come, before the ends were asked for."""
+    """How far upstream services said that they had come, before the ends were requested."""
 
 
 @dataclass(eq=False)
 class _Followed:
-    """An upstream topic that is read."""
+    """An upstream topic that is followed."""
 
     tp: TopicPartition
     begin: int
-    """From where on `keys` has everything."""
+    """The offset from which `keys` is complete."""
 
     keys: deque[tuple[int, str]] = field(default_factory=deque)
-    """The offsets of what upstream may not have worked through, and which of this service's keys each concerns."""
+    """The offsets of records that upstream may not have processed, each with the key of this service that it
+    concerns."""
 
 
 class UpstreamWatch:
-    """Tells of which keys something is committed that an upstream service has not worked through.
+    """Reports the keys about which something is committed that an upstream service has not processed.
 
-    What it has worked through stands in the records that it wrote last, and where it had nothing to write, in its
-    committed offsets, which follow within a second. What it reads is followed from the first question on, so that the
-    next one is answered out of memory; after a while without one that ends.
+    The records that an upstream service wrote last say what it has processed. When it had nothing to write, its
+    committed offsets say so; they follow within a second. The topics that it reads are followed from the first request
+    on, so that the next request is answered from memory. This ends after a while without requests.
 
     Args:
-        context: of the worker's session.
-        partition: the owner's.
-        progress: how far a service had come by what it wrote last, by short name; of what is not decided on only what
-            lies below an offset counts.
+        context: the context of the worker's session.
+        partition: the owner's partition.
+        progress: returns how far a service had come when it last wrote, by short name; of its records that are not
+            decided on, only those below the given offset count.
     """
 
     def __init__(
@@ -80,11 +81,12 @@ class UpstreamWatch:
         self._resting: asyncio.TimerHandle | None = None
 
     async def ends(self, upstream: Sequence[Upstream], tables: Iterable[Topic]) -> UpstreamEnds:
-        """Where upstream's topics, and some others of the partition, end now.
+        """Return where upstream's topics, and some other topics of the partition, end now.
 
         Args:
-            upstream: who makes sources.
-            tables: the others; those that upstream services write must be read to there before `lagging`.
+            upstream: the services that produce sources.
+            tables: the other topics; those that upstream services write must be read to these ends before `lagging` is
+                called.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -106,14 +108,14 @@ class UpstreamWatch:
         )
 
     async def lagging(self, upstream: Sequence[Upstream], ends: UpstreamEnds) -> frozenset[str] | None:
-        """Of which keys something is committed that upstream services have not worked through.
+        """Return the keys about which something is committed that upstream services have not processed.
 
         Args:
-            upstream: who makes sources.
-            ends: as of `ends`; what upstream services write has been read to there.
+            upstream: the services that produce sources.
+            ends: the result of `ends`; the topics that upstream services write have been read to there.
 
         Returns:
-            The keys; None when there is too much to look through.
+            The keys; None when there is too much to search.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -136,13 +138,14 @@ class UpstreamWatch:
             self._resting = asyncio.get_running_loop().call_later(_REST_AFTER, self._rest)
 
     async def claim(self, upstream: Sequence[Upstream]) -> bool:
-        """Ask how far upstream services say that they have come.
+        """Request how far upstream services say that they have come.
 
-        That counts from the next `ends` on, when none of them has a transaction open: what it wrote when it came so far
-        is below those ends then. Asked for after them, it may be about records that were not read.
+        The answer counts from the next `ends` on, provided that none of these services has a transaction open: what a
+        service wrote up to that point is then below those ends. If the answer were requested after the ends, it could
+        be about records that were not read.
 
         Returns:
-            Whether any says more than was known.
+            Whether any service has come further than was known.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -158,7 +161,7 @@ class UpstreamWatch:
         return any(self._claims[topic] > known[topic] for topic in known)
 
     def close(self) -> None:
-        """Stop following, and forget what upstream has worked through."""
+        """Stop following, and forget what upstream has processed."""
         self._rest()
         self._floors.clear()
 
@@ -166,7 +169,7 @@ class UpstreamWatch:
         return max(self._floors.get(topic, 0), self._claims.get(topic, 0))
 
     def _advance(self, one: Upstream, ends: UpstreamEnds | None = None) -> None:
-        """Note how far an upstream service has come, and drop the keys of what is below."""
+        """Note how far an upstream service has come, and drop the keys of records below that."""
         done = self._progress(one, 0 if ends is None else ends.stable[one.via])
         settled = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
         claims = ends.claims if ends is not None and settled else {}
@@ -182,10 +185,10 @@ class UpstreamWatch:
                     followed.keys.popleft()
 
     def _drop(self, one: Upstream, claims: Mapping[Topic, int]) -> None:
-        """What upstream has claimed while a transaction of it was open is asked for anew, and not counted later on.
+        """Drop claims that upstream made while it had a transaction open. They are requested again.
 
-        The transaction may be one whose markers are lost: its owner then sets the offsets back, and what it wrote is
-        aborted. By then all is settled, and the claim is of what nobody has worked through.
+        The transaction may be one whose markers are lost. Its owner then sets the offsets back, and what it wrote is
+        aborted. When that is settled, the claim is about records that nobody has processed.
         """
         for topic in one.topics:
             if topic in claims and self._claims.get(topic) == claims[topic]:
@@ -193,7 +196,7 @@ class UpstreamWatch:
                 self._asked = False
 
     async def _follow(self, one: Upstream, topic: Topic, end: int) -> bool:
-        """See to it that a topic is read from where upstream stands; False when that is too far back."""
+        """Make sure that a topic is followed from where upstream stands. Return False when that is too far back."""
         followed = self._followed.get(topic)
         if followed is not None and followed.begin <= self._floors[topic]:
             return True
@@ -222,7 +225,7 @@ class UpstreamWatch:
             self._resting = None
 
     def _rest(self) -> None:
-        """Follow nothing, until the next question."""
+        """Stop following until the next request."""
         self._stay()
         self._context.reader.remove([followed.tp for followed in self._followed.values()])
         self._followed.clear()

@@ -1,6 +1,6 @@
 """A worker: one service in one process, as a member of the service's consumer group.
 
-It owns whatever partitions the group gives it, an owner for each, and hands fetched records to them.
+It owns the partitions that the group assigns to it. It creates an owner for each, and passes fetched records to them.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _POLL_MS = 500
 _POLL_RECORDS = 4000
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 _STOP_TIMEOUT = 10.0  # seconds for a client to leave
-_FRESHEN_SECONDS = 2.0  # for which a decision waits for a global view that is as new as its input, at most
-_STARTING_AT_ONCE = 6  # producers; more only compete for the event loop
+_FRESHEN_SECONDS = 2.0  # seconds that a decision waits at most for a global view that is as new as its input
+_STARTING_AT_ONCE = 6  # producers; more of them only compete for the event loop
 
 
 class Worker(Generic[S]):
     """Runs one service against Kafka until it is stopped.
 
     Args:
-        service: what decides.
-        settings: where Kafka is, and how to run.
-        clock: where the time comes from.
-        partitions: how many partitions the topics have, when that is known already; the topics are made otherwise.
+        service: the service that decides.
+        settings: the address of Kafka, and how to run.
+        clock: the source of the time.
+        partitions: the number of partitions of the topics, if it is known already; otherwise the topics are created.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Worker(Generic[S]):
         self._context: WorkerContext[S] | None = None
         self._stopping = False
 
-    # What others see.
+    # For health reports and the watchdog.
 
     @property
     def group(self) -> str:
@@ -95,12 +95,12 @@ class Worker(Generic[S]):
 
     @property
     def partitions(self) -> int:
-        """How many partitions the topics have; 0 before the start."""
+        """The number of partitions of the topics; 0 before the start."""
         return self._partitions or 0
 
     @property
     def ready(self) -> bool:
-        """Whether every partition that the group gave is restored, the global view caught up, and all tables move."""
+        """Whether every assigned partition is restored, the global view has caught up, and no table stands still."""
         return (
             self._assigned
             and (self._globals is None or self._globals.sound)
@@ -110,16 +110,16 @@ class Worker(Generic[S]):
 
     @property
     def moves(self) -> int:
-        """Changes with each step of getting to work; for the watchdog."""
+        """Changes with each step towards readiness. The watchdog reads it."""
         return self._moves + (0 if self._globals is None else self._globals.moves)
 
     @property
     def idle(self) -> bool:
-        """Whether the group has given it its share; the owners are looked at for themselves."""
+        """Whether the group has assigned partitions. The owners are watched separately."""
         return self._assigned
 
     async def behind(self) -> Behind:
-        """Where Kafka has more than has come here; see `hearing.behind`. What has failed for good ends the worker."""
+        """Return where Kafka has more than was received: `consumer_lag.behind`. A permanent failure ends the worker."""
         failure = None if self._globals is None else self._globals.failure
         if self._context is not None and not self._context.reader.alive and self._assigned:
             failure = RuntimeFailure(f"what reads the tables of {self.service.name} has ended")
@@ -132,7 +132,7 @@ class Worker(Generic[S]):
         return await behind(self._context, phases, self._globals)
 
     def report(self) -> dict[str, Any]:
-        """Where each partition stands, and which tables stand still, for the readiness page."""
+        """Return the state of each partition, and the tables that stand still, for the readiness page."""
         standing = self._context.reader.standing if self._context is not None else frozenset()
         standing |= self._globals.standing if self._globals is not None else frozenset()
         return {
@@ -150,7 +150,7 @@ class Worker(Generic[S]):
         """Return when the worker is ready.
 
         Raises:
-            TimeoutError: it did not become so in that time.
+            TimeoutError: it was not ready within that time.
             RuntimeFailure: it has failed.
         """
         async with asyncio.timeout(seconds):
@@ -160,10 +160,10 @@ class Worker(Generic[S]):
                     raise RuntimeFailure(f"the worker of {self.service.name} has ended")
                 await asyncio.sleep(0.02)
 
-    # Life.
+    # The life cycle.
 
     async def start(self) -> None:
-        """Begin; returns at once, `wait_ready` tells when it works."""
+        """Start. This returns at once; `wait_ready` waits until the worker is ready."""
         self._failure = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(), name=self.service.name)
 
@@ -171,7 +171,7 @@ class Worker(Generic[S]):
         """Wait until the worker ends.
 
         Raises:
-            RuntimeFailure: it cannot go on.
+            RuntimeFailure: the worker cannot continue.
         """
         if self._task is not None:
             await asyncio.shield(self._task)
@@ -251,7 +251,7 @@ class Worker(Generic[S]):
                 owner.poke()
 
     async def _session(self, age: TableAge, journals: Journals) -> None:
-        """One consumer's life; ends with an exception."""
+        """Run one consumer until an exception ends it."""
         settings = self._settings
         consumer = clients.group_consumer(settings, group=self._group, client_id=self._client_id)
         offsets = Offsets(settings, name=self._client_id)
@@ -302,15 +302,15 @@ class Worker(Generic[S]):
         finally:
             self._context = None
             self._assigned = False
-            # A cancelled task may be cancelled again; giving the partitions up must not be cut short by that.
+            # A cancelled task may be cancelled again, which must not cut giving up the partitions short.
             await asyncio.shield(self._give_up())
             for stop in (reader.stop, consumer.stop, offsets.stop):
-                with contextlib.suppress(Exception):  # whatever it is, the client is given up
+                with contextlib.suppress(Exception):  # whatever the error is, the client is given up
                     async with asyncio.timeout(_STOP_TIMEOUT):
                         await stop()
 
     async def _read_to_ends(self) -> bool:
-        """Return when all that is committed now has been read; False when that is not known."""
+        """Return True when everything that is committed now has been read; False when that is not known."""
         context, view = self._context, self._globals
         if context is None or not self._assigned or not (view is None or view.caught_up.is_set()):
             return False
@@ -326,7 +326,7 @@ class Worker(Generic[S]):
             if self._failure is not None and self._failure.done():
                 self._failure.result()
             age.check()
-            # Nothing may be awaited between this and the offers, so that a seek cannot come between them.
+            # Nothing may be awaited between this call and the offers, so that no seek comes between them.
             batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
             for tp, records in batches.items():
                 owner = self.owners.get(tp.partition)
@@ -345,7 +345,7 @@ class Worker(Generic[S]):
             metrics.RESTORE_PROGRESS.labels(name, str(partition)).set(owner.progress.fraction)
 
     def lag(self, consumer: AIOKafkaConsumer, partition: int) -> int:
-        """Records of a partition that are committed by their writers and not processed here, at most."""
+        """Return the largest possible number of records of a partition that are committed and not processed here."""
         total = self.owners[partition].waiting
         for topic in self.service.sources:
             tp = TopicPartition(topic.name(self._settings.topic_prefix), partition)
@@ -359,17 +359,17 @@ class Worker(Generic[S]):
     # The group.
 
     async def revoked(self) -> None:
-        """Drain every owner; all partitions may go."""
+        """Drain every owner, because any partition may be taken away."""
         async with self._lock:
             self._assigned = False
             await self._drain()
 
     async def assigned(self, context: WorkerContext[S], tps: Iterable[TopicPartition]) -> None:
-        """Keep the owners of what came back, give up the others, begin with what is new."""
+        """Keep the owners of partitions that came back, give up the others, and start owners for new partitions."""
         metrics.REBALANCES.labels(self.service.name).inc()
         async with self._lock:
             if context is not self._context:
-                return  # that session has ended meanwhile: an owner of its clients would never begin
+                return  # this session has ended in the meantime, and an owner with its clients would never begin
             partitions = clients.whole_partitions(
                 tps, clients.topic_names(self.service.sources, self._settings.topic_prefix)
             )
@@ -392,17 +392,17 @@ class Worker(Generic[S]):
                 self._background(asyncio.gather(*(owner.stop() for owner in gone), return_exceptions=True))
 
     def failed(self, error: BaseException) -> None:
-        """A listener has failed: aiokafka would swallow that, so the worker ends."""
+        """End the worker, because a listener has failed and aiokafka would swallow the error."""
         log.error("worker.rebalance_failed", service=self.service.name, exc_info=error)
         self._fail(RuntimeFailure(f"a rebalance of {self.service.name} failed: {error!r}"))
 
     def _fail(self, error: BaseException) -> None:
-        """End the worker: its poll raises this."""
+        """End the worker: its poll raises this error."""
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 
     async def _drain(self) -> None:
-        """Let every owner finish what is in flight; one that cannot is given up."""
+        """Let every owner finish what is in flight. An owner that cannot is given up."""
         limit = self._settings.transaction_timeout_ms / 1000
         owners = list(self.owners.values())
         results = await asyncio.gather(
@@ -431,7 +431,7 @@ class Worker(Generic[S]):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka publishes no types
-    """Tells the worker of rebalances; pauses first, and lets no exception disappear."""
+    """Tells the worker about rebalances. It pauses first, and lets no exception disappear."""
 
     def __init__(self, worker: Worker[Any], context: WorkerContext[Any]) -> None:
         self._worker = worker
@@ -442,13 +442,13 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka pu
             if revoked:
                 self._context.consumer.pause(*revoked)
             await self._worker.revoked()
-        except Exception as error:  # noqa: BLE001 - aiokafka logs and forgets it, so it is handed on
+        except Exception as error:  # noqa: BLE001 - aiokafka would log and forget it, so it is passed on
             self._worker.failed(error)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         try:
-            # Records come in before this method returns: nothing is fetched until an owner is ready for it.
+            # Records come in before this method returns: nothing may be fetched until an owner is ready for it.
             self._context.consumer.pause(*assigned)
             await self._worker.assigned(self._context, assigned)
-        except Exception as error:  # noqa: BLE001 - aiokafka logs and forgets it, so it is handed on
+        except Exception as error:  # noqa: BLE001 - aiokafka would log and forget it, so it is passed on
             self._worker.failed(error)

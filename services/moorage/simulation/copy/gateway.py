@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from moorage.gateway.admission.feature_gates import FeatureGates
+from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.log import Place, Write
@@ -127,7 +127,7 @@ class Edge:
             log=_Log(stack, store),
             clock=_Clock(stack),
             limits=limits,
-            switches=FeatureGates.of(settings),
+            switches=feature_gates(settings),
             hosts=None,
         )
         self._app = create_app(gateway)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from moorage.core.conditions.heartbeats import BY_HAND
+from moorage.core.disruption.zone_names import zone_of_object
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage.core.taints.desired.incidents import READY, zone_of_target
 from moorage.core.taints.desired.ocm import AVAILABLE
@@ -19,9 +20,10 @@ from moorage.gateway.http.selectors import selector
 from moorage.simulation.copy.stack import Stack
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_structured
+from moorage_schemas.keys import condition_key
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
-from moorage_schemas.topics import CONDITIONS, RESOURCES, condition_key
+from moorage_schemas.topics import CONDITIONS, RESOURCES
 
 SOURCE: Final = f"{BY_HAND}simulate"
 """Who reports in the copy: somebody by hand, so that no heartbeats are waited for."""
@@ -39,14 +41,14 @@ class ChangeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class ZoneOutage:
     """An outage of the targets that fit."""
 
     text: str
     fits: Test
 
     @classmethod
-    def parse(cls, text: str) -> Outage:
+    def parse(cls, text: str) -> ZoneOutage:
         """Read `zone=a`, `zone=eu/a`, `region=eu`, `node=n1`, `cluster=c1`, or any selector of labels.
 
         Raises:
@@ -137,7 +139,8 @@ def _event(
 
 
 def _in_zone(value: str) -> Test:
-    return lambda declared: value in _zones(declared)
+    wanted = {value, zone_of_object(value)}
+    return lambda declared: not wanted.isdisjoint(_zones(declared))
 
 
 def _in_region(value: str) -> Test:

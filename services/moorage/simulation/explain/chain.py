@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from moorage.simulation.copy.snapshot import Kept
 from moorage_schemas.envelope import event_id
+from moorage_schemas.keys import ConditionKey, ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
@@ -217,11 +218,11 @@ def target_of(record: Kept) -> str:
     target = getattr(event, "target", None)
     if target is not None:
         return str(target)
-    kind, _, rest = record.key.partition("/")
+    kind, _, name, _ = ResourceKey.parse(record.key)
     if record.topic in {TAINTS, CONDITIONS, ZONE_GRANTS, ZONE_MEMBERS}:
-        return record.key.partition("|")[0]
+        return ConditionKey.parse(record.key).target
     if record.topic is RESOURCES and kind in {"Node", "Cluster", "ManagedCluster"}:
-        return f"{kind}/{rest.partition('/')[2]}"
+        return f"{kind}/{name}"
     return ""
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from moorage.core.scheduling.framework.verdicts import TargetVerdict
+from moorage.core.scheduling.framework.verdicts import Reason, TargetVerdict, Verdicts
 from moorage.core.taints.tolerations import JudgedTaint
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain, Trail
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES
 
@@ -32,15 +33,6 @@ class NotFoundError(LookupError):
 
     def __init__(self, resource: str, name: str) -> None:
         super().__init__(f'{resource} "{name}" not found')
-
-
-@dataclass(frozen=True, slots=True)
-class Reckoned:
-    """How many targets are ruled out for one reason, each counted once, by the first filter against it."""
-
-    filter: str
-    reason: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +97,9 @@ class Explanation:
     notes: tuple[str, ...] = ()
     considered: int = 0
     fitting: int = 0
-    reckoned: tuple[Reckoned, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    """Why targets are ruled out."""
+
     targets: tuple[Target, ...] = ()
     left_out: int = 0
     """Targets that are not shown."""
@@ -130,23 +124,6 @@ class Summary:
     owner: str
     at: datetime
     rows: tuple[Row, ...]
-
-
-class Verdicts(Protocol):
-    """What is said of every target of a fleet."""
-
-    @property
-    def ranked(self) -> tuple[str, ...]:
-        """Those that pass every filter, best first."""
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a target."""
-
-    def names(self) -> Iterable[str]:
-        """Every target: those that pass, best first, then the others by name."""
-
-    def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +190,7 @@ def summary_of(snapshot: Snapshot, owner: str, resource: str) -> Summary:
             rows.append(Row(key, event, ends[0] if ends else None))
     declared = snapshot.last(RESOURCES, owner)
     if not rows and (declared is None or declared.event is None):
-        raise NotFoundError(resource, owner.rpartition("/")[2])
+        raise NotFoundError(resource, ResourceKey.parse(owner).name)
     return Summary(owner, snapshot.taken, tuple(rows))
 
 
@@ -254,6 +231,15 @@ def eviction_ends(event: EvictionDecided) -> Until | None:
             return Until(f"is being evicted from {where}: {event.message or event.reason}", event.deadline)
         case _:
             return None
+
+
+def changed_counts(placed: WorkloadPlaced, verdicts: Verdicts) -> Iterator[str]:
+    """What each filter ruled out when a decision was made and rules out now, where that differs."""
+    then = {(one.filter, one.reason): one.count for one in placed.filters}
+    now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
+    for by, why in sorted(then.keys() | now.keys()):
+        if then.get((by, why), 0) != now.get((by, why), 0):
+            yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
 
 
 def ruled_out(verdict: TargetVerdict) -> str:

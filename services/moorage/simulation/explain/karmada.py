@@ -20,10 +20,10 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     eviction_ends,
     evictions_of,
@@ -138,11 +138,11 @@ class _Binding:
             told.notes = (f"{self.owner} cannot be read: {draft.demand.error}",)
             return
         request = request_of(draft, self.now if self.rules.evicts else None)
-        verdicts = ClusterVerdicts(self.view.decider, request)
+        verdicts = ClusterVerdicts(self.view.scheduler, request)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         # Where one leaves a cluster, going back there is the last resort.
-        now = dict(decide(self.view.decider, request).targets or {})
+        now = dict(decide(self.view.scheduler, request).targets or {})
         stays = self._stays(request)
         if stays:
             now = {name: one.replicas for name, one in self.here.items()}
@@ -198,11 +198,7 @@ class _Binding:
             yield f"the placement of {policy.key} is another one now"
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were considered then, {verdicts.considered} are there now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        counts = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | counts.keys()):
-            if then.get((by, why), 0) != counts.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {counts.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         for name in sorted(self.here.keys() | now.keys()):
             before = self.here[name].replicas if name in self.here else None
             if before != now.get(name):

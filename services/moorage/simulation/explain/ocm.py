@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.verdicts import Asking, ManagedVerdicts
-from moorage.core.taints.dialects.ocm import BALANCE
+from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Trail
@@ -16,10 +17,10 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     ordinal,
     ruled_out,
@@ -117,10 +118,9 @@ class _Placement:
         scheduled = view.scheduler.schedule(
             terms, candidates=view.candidates(sets), decided=sorted(self.here), usage=view.usage, now=self.now
         )
-        asking = Asking(terms, sets, view.members.sets, frozenset(self.here), self.now)
-        verdicts = ManagedVerdicts(scheduled, view.fleet, asking)
+        verdicts = ManagedVerdicts(scheduled, view.fleet, sets, view.members.sets)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [*sorted(self.here), *scheduled.decisions], CLUSTERS_RESOURCE)
         told.targets = tuple(self._target(verdicts, name, terms) for name in names)
         told.left_out = len(view.fleet) - len(names)
@@ -166,19 +166,16 @@ class _Placement:
             return
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were in its sets then, {verdicts.considered} are now"
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         chosen = set(verdicts.scheduled.decisions)
         for more, names in (("would be selected now", chosen - self.here), ("not any more", self.here - chosen)):
             if names:
                 some = sorted(names)
                 rest = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
                 yield f"{more}: {', '.join(some[:_SHOWN])}{rest}"
-        if chosen != self.here and any(coordinate.built_in == BALANCE for coordinate, _ in terms.weights):
-            yield f"{BALANCE} rests on the decisions of other placements; no placement is decided again for those alone"
+        rated = [one.prioritizer for one in Plugins.discovered().chosen(terms)] if chosen != self.here else []
+        for by in (one.name for one in rated if Basis.USAGE in one.rests_on):
+            yield f"{by} rests on the decisions of other placements; no placement is decided again for those alone"
 
     def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
         placed = self.placed

@@ -20,10 +20,10 @@ from moorage.simulation.explain.explanation import (
     Explanation,
     Grounds,
     NotFoundError,
-    Reckoned,
     Target,
     Until,
     Wanted,
+    changed_counts,
     decision_on,
     details_of,
     eviction_ends,
@@ -39,13 +39,14 @@ from moorage.workers.placement.service import PlacementService
 from moorage.workers.placement.state import PlacementPartition
 from moorage.workers.placement.view import FleetView
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workloads import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS, binding_key
+from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS
 
 
 def placement_view(snapshot: Snapshot, settings: Settings) -> tuple[PlacementService, FleetView]:
@@ -158,9 +159,9 @@ class _Pod:
         binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
         binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
-        verdicts = NodeVerdicts(self.view.decider, binder.request(owner, shape), only=only)
+        verdicts = NodeVerdicts(self.view.scheduler, binder.request(owner, shape), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
-        told.reckoned = tuple(Reckoned(one.filter, one.reason, one.count) for one in verdicts.reasons)
+        told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")
         told.targets = tuple(self._target(name, verdicts.verdict(name), shape, owner) for name in names)
         told.left_out = len(self.view.fleet) - len(names)
@@ -218,13 +219,9 @@ class _Pod:
         placed = self.placed
         if placed is None or placed.reason == NODE_NAME_SET or owner.node_name:
             return
-        then = {(one.filter, one.reason): one.count for one in placed.filters}
-        now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} nodes were considered then, {verdicts.considered} are there now"
-        for by, why in sorted(then.keys() | now.keys()):
-            if then.get((by, why), 0) != now.get((by, why), 0):
-                yield f'{by} ruled out {then.get((by, why), 0)} then and {now.get((by, why), 0)} now: "{why}"'
+        yield from changed_counts(placed, verdicts)
         if not self.node or self.node not in verdicts:
             if self.node:
                 yield f"node {self.node} is not there any more"

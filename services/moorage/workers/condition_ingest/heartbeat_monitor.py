@@ -1,4 +1,4 @@
-"""Who is watched, and what happens when a timer fires."""
+"""Decides which sources are watched, and what happens when a timer fires."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from moorage.runtime.service import Emit, Input
 from moorage.workers.condition_ingest.state import OWNER, ConditionIngestPartition, Round
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import condition_key
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS, condition_key
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS
 
 _OVERDUE: Final = timedelta(minutes=10)
-"""`repair` leaves a deadline to its timer for so long; the record that it has fired may have expired unread. A deadline
-may be further ahead than the grace period by as much, for clocks differ."""
+"""How long after a deadline `repair` leaves it to its timer. Later, the record that it has fired may have expired
+unread. Clocks differ, so a deadline may also be this much further ahead than the grace period."""
 
 
 class HeartbeatMonitor:
-    """Begins, goes on with and ends the watch of each source about each target.
+    """Starts, continues and ends the watch of each source about each target.
 
     Args:
         grace: how long a source may be silent.
@@ -44,7 +45,7 @@ class HeartbeatMonitor:
         self._source = source
 
     def begin(self, step: Round, watch: HeartbeatWatch | None, condition: ConditionChanged) -> None:
-        """Watch a source that has begun to speak (again)."""
+        """Watch a source that has begun to report, or reports again."""
         target, source, uid = condition.target, condition.source, condition.target_uid
         if watch is not None and watch.target_uid != uid:
             # It watched an earlier target of that name.
@@ -59,7 +60,7 @@ class HeartbeatMonitor:
         _set(step, watch, target, source, condition.accepted_time + grace)
 
     def taken_over(self, step: Round, lost: Held, target: TargetRef) -> None:
-        """Another source has reported a condition: the one that owned it may have nothing left to say."""
+        """Check the source that owned a condition until another source reported it: it may have no condition left."""
         watch = step.state.watches.get(target.key, {}).get(lost.source)
         if watch is None:
             return
@@ -70,17 +71,17 @@ class HeartbeatMonitor:
         grace = self._period(step.state, target, lost.source)
         if grace is None or watch.deadline is None or lost.accepted_time <= said.heard:
             return
-        # What it was last heard with is its own no more, so the timer remembers it.
+        # The report by which it was last heard is no longer its own, so the timer keeps that deadline.
         if (deadline := lost.accepted_time + grace) > watch.deadline:
             _set(step, watch, target, lost.source, deadline)
 
     def fired(self, step: Round, event: TimerFired) -> None:
-        """Look at a source whose timer has fired: it may have been heard since the timer was set."""
+        """Check a source whose timer has fired: it may have been heard since the timer was set."""
         target, source = event.target, event.subject
         watch = step.state.watches.get(target.key, {}).get(source)
         due = (event.id, event.generation, event.deadline)
         if watch is None or (watch.id, watch.generation, watch.deadline) != due:
-            return  # it was moved, cancelled, or is over
+            return  # the timer was moved or cancelled, or is over
         found = self._hear(step, watch, target, source)
         if found is None:
             return
@@ -111,14 +112,15 @@ class HeartbeatMonitor:
         step.emits.append(Emit(CONDITION_REPORTS, target.key, target.key, ask, step.cause, meta=meta))
 
     def asks(self, record: Input, report: ConditionReported) -> bool:
-        """Whether a record of `condition-reports` is this service's own question of `fired`.
+        """Return whether a record of `condition-reports` is this service's own request from `fired`.
 
-        Were it another's, its id would name no timer, or the look would find what is true.
+        A record from another writer would do no harm: its id would name no timer, or the check would find the true
+        state.
         """
         return record.meta.source == self._source and report.reason == HEARTBEAT_STOPPED
 
     def look(self, step: Round, ask: ConditionReported) -> None:
-        """Every report that was there when the timer fired has been taken up: is the source silent?"""
+        """Check whether a source is silent. Every report that was there when its timer fired has been processed."""
         target, source = ask.target, ask.source
         watch = step.state.watches.get(target.key, {}).get(source)
         if watch is None or look_id(watch) != step.cause.id:
@@ -137,7 +139,7 @@ class HeartbeatMonitor:
         step.write(TIMERS, watch.id, target.key, None)
 
     def suspects(self, state: ConditionIngestPartition, target: str, source: str, now: datetime) -> bool:
-        """Whether a source is not watched, its timer seems to have come to nothing, or rests on a longer period."""
+        """Return whether a source is not watched, or its timer seems lost or is set for a longer grace period."""
         watch = state.watches.get(target, {}).get(source)
         if watch is None or watch.deadline is None or watch.deadline < now - _OVERDUE:
             return True
@@ -147,7 +149,7 @@ class HeartbeatMonitor:
     def repair(
         self, state: ConditionIngestPartition, target: TargetRef, source: str, now: datetime, emits: list[Emit]
     ) -> None:
-        """Watch a suspect, if it has something to say and a grace period."""
+        """Watch a suspected source, if it has a condition that is not Unknown, and a grace period."""
         watch = state.watches.get(target.key, {}).get(source)
         grace = self._period(state, target, source)
         if grace is None:
@@ -170,7 +172,7 @@ class HeartbeatMonitor:
         _set(Round(state, now, emits, cause), watch, target, source, said.heard + grace)
 
     def hasten(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
-        """A target has another grace period; where it is shorter, look at its sources earlier than was meant."""
+        """Check a target's sources earlier than planned where the target's new grace period is shorter."""
         for source, watch in sorted(state.watches.get(target.key, {}).items()):
             grace = self._period(state, target, source)
             said = voice(state.conditions.get(target.key, {}), watch.target_uid, source)
@@ -180,23 +182,24 @@ class HeartbeatMonitor:
                 self.repair(state, target, source, now, emits)
 
     def _period(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta | None:
-        """For how long a source may be silent about a target; None for ever."""
+        """Return how long a source may be silent about a target; None for ever."""
         return self._grace.of(target.kind, source, state.graces.get(target.key))
 
     def _hear(
         self, step: Round, watch: HeartbeatWatch, target: TargetRef, source: str
     ) -> tuple[SourceStatus, timedelta] | None:
-        """What a watched source says, and its grace period; None when there is nothing (more) to watch."""
+        """Return the status of a watched source, and its grace period; None when there is nothing left to watch."""
         uid = step.state.targets.get(target.key)
         if uid != watch.target_uid:
-            return None  # the target is gone; `wake` clears up
+            return None  # the target is gone; `wake` cleans up
         said = voice(step.state.conditions.get(target.key, {}), uid, source)
         if said is None or not said.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return None
         grace = self._period(step.state, target, source)
         if grace is None:
-            # The settings have changed, and may change back: the source speaks on, so its timer is kept, cancelled.
+            # The settings have changed, and may change back. The source still reports, so its timer is kept, but
+            # cancelled.
             _set(step, watch, target, source, None)
             return None
         return said, grace

@@ -2,32 +2,32 @@
 
 Consumes:
     `condition-reports`, which anybody may write; everything in it is checked before it counts.
-    `timer-fired`, for its own timers. Follows `resources` for which targets exist.
+    `timer-fired`, for its own timers. Follows `resources` to know which targets exist.
 Keeps:
     The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
-    for each source that has something to say of a target (`timers`), and the uid of each declared target.
+    for each source that reports on a target (`timers`), and the uid of each declared target.
 Emits:
-    `conditions`, `workload-conditions`: one record for each report that counts, tombstones for those of targets that
-    are gone. Conditions whose source has fallen silent become Unknown.
+    `conditions`, `workload-conditions`: one record for each report that counts, and tombstones for the conditions of
+    targets that are gone. Conditions whose source has fallen silent become Unknown.
     `timers`: see `moorage.core.conditions.heartbeats`.
-    `dead-letters`: what is refused, with the reason and the original.
+    `dead-letters`: the reports that are refused, with the reason and the original.
     `condition-reports`: a report that came to another partition than its target's, once, to the right one; and, when a
-    source seems to be silent, a record that asks to look again.
+    source seems to be silent, a record that requests another check.
 
-A timer is not moved by each heartbeat. When it fires, the source has been heard meanwhile, and the timer is set on; or
-it seems to be silent. Then reports may still be waiting in the partition: this service may have been away for longer
-than the grace period. So the question goes through the partition itself, behind everything that was there, and
-only when it has come back is the source silent.
+Heartbeats do not move a timer. When it fires, either the source has been heard in the meantime, and the timer is set
+again, or the source seems to be silent. Then reports may still be waiting in the partition, because this service may
+have been away for longer than the grace period. So the request for another check goes through the partition itself,
+behind everything that was there. Only when it has come back does the source count as silent.
 
-Whether a workload is bound to the target that its deployer names is not checked: the deployer may be ahead of the
-topics that this service reads. Workloads have no heartbeats.
+Whether a workload is bound to the target that its deployer names is not checked, because the deployer may be ahead of
+the topics that this service reads. Workloads have no heartbeats.
 
-A report belongs to the target that was declared when it was written to Kafka. One that was written before the present
-target of its name was declared is refused; and before one is judged the present targets are read, so that none counts
-for a target that is gone already.
+A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
+the present target of its name was declared is refused. The present targets are read before a report is judged, so that
+no report counts for a target that is already gone.
 
-`now` is in what is written (`acceptedTime`, `statusSince`), one for each batch: the same state, batch and `now` give
-the same bytes.
+The output contains `now` (`acceptedTime`, `statusSince`), which is the same for the whole batch. So the same state,
+batch and `now` give the same bytes.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.timer import TimerFired
 from moorage_schemas.topics import (
@@ -69,9 +70,7 @@ from moorage_schemas.topics import (
     TIMERS,
     WORKLOAD_CONDITIONS,
     Topic,
-    condition_key,
     partition_of,
-    workload_condition_key,
 )
 
 _SOURCE_CHARACTERS = 253
@@ -79,9 +78,10 @@ _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
 class ConditionIngest(Service[ConditionIngestPartition]):
-    """Reports in, conditions out."""
+    """Turns reports into conditions."""
 
     name: ClassVar[str] = "condition-ingest"
+    summary: ClassVar[str] = "Checks, orders and de-duplicates reports of conditions."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
@@ -96,7 +96,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         self._listener = HeartbeatMonitor(grace_periods(settings), self._source)
 
     def new_state(self, partition: int) -> ConditionIngestPartition:
-        """An empty state for a partition."""
+        """Return an empty state for a partition."""
         return ConditionIngestPartition(partition)
 
     def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Model | None) -> None:
@@ -106,7 +106,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def process(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
-        """Check each report, and write what counts; look at each source whose timer has fired."""
+        """Check each report, and write those that count. Check each source whose timer has fired."""
         if not fresh and any(self._asks_for_targets(state, record) for record in batch):
             raise NeedFresh
         emits: list[Emit] = []
@@ -124,11 +124,12 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     # Reports.
 
     def _asks_for_targets(self, state: ConditionIngestPartition, record: Input) -> bool:
-        """Whether the present targets must be read before a report is judged.
+        """Return whether the present targets must be read before a report is judged.
 
-        Its target may have been declared a moment ago; or deleted and declared again, and a report that counted for the
-        one before would be taken away with it. A heartbeat that says nothing new does not ask, for most reports are
-        such: should it be taken away, its source will speak again.
+        The report's target may have been declared a moment ago. Or it may have been deleted and declared again; a
+        report that counted for the earlier target would then be taken away together with it. A heartbeat without
+        anything new does not require a read, because most reports are heartbeats: if one is taken away, its source will
+        report again.
         """
         report = record.event
         if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
@@ -146,9 +147,9 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return watch is None or watch.target_uid != uid or watch.deadline is None
 
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
-        """Whether a report came to another partition than its target's.
+        """Return whether a report came to another partition than its target's.
 
-        It is sent on under its own id, as its own cause, by which it is known not to be sent on again.
+        Such a report is sent on under its own id, as its own cause. This marks it, so that it is not sent on again.
         """
         return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
 
@@ -209,7 +210,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     # Targets that are gone, and repairs.
 
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Take away the conditions and the timers of targets that are gone; heed a grace period that has changed."""
+        """Take away the conditions and timers of targets that are gone, and apply grace periods that have changed."""
         emits: list[Emit] = []
         for target in sorted(state.orphans):
             uid = state.targets.get(target)
@@ -241,11 +242,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        """At once when some target is gone or has another grace period, else never."""
+        """Return a time in the past when some target is gone or has another grace period; None otherwise."""
         return _AT_ONCE if state.orphans or state.moved else None
 
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Take away what has lost its target; watch every source that has something to say and is not watched."""
+        """Take away what has lost its target. Watch every source that reports and is not watched."""
         for known in {*state.conditions, *state.workloads, *state.watches}:
             state.look(known)
         emits = self.wake(state, now)
@@ -259,10 +260,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             self._listener.repair(state, TargetRef.parse(target), source, now, emits)
         return emits
 
-    # What is refused.
+    # Refusals.
 
-    def refuse(self, state: ConditionIngestPartition, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - every partition alike
-        """The dead letter of a record that could not be decoded."""
+    def refuse(self, state: ConditionIngestPartition, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - it is the same for all partitions
+        """Return the dead letter of a record that could not be decoded."""
         return [dead_letter(self.name, bad, now)]
 
     def _dead_letter(self, record: Input, refusal: Refusal, now: datetime) -> Emit:
@@ -281,17 +282,17 @@ class ConditionIngest(Service[ConditionIngestPartition]):
 
 
 def _sender(meta: Meta) -> str:
-    """The source that a report's envelope names, as far as it is kept."""
+    """Return the source that a report's envelope names, cut to the length that is kept."""
     return meta.source[:_SOURCE_CHARACTERS]
 
 
 def _workload_key(target: str, name: str) -> str:
-    workload, _, condition_type = name.partition("|")
+    workload, condition_type = ConditionKey.parse(name)
     return workload_condition_key(workload, target, condition_type)
 
 
 def grace_periods(settings: Settings) -> GracePeriods:
-    """Which grace period a source has by the settings."""
+    """Return the grace periods that the settings give to sources."""
     return GracePeriods(
         {
             TargetKind.NODE: grace_period(settings.node_monitor_grace_period),
@@ -303,5 +304,5 @@ def grace_periods(settings: Settings) -> GracePeriods:
 
 
 def service(settings: Settings) -> ConditionIngest:
-    """The service, for the command line to run."""
+    """Return the service for the command line to run."""
     return ConditionIngest(settings)

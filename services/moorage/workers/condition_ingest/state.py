@@ -1,4 +1,4 @@
-"""What condition-ingest remembers of one partition: without the words of conditions, which nobody asks it for."""
+"""What condition-ingest remembers of one partition, without the messages of conditions, which it does not need."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from moorage.runtime.service import Emit
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ConditionKey, WorkloadConditionKey
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import CONDITIONS, TIMERS, WORKLOAD_CONDITIONS, Topic
@@ -26,7 +27,7 @@ Table = dict[str, dict[str, Held]]
 
 
 class _OfTarget(Protocol):
-    """What belongs to one target, and not to a later one of its name."""
+    """Something that belongs to one target, and not to a later target of the same name."""
 
     @property
     def target_uid(self) -> str: ...
@@ -34,35 +35,36 @@ class _OfTarget(Protocol):
 
 @dataclass(slots=True)
 class ConditionIngestPartition:
-    """One partition."""
+    """The state of one partition."""
 
     partition: int
     conditions: Table = field(default_factory=dict)
-    """By target key and type."""
+    """The conditions, by target key and type."""
 
     workloads: Table = field(default_factory=dict)
-    """By target key, and the workload's key and the type with a `|` between."""
+    """The conditions of workloads, by target key, then by the workload's key and the type with a `|` between."""
 
     watches: dict[str, dict[str, HeartbeatWatch]] = field(default_factory=dict)
-    """By target key and source."""
+    """The watches, by target key and source."""
 
     targets: dict[str, str] = field(default_factory=dict)
     """The uid of each declared target, by its key."""
 
     began: dict[str, datetime] = field(default_factory=dict)
-    """When each declared target was first declared, cut to the second, by its key; where its record says so."""
+    """When each declared target was first declared, truncated to the second, by its key; only where its record says
+    so."""
 
     graces: dict[str, timedelta] = field(default_factory=dict)
-    """The grace periods that targets themselves ask for, by the target's key."""
+    """The grace periods that targets set themselves, by the target's key."""
 
     moved: set[str] = field(default_factory=set)
-    """Keys of targets that have just come to ask for another grace period."""
+    """The keys of targets whose own grace period has just changed."""
 
     orphans: set[str] = field(default_factory=set)
-    """Keys of targets of which something is known that belongs to a target that is not declared (any more)."""
+    """The keys of targets with state that belongs to a target that is not declared, or no longer declared."""
 
     def look(self, target: str) -> None:
-        """Find out whether what is known of a target has lost its target."""
+        """Find out whether the state of a target belongs to a target that is no longer declared."""
         uid = self.targets.get(target)
         if (
             _strange(self.conditions.get(target), uid)
@@ -76,10 +78,10 @@ class ConditionIngestPartition:
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a condition, a timer, or a declared target."""
         if topic is CONDITIONS:
-            target, _, condition_type = key.partition("|")
+            target, condition_type = ConditionKey.parse(key)
             self._fold(self.conditions, target, condition_type, event)
         elif topic is WORKLOAD_CONDITIONS:
-            workload, target, condition_type = key.split("|", 2)
+            workload, target, condition_type = WorkloadConditionKey.parse(key)
             self._fold(self.workloads, target, f"{workload}|{condition_type}", event)
         elif topic is TIMERS:
             self._apply_timer(key, event)
@@ -141,7 +143,7 @@ class ConditionIngestPartition:
 
 @dataclass(slots=True)
 class Round:
-    """One step of deciding: on what, when, because of what, and what is written."""
+    """One step of deciding: the state, the time, the cause, and what is written."""
 
     state: ConditionIngestPartition
     now: datetime
@@ -149,13 +151,13 @@ class Round:
     cause: Meta
 
     def write(self, topic: Topic, key: str, target: str, event: Model | None) -> None:
-        """Fold a record of a changelog in, and write it."""
+        """Fold in a record of a changelog, and write it."""
         self.state.apply(topic, key, event)
         self.emits.append(Emit(topic, key, target, event, self.cause))
 
 
 def _began(event: ResourceDeclared) -> datetime | None:
-    """When a target was first declared: the gateway's word, which stays while it is changed."""
+    """Return when a target was first declared. The gateway sets this time, and changes of the target keep it."""
     text = part(event.object, "metadata").get("creationTimestamp")
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
@@ -166,7 +168,7 @@ def _began(event: ResourceDeclared) -> datetime | None:
 
 def _strange(known: Mapping[str, _OfTarget] | None, uid: str | None) -> bool:
     if known is not None:
-        for item in known.values():  # a plain loop: this runs over everything in each round of the reconciler
+        for item in known.values():  # a plain loop, because each round of the reconciler runs this over everything
             if item.target_uid != uid:
                 return True
     return False

@@ -12,9 +12,9 @@ from moorage_schemas.topics import Topic
 
 
 class GuardView(GlobalView):
-    """The pauses, budgets and disruption budgets that are declared; nothing else of `resources` is looked at.
+    """The declared pauses, budgets and disruption budgets. All other records of `resources` are ignored.
 
-    A change wakes nobody: what is held is the governor's to let go, and what is due later asks then.
+    A change wakes no partition: the governor releases what is held, and an eviction that comes due later asks then.
     """
 
     def __init__(self) -> None:
@@ -24,15 +24,15 @@ class GuardView(GlobalView):
         """Take in a guard, or its end.
 
         Raises:
-            ValueError: it is wrong; then it guards nothing.
+            ValueError: the guard is not valid. It then guards nothing.
         """
         event = record.event if isinstance(record.event, ResourceDeclared) else None
         self.guards.put(record.key, event.object if event is not None else None)
 
-    def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - it reads one topic only
-        """Guards only."""
+    def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - the view reads one topic only
+        """Return whether a record is a guard."""
         return key.startswith(GUARD_PREFIXES)
 
     def changed(self) -> Iterable[int] | None:
-        """Nobody."""
+        """Return no partitions."""
         return ()

@@ -6,25 +6,27 @@ Keeps:
     The taints that evict and the bindings of each target (source tables), its tasks and its own timers (changelogs
     `evictions` and `timers`). A global view of what may hold evictions back: pauses, budgets, disruption budgets.
 Emits:
-    `evictions`: each task's states. Requested stays until the binding goes, whatever becomes of the taint.
+    `evictions`: the states of each task. Requested lasts until the binding is gone, whatever happens to the taint.
     `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
-    `eviction-asks`: a question to the governor when a task comes due that something may hold; written again when the
-    eviction is requested, tombstoned when the task needs it no more.
+    `eviction-asks`: a request to the governor when a task comes due that something may hold; written again when the
+    eviction is requested, tombstoned when the task does not need it any more.
 
-What nothing may hold is requested as soon as it is due, and nobody is asked. What may be held is Held, and asks. The
-answer lets it go or says what holds it. Leave to go is used at once or given back: after a restart, and when it had to
-wait for the taint-manager, the eviction asks anew. Work leaves a Karmada cluster only with the feature gate Failover
-and `enable-no-execute-taint-eviction`, and there the limit on evictions per second may hold it, too.
+An eviction that nothing may hold is requested as soon as it is due, without asking the governor. An eviction that
+something may hold becomes Held and asks the governor. The answer grants the eviction or says what holds it. A grant is
+used at once or given back: after a restart, and when it had to wait for the taint-manager, the eviction asks again.
+Work leaves a Karmada cluster only with the feature gate Failover and `enable-no-execute-taint-eviction`, and there the
+limit on evictions per second may hold it, too.
 
-A record may make an eviction come due, but none is requested because of a record: it becomes pending, and when all that
-is committed now has been read (taints, bindings, pauses) the present is looked at. So what a backlog once said evicts
-nobody. Nor does a set of taints that the taint-manager is about to take back: while something about the target is
-committed that it has not worked through, the eviction waits, and after a moment is Held for `UpstreamLag`.
+A record may make an eviction come due, but no eviction is requested because of a record. It becomes pending, and is
+decided on with the present state, when everything that is committed now has been read (taints, bindings, pauses). So
+old records of a backlog evict nothing. Neither does a set of taints that the taint-manager is about to take back: while
+something about the target is committed that the taint-manager has not processed, the eviction waits, and after a moment
+it is Held for `UpstreamLag`.
 
-A deadline is worked out when the taints or the tolerations change, never otherwise. The time of a decision is that of
-its cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes; one
-that had to wait has the time at which it was looked at again. Only this service's own clock, and times that a record
-carries, are compared with a deadline; the governor's clock never is.
+A deadline is computed when the taints or the tolerations change, never otherwise. The time of a decision is that of its
+cause (the CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes. A
+decision that had to wait has the time at which it was checked again. Deadlines are compared only with this service's
+own clock and with times in records, never with the governor's clock.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.eviction import EvictionState
+from moorage_schemas.keys import BindingKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import target_of_resource
@@ -75,34 +78,33 @@ from moorage_schemas.topics import (
     TIMERS,
     ZONE_GRANTS,
     Topic,
-    eviction_key,
 )
 
 _GRACE: Final = timedelta(seconds=10)
-"""The reconciler leaves a deadline that has just passed to the timer, and a question to the governor."""
+"""How long after a deadline the reconciler leaves it to the timer, or an eviction request to the governor."""
 
 _ASK_AGAIN: Final = timedelta(seconds=60)
-"""After which a held eviction asks again: answers may be lost, and their topic does not keep them for ever."""
+"""The time after which a held eviction asks again: answers may be lost, and their topic does not keep them for ever."""
 
 _PORTION: Final = 1000
-"""Events that are written for pending evictions in one go, about; the rest waits for the next one."""
+"""The approximate number of events that are written for pending evictions in one go. The rest waits for the next."""
 
 _LOOK_AGAIN: Final = timedelta(milliseconds=200)
-"""Between two looks at whether the taint-manager has caught up."""
+"""The time between two checks of whether the taint-manager has caught up."""
 
 _UPSTREAM_LAG: Final = "UpstreamLag"
-"""What holds an eviction while the taint-manager has something about its target to work through."""
+"""What holds an eviction while the taint-manager has records about its target to process."""
 
 _LAG_UNTOLD: Final = timedelta(seconds=2)
-"""For so long that is not told: the taint-manager commits what it had nothing to say about within a second."""
+"""How long this is not reported: the taint-manager commits records without output within a second."""
 
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
 
 def _concerns(topic: Topic, key: str) -> str | None:
-    """The target that a record which the taint-manager reads is about."""
+    """Return the target that a record which the taint-manager reads is about."""
     if topic is CONDITIONS:
-        return key.partition("|")[0]
+        return BindingKey.parse(key).workload
     if topic is ZONE_GRANTS:
         return key
     target = target_of_resource(key)
@@ -115,9 +117,10 @@ _AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Eviction(Service[EvictionPartition]):
-    """Taints and bindings in, evictions out."""
+    """Turns taints and bindings into evictions."""
 
     name: ClassVar[str] = "eviction"
+    summary: ClassVar[str] = "Bindings and taints in, who must leave and when out."
     sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, TIMER_FIRED, EVICTION_ANSWERS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS)
@@ -131,12 +134,12 @@ class Eviction(Service[EvictionPartition]):
             self._dialects = {**NODES_ONLY, TargetKind.CLUSTER.value: DIALECTS[TargetKind.CLUSTER.value]}
         self._clusters_wait = not math.isinf(settings.resource_eviction_rate)
 
-    def new_state(self, partition: int) -> EvictionPartition:  # noqa: ARG002 - every partition begins alike
-        """An empty state for a partition."""
+    def new_state(self, partition: int) -> EvictionPartition:  # noqa: ARG002 - all partitions begin in the same way
+        """Return an empty state for a partition."""
         return EvictionPartition(dialects=self._dialects)
 
     def new_globals(self) -> GlobalView:
-        """What may hold evictions back."""
+        """Return the view of what may hold evictions back."""
         return GuardView()
 
     def use_globals(self, state: EvictionPartition, view: GlobalView) -> None:
@@ -154,9 +157,9 @@ class Eviction(Service[EvictionPartition]):
         batch: Sequence[Input],
         now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold each record in, and look at what it concerns; what has come due is pending until `wake`."""
+        """Fold in each record, and check what it concerns. What has come due stays pending until `wake`."""
         emits: list[Emit] = []
         for record in batch:
             if record.topic is TAINTS:
@@ -171,22 +174,23 @@ class Eviction(Service[EvictionPartition]):
         return emits
 
     def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
-        """The present taints, bindings and pauses, and whether the taint-manager has anything to take back."""
+        """Require the present taints, bindings and pauses, and whether the taint-manager may take anything back."""
         state.look_again(now)
         if not state.begun:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
     def refreshed(self, state: EvictionPartition, found: Freshness) -> None:
-        """All of it is read."""
+        """Note that all of it has been read."""
         state.found = found
 
     def wake(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide on what is pending, in portions; after a restart look at everything first."""
+        """Decide on pending evictions, in portions. After a restart, check everything first."""
         emits: list[Emit] = []
         if not state.begun:
             state.begun = True
-            # What had come due and was not decided on when the partition moved is known by its deadline only.
+            # When the partition moved, evictions may have been due without a decision. Only their deadlines show that
+            # now.
             emits += self._look_at_all(state, now, due=now)
         found, state.found = state.found, None
         if found is None:
@@ -197,11 +201,11 @@ class Eviction(Service[EvictionPartition]):
         return emits
 
     def next_wake(self, state: EvictionPartition) -> datetime | None:
-        """At once while something is pending; later, when all of it waits for the taint-manager."""
+        """Return a past time while something is pending; a later time when all of it waits for the taint-manager."""
         return _AT_ONCE if state.pending else state.look_at
 
     def reconcile(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide anew on everything; what differs, or was never followed by its timer, is repaired."""
+        """Decide again on everything. Repair what differs, and what its timer never followed."""
         return self._look_at_all(state, now, due=now - _GRACE)
 
     def _look_at_all(self, state: EvictionPartition, now: datetime, *, due: datetime) -> list[Emit]:
@@ -222,7 +226,7 @@ class Eviction(Service[EvictionPartition]):
                 )
                 look = TargetView(state, key, cause, now, due=due, emits=emits, verdicts=verdicts)
                 if task is not None and _has_lost(task, binding):
-                    # Nothing tells of the end of a binding once its tombstone is gone.
+                    # After the tombstone of a binding is gone, nothing else reports that the binding has ended.
                     self._end(look, workload, task)
                 if binding is not None:
                     self._look(state, look, target, workload)
@@ -251,7 +255,7 @@ class Eviction(Service[EvictionPartition]):
 
     def _binding(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
         event = record.event if isinstance(record.event, WorkloadBound) else None
-        workload, _, key = record.key.partition("|")
+        workload, key = BindingKey.parse(record.key)
         target = state.targets.get(key)
         known = target.bindings.get(workload) if target is not None else None
         if event is not None and not newer_binding(event, known):
@@ -269,13 +273,13 @@ class Eviction(Service[EvictionPartition]):
 
     def _fired(self, state: EvictionPartition, record: Input, event: TimerFired) -> None:
         if state.timers.get(event.id) != (event.generation, event.deadline):
-            return  # it was moved, cancelled, or is over
+            return  # the timer was moved or cancelled, or is over
         target = state.targets.get(event.target.key)
         if target is not None and event.subject in target.bindings:
             state.put((event.target.key, event.subject), Pending(record.meta, event.fired_time))
 
     def _answered(self, state: EvictionPartition, record: Input, event: EvictionAnswered, now: datetime) -> list[Emit]:
-        """The governor has answered: what it lets go is looked at again before it is requested."""
+        """Process an answer of the governor. An eviction that it grants is checked again before it is requested."""
         key, workload = event.target.key, event.workload.key
         target = state.targets.get(key)
         task = target.tasks.get(workload) if target is not None else None
@@ -283,7 +287,7 @@ class Eviction(Service[EvictionPartition]):
             return []
         mine = (task.generation, task.asked) == (event.generation, event.asked)
         if task.state is not EvictionState.HELD or not mine:
-            return []  # it was cancelled, went, or asked anew
+            return []  # it was cancelled, has gone, or has asked again
         time = record.meta.time or now
         if event.granted:
             state.put((key, workload), Pending(record.meta, time, answer=event))
@@ -297,7 +301,7 @@ class Eviction(Service[EvictionPartition]):
         return look.emits
 
     def _look(self, state: EvictionPartition, look: TargetView, target: BoundTarget, workload: str) -> None:
-        """Schedule, or take back, what the state that was just folded in says; what has come due is pending."""
+        """Schedule or cancel according to the state that was just folded in. What has come due becomes pending."""
         binding = target.bindings[workload]
         task = target.tasks.get(workload)
         if task is not None and (task.state is EvictionState.REQUESTED or task.generation != binding.generation):
@@ -314,11 +318,11 @@ class Eviction(Service[EvictionPartition]):
                 state.put(place, Pending(look.cause, look.time, reported=look.reported))
             return
         if look.due is not None and isinstance(found, EvictAt) and found.deadline <= look.time:
-            return  # it has only just come due, and its timer says so
+            return  # it has only just come due, and its timer reports it
         timed = state.is_pending(place) and (
             isinstance(found, EvictAt) and look.timer(workload, binding.generation)[1] == found.deadline
         )
-        if not timed:  # else its timer may have fired since this was decided, and fires no more
+        if not timed:  # if timed, its timer may have fired since this was decided, and does not fire again
             state.settle(place)
         self._not_due(state, look, workload, found)
 
@@ -354,7 +358,7 @@ class Eviction(Service[EvictionPartition]):
         emits: list[Emit],
         verdicts: dict[tuple[str, int], Verdict],
     ) -> None:
-        """Decide on a pending eviction, by all that is committed now."""
+        """Decide on a pending eviction, with everything that is committed now."""
         key, workload = place
         pending = state.pending.pop(place)
         target = state.targets.get(key)
@@ -390,7 +394,7 @@ class Eviction(Service[EvictionPartition]):
             self._due(state, look, workload, found)
 
     def _hold_for_taints(self, look: TargetView, workload: str, found: Verdict) -> None:
-        """The taints may be about to change: tell what it waits for, unless it is held anyway."""
+        """Hold an eviction because the taints may be about to change, unless it is held anyway."""
         task = look.state.targets[look.target].tasks.get(workload)
         if task is None or task.state is not EvictionState.HELD:
             self._hold(
@@ -403,7 +407,7 @@ class Eviction(Service[EvictionPartition]):
             )
 
     def _due(self, state: EvictionPartition, look: TargetView, workload: str, found: Verdict) -> None:
-        """It has come due: ask when something may hold it, else it goes."""
+        """Process an eviction that has come due: ask the governor when something may hold it, otherwise request it."""
         target = state.targets[look.target]
         task, binding = target.tasks.get(workload), target.bindings[workload]
         held = task is not None and task.state is EvictionState.HELD
@@ -413,7 +417,7 @@ class Eviction(Service[EvictionPartition]):
                 message = f"held by {', '.join(paused)}, which came after the leave to go; asks again"
                 self._ask_anew(look, workload, task, message, held_by=paused)
             elif (look.target, workload) not in state.asked:
-                # Whatever answers the ask of before the restart may be old, and others may have been let go since.
+                # An answer to the request from before the restart may be old, and others may have been granted since.
                 self._ask_anew(look, workload, task, "asks anew after a restart")
             elif state.is_asked_otherwise((look.target, workload)):
                 self._ask_anew(look, workload, task, "its labels or its zone are others now; asks anew")
@@ -442,7 +446,7 @@ class Eviction(Service[EvictionPartition]):
     def _ask_anew(
         self, look: TargetView, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
     ) -> None:
-        """Ask once more, so that no answer to an earlier ask counts; what held it is told until the new answer."""
+        """Ask once more, so that no answer to an earlier request counts. Until then, it shows what held it before."""
         revision = task.revision + 1
         if held_by is None:
             held_by = task.held_by
@@ -461,7 +465,7 @@ class Eviction(Service[EvictionPartition]):
         due: datetime | None = None,
         asked: int | None = None,
     ) -> None:
-        """Write that it is held; what is not said stays as it was."""
+        """Write that an eviction is held. Values that are not given stay as they were."""
         task = look.state.targets[look.target].tasks.get(workload)
         look.write(
             workload,
@@ -476,20 +480,21 @@ class Eviction(Service[EvictionPartition]):
 
     @staticmethod
     def _paused(state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> tuple[str, ...]:
-        """The pauses that hold an eviction now, by name.
+        """Return the names of the pauses that hold an eviction now.
 
-        The governor lets nothing go that it knows to be paused. So when it has, either it had not read the pause yet,
-        or the pause is over and this process has not read that: it asks again, and no clock is asked.
+        The governor grants nothing that it knows to be paused. So when it has granted this eviction, either it had not
+        read the pause yet, or the pause is over and this process has not read that. The eviction asks again, and no
+        clocks are compared.
         """
         if not state.guards.pauses:
             return ()
         return tuple(pause.name for pause in state.guards.pauses_of(_subject(key, target, workload)))
 
     def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
-        """Whether something may hold this eviction, so that the governor has to be asked."""
+        """Return whether something may hold this eviction, so that the governor must be asked."""
         if self._clusters_wait and key.startswith(_CLUSTERS):
             return True
-        if not state.guards:  # what nothing may hold costs nothing
+        if not state.guards:  # without guards, evictions cost nothing here
             return False
         return state.guards.concern(_subject(key, target, workload))
 
@@ -526,12 +531,12 @@ class Eviction(Service[EvictionPartition]):
         look.move_timer(workload, generation, found.deadline)
 
     def _end(self, look: TargetView, workload: str, task: Task) -> None:
-        """The binding is gone: so is the task."""
+        """End the task, because its binding is gone."""
         look.state.settle((look.target, workload))
         look.drop_timer(workload)
         look.unask(workload)
         if task.state is EvictionState.CANCELLED:
-            # It came to nothing, and now it cannot be scheduled again.
+            # The task came to nothing, and now it cannot be scheduled again.
             key = eviction_key(workload, look.target, task.generation)
             look.emit(EVICTIONS, key, None, step="end")
             return
@@ -540,24 +545,24 @@ class Eviction(Service[EvictionPartition]):
 
 
 def _subject(key: str, target: BoundTarget, workload: str) -> Subject:
-    """A bound workload as guards see it."""
+    """Return a bound workload in the form that guards use."""
     binding = target.bindings[workload]
     return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
 
 
 def _asks_again(state: EvictionPartition, look: TargetView, place: tuple[str, str]) -> bool:
-    """Whether the governor was not asked since the restore, or so long ago that its answer may be lost."""
+    """Return whether the governor was not asked since the restore, or so long ago that its answer may be lost."""
     asked = state.asked.get(place)
     return asked is None or asked.time <= look.time - _ASK_AGAIN
 
 
 def _has_lost(task: Task, binding: Binding | WorkloadBound | None) -> bool:
-    """Whether the binding that a task is about is over, now that this one is there."""
+    """Return whether the binding that a task is about is over, given the present binding."""
     return binding is None or task.generation < binding.generation or task.uid != binding.uid
 
 
 def _is_due(found: Verdict, task: Task | None, time: datetime) -> bool:
-    """Whether an eviction has come due; one that is held has, unless its deadline was moved on since."""
+    """Return whether an eviction has come due. A held one has, unless its deadline was moved later since."""
     match found:
         case EvictNow():
             return True
@@ -579,10 +584,10 @@ def _taints_of(found: Verdict) -> tuple[Taint, ...]:
 
 
 def _due_time(found: Verdict, time: datetime) -> datetime:
-    """When it came due."""
+    """Return when the eviction came due."""
     return found.deadline if isinstance(found, EvictAt) else time
 
 
 def service(settings: Settings) -> Eviction:
-    """The service, for the command line to run."""
+    """Return the service for the command line to run."""
     return Eviction(settings)

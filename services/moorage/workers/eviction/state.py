@@ -1,4 +1,4 @@
-"""What the eviction service remembers of one partition, packed tightly: a process may hold a million bindings."""
+"""What the eviction service remembers of one partition, kept small: a process may hold a million bindings."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import BindingKey, EvictionKey, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import Taint, TargetTainted, Toleration
 from moorage_schemas.timer import SetTimer
-from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic, eviction_key
+from moorage_schemas.topics import BINDINGS, EVICTIONS, TAINTS, TIMERS, Topic
 
 OWNER = "eviction"
 """The owner of this service's timers."""
 
 BINDING_ENDED = "BindingEnded"
-"""The reason of the last record of a task: after it nothing is remembered."""
+"""The reason in the last record of a task. After it, nothing of the task is remembered."""
 
 Tolerations = tuple[Toleration, ...]
 
 NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
-"""Which dialect says what evicts, by the target's kind, when nothing leaves clusters."""
+"""The dialects whose taints evict, by the target's kind, when nothing leaves clusters."""
 
 
 @dataclass(slots=True, frozen=True)
 class Traits:
-    """What budgets and deployers want to know of a binding; one object for all bindings with equal ones."""
+    """What budgets and deployers need to know of a binding. Bindings with equal traits share one object."""
 
     labels: Mapping[str, str]
     purge_mode: str
@@ -57,12 +58,12 @@ class Binding:
     generation: int
     revision: int
     tolerations: Tolerations
-    """One object for all bindings with equal ones."""
+    """Bindings with equal tolerations share one object."""
 
     traits: Traits
 
 
-@dataclass(slots=True)  # not frozen, which would make it twice as dear to make; nobody changes one
+@dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; no code changes one
 class Task:
     """An eviction that is not over."""
 
@@ -72,38 +73,38 @@ class Task:
     revision: int
     state: EvictionState
     deadline: datetime | None
-    """When it comes due; of a held one, when it came due."""
+    """When it comes due; for a held eviction, when it came due."""
 
     taints: tuple[Taint, ...]
     held_by: tuple[str, ...] = ()
-    """What the governor said that holds it; empty before its first answer."""
+    """What holds it according to the governor; empty before the first answer."""
 
     asked: int = 0
-    """The revision of its ask; 0 when it has none."""
+    """The revision of its eviction request; 0 when there is none."""
 
 
 @dataclass(slots=True, frozen=True)
 class Pending:
-    """An eviction that has come due, and has not been decided on."""
+    """An eviction that has come due and has not been decided on."""
 
     cause: Meta
     time: datetime
-    """Of the cause."""
+    """The time of the cause."""
 
     reported: datetime | None = None
     answer: EvictionAnswered | None = None
-    """The governor's leave to go."""
+    """The governor's answer that grants the eviction."""
 
     waited: datetime | None = None
-    """Since when it waits for the taint-manager."""
+    """The time since which it has waited for the taint-manager."""
 
     kept: datetime | None = None
-    """Since when it waits for the taint-manager with the leave to go in hand."""
+    """The time since which it has waited for the taint-manager with a grant."""
 
 
 @dataclass(slots=True, frozen=True)
 class OpenRequest:
-    """What a question to the governor said that may change."""
+    """The part of an eviction request that may change later."""
 
     time: datetime
     labels: Mapping[str, str]
@@ -116,38 +117,38 @@ class BoundTarget:
 
     uid: str = ""
     generation: int = 0
-    """Of its taints; 0 when it has none."""
+    """The generation of its taints; 0 when it has none."""
 
     taints: tuple[Taint, ...] = ()
     settles_at: datetime | None = None
-    """When time alone changes its taints."""
+    """When its taints will change by time alone."""
 
     zone: str = ""
     bindings: dict[str, Binding] = field(default_factory=dict)
-    """By workload key."""
+    """The bindings, by workload key."""
 
     tasks: dict[str, Task] = field(default_factory=dict)
-    """By workload key."""
+    """The tasks, by workload key."""
 
     @property
     def empty(self) -> bool:
-        """Nothing is known of it."""
+        """Whether nothing is known of the target."""
         return not (self.generation or self.bindings or self.tasks)
 
     def is_unsettled(self, now: datetime) -> bool:
-        """Whether the taint-manager has yet to do what has come due of the taints."""
+        """Return whether the taint-manager still has to apply a change of the taints that has come due."""
         return self.settles_at is not None and self.settles_at <= now
 
 
 @dataclass(slots=True)
 class EvictionPartition:
-    """One partition."""
+    """The state of one partition."""
 
     targets: dict[str, BoundTarget] = field(default_factory=dict)
-    """By target key."""
+    """The targets, by target key."""
 
     timers: dict[str, tuple[int, datetime | None]] = field(default_factory=dict)
-    """Generation and deadline of the own timers, by their id."""
+    """The generation and deadline of this service's own timers, by their id."""
 
     pool: dict[tuple[object, ...], Tolerations] = field(default_factory=dict)
     """One object for each distinct tuple of tolerations, by their fields (which hash much faster than models)."""
@@ -156,31 +157,31 @@ class EvictionPartition:
     """One object for each distinct set of labels and purge mode, by their content."""
 
     dialects: Mapping[str, EffectRules] = field(default_factory=lambda: NODES_ONLY)
-    """Which dialect says what evicts, by the target's kind; a kind that is not here keeps everything."""
+    """The dialects whose taints evict, by the target's kind. From targets of any other kind nothing is evicted."""
 
     guards: Guards = field(default_factory=Guards)
-    """What may hold an eviction back: the process's one view of it."""
+    """What may hold an eviction back: the view that the whole process shares."""
 
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
-    """What has come due and is to be decided on by the present state; by target and workload key."""
+    """Evictions that have come due and are to be decided on with the present state, by target and workload key."""
 
     asked: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
-    """How the governor was last asked, since the restore; by target and workload key."""
+    """The latest eviction request since the restore, by target and workload key."""
 
     begun: bool = False
-    """Whether everything was looked at since the restore."""
+    """Whether everything was checked since the restore."""
 
     found: Freshness | None = None
-    """What was found when the present was read, for the `wake` that follows."""
+    """The result of reading the present state, for the `wake` that follows."""
 
     waiting: dict[tuple[str, str], Pending] = field(default_factory=dict)
-    """What is pending and waits for the taint-manager; none of it is in `pending`."""
+    """Pending evictions that wait for the taint-manager. None of them is in `pending`."""
 
     look_at: datetime | None = None
-    """When to look at what waits."""
+    """When to check the waiting evictions."""
 
     def is_asked_otherwise(self, place: tuple[str, str]) -> bool:
-        """Whether the governor was asked about other labels, or another zone, than there are now."""
+        """Return whether the labels or the zone have changed since the governor was asked."""
         asked, target = self.asked.get(place), self.targets.get(place[0])
         binding = target.bindings.get(place[1]) if target is not None else None
         if asked is None or target is None or binding is None:
@@ -188,11 +189,11 @@ class EvictionPartition:
         return asked.zone != target.zone or asked.labels != binding.traits.labels
 
     def is_pending(self, place: tuple[str, str]) -> bool:
-        """Whether it has come due and is still to be decided on."""
+        """Return whether an eviction has come due and is still to be decided on."""
         return place in self.pending or place in self.waiting
 
     def put(self, place: tuple[str, str], pending: Pending) -> None:
-        """Something has come due. What came due before keeps its cause, unless there is an answer now."""
+        """Add an eviction that has come due. If it is already pending, it keeps its cause, except for an answer."""
         known = self.pending.get(place) or self.waiting.get(place)
         if known is None:
             self.pending[place] = pending
@@ -201,25 +202,25 @@ class EvictionPartition:
             self.pending[place] = replace(pending, waited=known.waited)
 
     def settle(self, place: tuple[str, str]) -> None:
-        """It is not pending any more."""
+        """Remove an eviction that is not pending any more."""
         if self.pending.pop(place, None) is None:
             self.waiting.pop(place, None)
 
     def wait(self, place: tuple[str, str], pending: Pending, until: datetime) -> None:
-        """Look at it again later."""
+        """Check a pending eviction again later."""
         self.waiting[place] = pending
         if self.look_at is None:
             self.look_at = until
 
     def look_again(self, now: datetime) -> None:
-        """Have what has waited for long enough looked at."""
+        """Make evictions pending again that have waited for long enough."""
         if self.look_at is not None and self.look_at <= now:
             self.pending.update(self.waiting)
             self.waiting.clear()
             self.look_at = None
 
     def fold(self, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in taints, a binding, a task or a timer; of other topics nothing is remembered."""
+        """Fold in taints, a binding, a task or a timer. Records of other topics are ignored."""
         if topic is BINDINGS:
             self.apply_binding(key, event if isinstance(event, WorkloadBound) else None)
         elif topic is TAINTS:
@@ -250,7 +251,7 @@ class EvictionPartition:
 
     def apply_binding(self, key: str, event: WorkloadBound | None) -> None:
         """Fold in a binding."""
-        workload, _, target_key = key.partition("|")
+        workload, target_key = BindingKey.parse(key)
         if event is None:
             if (target := self.targets.get(target_key)) is not None:
                 target.bindings.pop(workload, None)
@@ -271,8 +272,8 @@ class EvictionPartition:
             )
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
-        """Fold in the state of a task; one that is over is forgotten."""
-        workload, target_key, generation = key.split("|")
+        """Fold in the state of a task. A task that is over is forgotten."""
+        workload, target_key, generation = EvictionKey.parse(key)
         if event is None:
             target = self.targets.get(target_key)
             task = target.tasks.get(workload) if target is not None else None
@@ -302,7 +303,7 @@ class EvictionPartition:
         )
 
     def apply_timer(self, key: str, event: SetTimer | None) -> None:
-        """Fold in one of the own timers."""
+        """Fold in one of this service's own timers."""
         if event is None:
             self.timers.pop(key, None)
         elif event.owner == OWNER and self.timers.get(key, (0, None))[0] < event.generation:
@@ -325,14 +326,15 @@ class EvictionPartition:
 
 
 def newer_taints(event: TargetTainted, known: BoundTarget) -> bool:
-    """Whether a set of taints supersedes the one that is known."""
+    """Return whether a set of taints supersedes the known one."""
     return known.generation == 0 or known.uid != event.target_uid or event.generation > known.generation
 
 
 def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
-    """Whether a binding supersedes the one that is known.
+    """Return whether a binding supersedes the known one.
 
-    A workload that was made again under its name begins with new generations; the tombstone between may be compacted.
+    A workload that was created again under its name begins with new generations. The tombstone in between may have been
+    compacted away.
     """
     if known is None or known.uid != event.uid:
         return True
@@ -340,9 +342,9 @@ def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
 
 
 def timer_id(workload: str, target: str, generation: int) -> str:
-    """The id of a task's timer.
+    """Return the id of a task's timer.
 
-    It holds the binding's generation, so that no id is used again after its tombstone, with which the memory
-    of its generations goes.
+    It contains the binding's generation, so that no id is used again after its tombstone, which erases what is known of
+    its generations.
     """
     return f"evict|{eviction_key(workload, target, generation)}"

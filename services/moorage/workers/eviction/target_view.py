@@ -1,4 +1,4 @@
-"""One look at a target: the verdicts on what is bound there, and the records that follow from them."""
+"""One check of a target: the verdicts on what is bound there, and the records that follow from them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import TargetKey, eviction_key
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic, eviction_key
+from moorage_schemas.topics import EVICTION_ASKS, EVICTIONS, FLEET, TIMERS, Topic
 
 
 @dataclass(slots=True)
 class TargetView:
-    """One look at a target: its cause, its time, the verdict for each distinct tuple of tolerations, what is written.
+    """One check of a target: its cause and time, the verdict for each distinct tuple of tolerations, and the output.
 
-    Whatever is written is folded into the state at once.
+    Everything that is written is folded into the state at once.
     """
 
     state: EvictionPartition
@@ -32,22 +33,22 @@ class TargetView:
     time: datetime
     reported: datetime | None = None
     due: datetime | None = None
-    """Deadlines up to here are due; the time of the round when not set. Set by the reconciler only."""
+    """Deadlines up to this time are due; when not set, deadlines up to `time`. Only the reconciler sets it."""
 
     answer: EvictionAnswered | None = None
-    """The governor's leave to go, when it is what is looked at."""
+    """The governor's answer that grants the eviction, when the check follows from it."""
 
     stale: bool = False
-    """Whether that leave has been kept for so long that others may have gone in its place."""
+    """Whether the grant was kept for so long that other evictions may have gone in its place."""
 
     emits: list[Emit] = field(default_factory=list)
     verdicts: dict[int, Verdict] = field(default_factory=dict)
 
     def judge(self, target: BoundTarget, tolerations: Tolerations) -> Verdict:
-        """What the target's taints mean for work with these tolerations (one object each, so its id will do)."""
+        """Return what the target's taints mean for work with these tolerations. Equal tolerations are one object."""
         known = self.verdicts.get(id(tolerations))
         if known is None:
-            dialect = self.state.dialects.get(self.target.partition("/")[0])
+            dialect = self.state.dialects.get(TargetKey.parse(self.target).kind)
             known = (
                 Keep((), "nothing leaves targets of this kind")
                 if dialect is None
@@ -96,7 +97,7 @@ class TargetView:
         self.emit(EVICTIONS, eviction_key(workload, self.target, about.generation), event, step=str(event.revision))
 
     def ask(self, workload: str, *, due: datetime, revision: int, requested: bool = False) -> None:
-        """Ask the governor, or tell it that what was asked for is requested."""
+        """Write an eviction request for the governor, or tell the governor that the eviction is now Requested."""
         target = self.state.targets[self.target]
         binding, ref = target.bindings[workload], workload_ref(workload)
         event = EvictionAsked(
@@ -111,28 +112,28 @@ class TargetView:
             due_time=due,
             requested=requested,
         )
-        # One that is asked again, because its answer may be lost, is an event of its own.
+        # A request that is repeated, because its answer may be lost, is an event of its own.
         step = f"{revision}/{'requested' if requested else format_time(self.time)}"
         self._put_ask(eviction_key(workload, self.target, binding.generation), event, step)
         self.state.asked[self.target, workload] = OpenRequest(self.time, binding.traits.labels, target.zone)
 
     def unask(self, workload: str) -> None:
-        """The governor need not think of this task any more."""
+        """Withdraw a task's eviction request from the governor."""
         task = self.state.targets[self.target].tasks.get(workload)
         self.state.asked.pop((self.target, workload), None)
         if task is not None and task.asked:
             self._put_ask(eviction_key(workload, self.target, task.generation), None, "end")
 
     def _put_ask(self, key: str, event: EvictionAsked | None, step: str) -> None:
-        """Asks are the governor's to remember: a task knows by its `asked` whether it has one."""
+        """Write an eviction request. The governor remembers it; the task's `asked` shows whether it has one."""
         self.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, self.cause, step=step))
 
     def timer(self, workload: str, generation: int) -> tuple[int, datetime | None]:
-        """The generation and the deadline of a task's timer; 0 and None while it has none."""
+        """Return the generation and the deadline of a task's timer; 0 and None when it has none."""
         return self.state.timers.get(timer_id(workload, self.target, generation), (0, None))
 
     def move_timer(self, workload: str, generation: int, deadline: datetime | None) -> None:
-        """Set a task's timer, or cancel it (None): it is remembered until the task is over."""
+        """Set a task's timer, or cancel it (None). It is remembered until the task is over."""
         number, known = self.timer(workload, generation)
         if known == deadline:
             return
@@ -149,12 +150,15 @@ class TargetView:
         self.emit(TIMERS, key, event, step=str(event.generation))
 
     def drop_timer(self, workload: str) -> None:
-        """The task has no more use for its timer."""
+        """Delete a task's timer, because the task does not need it any more."""
         task = self.state.targets[self.target].tasks.get(workload)
         if task is not None and (key := timer_id(workload, self.target, task.generation)) in self.state.timers:
             self.emit(TIMERS, key, None, step="end")
 
     def emit(self, topic: Topic, key: str, event: Model | None, *, step: str = "") -> None:
-        """Write a record of the target's partition, and fold it in; a pending eviction's cause may lead to several."""
+        """Write a record of the target's partition, and fold it in.
+
+        The cause of a pending eviction may lead to several records, which `step` distinguishes.
+        """
         self.state.fold(topic, key, event)
         self.emits.append(Emit(topic, key, self.target, event, self.cause, step=step))

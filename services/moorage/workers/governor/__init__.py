@@ -1,7 +1,7 @@
-"""governor: how fast nodes are tainted and work is evicted, over the whole fleet.
+"""governor: decides how fast nodes are tainted and work is evicted, over the whole fleet.
 
-`zones` grants taints by the rate of a zone; `budgets` answers eviction requests, which wait in `wait_queue` while
-`counters` say no. The rules are in `moorage.core.disruption`.
+`zones` grants taints at the rate of a zone. `budgets` answers eviction requests, which wait in a `wait_queue` while
+`counters` hold them. The rules are in `moorage.core.disruption`.
 """
 
 from moorage.workers.governor.service import Governor, service

@@ -1,24 +1,24 @@
-"""The budgets' part of the governor: which evictions that have come due may go.
+"""The budgets' part of the governor: it decides which evictions that have come due may go.
 
-What is durable: the requests (a source table), one slot for each answer (`eviction-slots`: what was granted and still
-counts, or what a request was told), and what is shown of each budget (`budgets`, with the token of the limit on
-evictions from clusters). Everything else is worked out from these and the view.
+Three things are durable: the requests (a source table); one slot for each answer (`eviction-slots`), which says what
+was granted and still counts, or what the answer to a request was; and what is shown of each budget (`budgets`, with the
+token of the limit on evictions from clusters). Everything else is computed from these and the view.
 
-Cost. A request is looked at when it comes, when its binding or its pod's health changes, when its patience ends, and
-when it goes; each time it asks the guards that may concern it and moves between queues in O(log requests). A change of
-the view costs one look-up for each binding in it, and a recount of the evictions under way of the owners concerned. A
-budget that opens looks at the queues that watch it, first come first, until it is shut again: so 15,000 requests with
-100 at a time cost 15,000 grants of O(log requests) each, and not a look at 15,000 requests for each. A pause or an
-`EvictionBudget` that changes costs one look at all requests and slots; a `PodDisruptionBudget` one at those of its
-namespace.
+Cost. A request is checked when it comes, when its binding or its pod's health changes, when its patience ends, and when
+it goes. Each time the guards that may concern it are checked, and it moves between queues in O(log requests). A change
+of the view costs one look-up for each binding in it, and a recount of the evictions in flight of the owners concerned.
+A budget that opens checks the queues that watch it, in the order in which they came due, until it is shut again. So
+15,000 requests with 100 at a time cost 15,000 grants of O(log requests) each, and not a check of 15,000 requests for
+each. A pause or an `EvictionBudget` that changes costs one check of all requests and slots; a `PodDisruptionBudget`
+costs one of those in its namespace.
 """
 
 from __future__ import annotations
 
-import heapq
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.workers.governor.counters import Counters, DisruptionCounter
@@ -31,14 +31,15 @@ from moorage.workers.governor.wait_queue import Counter, EvictionRequest, ReadyQ
 from moorage.workers.governor.writing import Write
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAsked, EvictionSlot
+from moorage_schemas.keys import EvictionKey
 from moorage_schemas.topics import BUDGETS, EVICTION_ASKS, EVICTION_SLOTS, Topic
 
 PORTION: Final = 500
-"""Answers that are written in one go, at most."""
+"""The largest number of answers that are written in one go."""
 
 
 class BudgetBook:
-    """All requests and all that was granted, of the one partition that has them.
+    """All requests and grants, in the one partition that has them.
 
     Args:
         settings: the rate of evictions from clusters and the patience with disruption budgets.
@@ -46,7 +47,7 @@ class BudgetBook:
 
     def __init__(self, settings: Settings) -> None:
         self.at_home = False
-        """Whether this is the partition that has the requests; the others' books do nothing."""
+        """Whether this is the partition that has the requests. The books of other partitions do nothing."""
 
         self._counters = Counters(
             settings.resource_eviction_rate, timedelta(seconds=settings.disruption_budget_patience)
@@ -58,32 +59,34 @@ class BudgetBook:
         self._replies = Replies(self._slots)
         self._marks: Marks | None = None
 
-        # What has come in since the last settling.
+        # What has come in since `settle` last ran.
         self._new_requests: dict[str, None] = {}
         self._repeated: dict[str, None] = {}
-        self._used: dict[str, None] = {}  # requests for evictions that are carried out, or over
-        self._gone: dict[str, bool] = {}  # requests that are no more, and whether they were carried out
+        self._used: dict[str, None] = {}  # requests whose evictions are carried out, or over
+        self._gone: dict[str, bool] = {}  # requests that have ended, and whether their evictions were carried out
         self._new_slots: dict[str, None] = {}
 
         self._of_binding: dict[str, dict[str, None]] = {}
         self._queues: dict[WaitQueueKey, WaitQueue] = {}
         self._changed: dict[WaitQueue, None] = {}
-        self._patience: list[tuple[datetime, str]] = []
+        self._patience: DeadlineIndex[str] = DeadlineIndex()
+        """When a counter stops holding a waiting request, by request; the earliest such time of each."""
+
         self._again: datetime | None = None
 
-        # Of the settling that is going on.
+        # Used while `settle` runs.
         self._now = datetime.min.replace(tzinfo=UTC)
         self._left = 0
 
     @property
     def asked(self) -> bool:
-        """Whether anybody asks."""
+        """Whether there are any requests."""
         return bool(self._requests)
 
-    # From the topics.
+    # Input from the topics.
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a request, a slot, or what a budget counted."""
+        """Fold in a request, a slot, or the status of a budget."""
         self.at_home = True
         if topic is EVICTION_ASKS:
             self._apply_request(key, event if isinstance(event, EvictionAsked) else None)
@@ -97,7 +100,7 @@ class BudgetBook:
             self._statuses.apply(key, event if isinstance(event, BudgetCounted) else None)
 
     def note(self, record: Input) -> None:
-        """Remember the cause of a request until `settle`; to be called before it is folded in."""
+        """Remember the cause of a request until `settle`. Call this before the request is folded in."""
         if record.topic is not EVICTION_ASKS:
             return
         self._replies.causes[record.key] = record.meta
@@ -111,7 +114,7 @@ class BudgetBook:
     def _apply_request(self, key: str, event: EvictionAsked | None) -> None:
         known = self._requests.get(key)
         if event is None:
-            # What was asked may be compacted away, so that only the end of it is read.
+            # The request itself may have been compacted away, so that only its end is read.
             self._gone[key] = known is not None and known.event.requested
             if known is not None:
                 self._forget(known)
@@ -136,13 +139,11 @@ class BudgetBook:
     # Settling.
 
     def next_wake(self) -> datetime | None:
-        """When time changes something: patience, a window, a token, numbers to show; or there was more to write."""
-        while self._patience and not self._waits(self._patience[0][1]):
-            heapq.heappop(self._patience)
+        """Return when time changes something (patience, a window, a token, a status), or when to write the rest."""
         rate = self._counters.rate
         wakes = (
             self._again,
-            self._patience[0][0] if self._patience else None,
+            self._patience.next(),
             self._in_flight.next_end(),
             rate.next_token if rate.watched else None,
             self._statuses.next_time(),
@@ -150,11 +151,11 @@ class BudgetBook:
         return min((wake for wake in wakes if wake is not None), default=None)
 
     def settle(self, view: GovernorView, now: datetime, write: Write) -> None:
-        """Answer every request whose answer has changed, first come first, and write what budgets count.
+        """Answer every request whose answer has changed, ordered by due time, and write the status of budgets.
 
         Args:
-            view: what budgets look at.
-            now: the present.
+            view: the view that budgets use.
+            now: the present time.
             write: writes a record and folds it in.
         """
         if not self.at_home:
@@ -174,7 +175,7 @@ class BudgetBook:
         self._replies.end()
 
     def _take_in(self, view: GovernorView) -> None:
-        """Work in what has changed: the view, requests, slots."""
+        """Apply what has changed in the view, the requests and the slots."""
         slots, self._new_slots = self._new_slots, {}
         requests, self._new_requests = self._new_requests, {}
         owners = self._look(view, requests, slots)
@@ -185,7 +186,8 @@ class BudgetBook:
         for key in self._repeated:
             request, slot = self._requests.get(key), self._slots.get(key)
             if request is not None and slot is not None and _replies_to(slot, request.event):
-                # Leave as well, however old: its first answer may yet be read, so it cannot be given to another.
+                # Repeat grants as well, however old: the first answer may still be read, so the grant cannot be given
+                # to another.
                 self._replies.repeat(request)
         self._repeated.clear()
         for key in requests:
@@ -198,8 +200,8 @@ class BudgetBook:
         self._in_flight.recount(slots, owners, self._now, self._end_slot)
 
     def _look(self, view: GovernorView, requests: dict[str, None], slots: dict[str, None]) -> list[str]:
-        """Take in what has changed in the view; add what it concerns; the owners whose evictions it may have ended."""
-        if self._marks is None:  # the end of a request may be compacted away, too: then only its slot is there
+        """Take in the view's changes, and add what they concern. Return the owners whose evictions may have ended."""
+        if self._marks is None:  # the end of a request may be compacted away, too, so that only its slot is left
             for key in sorted(self._slots.keys() - self._requests.keys()):
                 self._gone.setdefault(key, False)
         if self._marks is None or view is not self._counters.view:
@@ -221,7 +223,7 @@ class BudgetBook:
         return owners
 
     def _guards_changed(self, namespaces: set[str] | None, requests: dict[str, None], slots: dict[str, None]) -> None:
-        """Let all that a changed guard may concern be looked at anew: in some namespaces, or (None) everywhere."""
+        """Check everything again that a changed guard may concern: in some namespaces, or everywhere (None)."""
         self._counters.drop(namespaces)
         self._in_flight.forget(namespaces)
         for key, slot in self._slots.items():
@@ -229,7 +231,7 @@ class BudgetBook:
                 slots[key] = None
         for key, request in self._requests.items():
             if namespaces is None or request.event.workload.namespace in namespaces:
-                self._dequeue(request)  # all of them first, for their queues hold the counters that are dropped
+                self._dequeue(request)  # all of them first, because their queues hold the counters that are dropped
                 requests[key] = None
         guards = self._counters.view.guards
         self._counters.stale.update(dict.fromkeys(guards.disruptions))
@@ -237,8 +239,8 @@ class BudgetBook:
             self._counters.stale.update(dict.fromkeys([*guards.budgets, *self._statuses.known]))
 
     def _pass_time(self) -> None:
-        while self._patience and self._patience[0][0] <= self._now:
-            self._place(heapq.heappop(self._patience)[1])
+        for key, _ in self._patience.take_due(self._now):
+            self._place(key)
         self._in_flight.pass_time(self._now, self._end_slot)
         if self._counters.rate.limits and not self._counters.rate.blocks():
             self._counters.opened[self._counters.rate] = None
@@ -246,7 +248,7 @@ class BudgetBook:
     # Requests.
 
     def _place(self, key: str) -> None:
-        """Put a request into the queue where it belongs now: into none while it is answered or has no binding."""
+        """Put a request into the queue where it belongs now; into none if it was granted or has no binding."""
         request = self._requests.get(key)
         if request is None:
             return
@@ -257,7 +259,7 @@ class BudgetBook:
             return
         slot = self._slots.get(key)
         if slot is not None and not _replies_to(slot, request.event):
-            # It was asked anew: what was answered before means nothing.
+            # The request was made again, so the answer to the earlier one does not count.
             self._replies.slot(key, None, "anew")
             slot = None
         if slot is not None and slot.granted:
@@ -271,6 +273,7 @@ class BudgetBook:
         subject = request.subject
         counters: list[Counter] = []
         overrun: list[Counter] = []
+        ends: list[datetime] = []
         for counter in self._counters.of(subject):
             end = _patience_end(counter, request)
             if end is not None and end <= self._now:
@@ -278,7 +281,9 @@ class BudgetBook:
                 continue
             counters.append(counter)
             if end is not None:
-                heapq.heappush(self._patience, (end, request.key))
+                ends.append(end)
+        if ends:
+            self._patience.set(request.key, min(ends))
         request.overrun = tuple(overrun)
         pauses = self._counters.view.guards.pauses_of(subject)
         unhealthy = bound.unhealthy and any(isinstance(counter, DisruptionCounter) for counter in counters)
@@ -297,6 +302,7 @@ class BudgetBook:
         if queue is None:
             return
         queue.remove(request)
+        self._patience.remove(request.key)
         self._counters.stale.update((counter.key, None) for counter in queue.counters)
         if not len(queue):
             del self._queues[queue.key]
@@ -304,24 +310,20 @@ class BudgetBook:
             for counter in queue.counters:
                 counter.queues.pop(queue, None)
 
-    def _waits(self, key: str) -> bool:
-        request = self._requests.get(key)
-        return request is not None and request.queue is not None
-
     def _request_gone(self, key: str, *, requested: bool) -> None:
         slot = self._slots.get(key)
         if slot is None:
             return
-        bound = self._counters.view.bound(key.rpartition("|")[0])
+        bound = self._counters.view.bound(EvictionKey.parse(key).binding)
         stands = bound is not None and bound.generation == slot.generation
         if not slot.granted or (stands and not requested):
-            # It was held, or cancelled between the grant and its request: it never went.
+            # It was held, or cancelled between the grant and the request, so it never went.
             self._replies.slot(key, None, "gone")
 
     # Answers.
 
     def _grant_all(self) -> None:
-        """Let go what nothing holds, first come first."""
+        """Grant the evictions that nothing holds, in the order in which they came due."""
         ready = ReadyQueues()
         for queue in self._changed:
             ready.push(queue, None)
@@ -341,7 +343,7 @@ class BudgetBook:
             self._counters.opened.update(opened)
 
     def _push_next(self, ready: ReadyQueues, counter: Counter) -> None:
-        """Have the next of those looked at that watch a counter which is open."""
+        """Add the next queue that watches an open counter to the queues to check."""
         while not counter.shut and (queue := counter.next_queue()) is not None:
             self._changed[queue] = None
             if ready.push(queue, counter):
@@ -364,10 +366,10 @@ class BudgetBook:
             rate.take()
 
     def _notify(self, queue: WaitQueue) -> None:
-        """Tell a queue's requests what holds them, and have the queue watch one of its counters."""
+        """Notify the requests of a queue of what holds them, and let the queue watch one of its counters."""
         blockers = queue.blockers()
         if not queue.pauses and not blockers:
-            return  # there was no room for its answers: again at once
+            return  # there was no room for its answers, so it is checked again at once
         wrong = queue.take_notices(blockers)
         if wrong:
             holders = (*(pause.name for pause in queue.pauses), *(counter.name for counter in blockers))
@@ -386,12 +388,12 @@ class BudgetBook:
             self._changed.pop(queue, None)
 
     def _end_slot(self, key: str, slot: EvictionSlot | None) -> None:
-        """Write that an eviction is over, or counts no more."""
+        """Write that an eviction is over, or does not count any more."""
         self._replies.slot(key, slot)
         self._new_slots.pop(key, None)
 
     def _use_slot(self, key: str, slot: EvictionSlot | None) -> None:
-        """Write that an eviction was requested long after it was let go."""
+        """Write that an eviction was requested long after it was granted."""
         self._replies.slot(key, slot, "used")
 
     def _put_status(self, key: str, event: BudgetCounted | None) -> None:
@@ -400,24 +402,24 @@ class BudgetBook:
 
 
 def _replies_to(slot: EvictionSlot, request: EvictionAsked) -> bool:
-    """Whether a slot is the answer to this request, and not to an earlier one."""
+    """Return whether a slot is the answer to this request, and not to an earlier one."""
     return (slot.asked, slot.workload_uid) == (request.revision, request.workload_uid)
 
 
 def _supersedes(event: EvictionAsked, known: EvictionAsked) -> bool:
-    """Whether a request says more than the one that is known: it is newer, or other guards concern it now."""
+    """Return whether a request supersedes the known one: it is newer, or other guards concern it now."""
     if event.revision != known.revision:
         return event.revision > known.revision
     return not known.requested and (event.labels, event.zone) != (known.labels, known.zone)
 
 
 def _patience_end(counter: Counter, request: EvictionRequest) -> datetime | None:
-    """From when on a counter holds a request no more; None for never."""
+    """Return the time from which a counter does not hold a request any more; None for never."""
     if counter.patience is None:
         return None
     try:
         return request.event.due_time + counter.patience
-    except OverflowError:  # after the end of the calendar
+    except OverflowError:  # the time is after the end of the calendar
         return None
 
 

@@ -1,7 +1,7 @@
-"""Counters: what each budget counts now, and whether it lets one more eviction go.
+"""Counters: what each budget counts now, and whether it allows one more eviction.
 
-An `EvictionBudget` has one counter for the fleet, or one for each zone, namespace or owner; a `PodDisruptionBudget`
-has one; the limit on evictions from clusters has one. Requests wait in queues (`wait_queue`), and a queue that is held
+An `EvictionBudget` has one counter for the fleet, or one for each zone, namespace or owner. A `PodDisruptionBudget` has
+one, and so has the limit on evictions from clusters. Requests wait in queues (`wait_queue`). A queue that is held
 watches one counter that holds it.
 """
 
@@ -22,7 +22,7 @@ _CLUSTERS = f"{TargetKind.CLUSTER.value}/"
 
 
 class BudgetCounter(Counter):
-    """One count of an `EvictionBudget`."""
+    """One counter of an `EvictionBudget`."""
 
     def __init__(self, budget: Budget, part: str, view: GovernorView) -> None:
         patience = None if budget.patience is None else timedelta(seconds=budget.patience)
@@ -31,12 +31,12 @@ class BudgetCounter(Counter):
         self.part = part
         self.progress = 0
         self.window: dict[str, datetime] = {}
-        """Evictions that were granted within the window, and when."""
+        """The evictions that were granted within the window, and when."""
 
         self._view = view
 
     def limits(self) -> tuple[int, int]:
-        """How many at a time, and in the window."""
+        """Return how many evictions are allowed at a time, and how many in the window."""
         budget, base = self.budget, self._view.base(self.budget, self.part)
         at_a_time, in_window = (
             _UNBOUNDED if share is None else share.limit(base) for share in (budget.concurrent, budget.in_window)
@@ -45,16 +45,16 @@ class BudgetCounter(Counter):
 
     @property
     def allowed(self) -> int:
-        """How many more it lets go now."""
+        """How many more evictions it allows now."""
         at_a_time, in_window = self.limits()
         return max(0, min(at_a_time - self.progress, in_window - len(self.window)))
 
-    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a budget does not care how well it is
-        """Whether as many are under way, or gone in the window, as may be."""
+    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a budget ignores health
+        """Return whether as many evictions are in flight, or were granted in the window, as are allowed."""
         return self.allowed == 0
 
     def words(self) -> str:
-        """What is under way, or gone."""
+        """Return in words what is in flight, or was granted in the window."""
         at_a_time, in_window = self.limits()
         where = f" in {self.part}" if self.part else ""
         if self.progress >= at_a_time:
@@ -63,36 +63,36 @@ class BudgetCounter(Counter):
 
 
 class DisruptionCounter(Counter):
-    """The count of a `PodDisruptionBudget`."""
+    """The counter of a `PodDisruptionBudget`."""
 
     def __init__(self, guard: Disruption, view: GovernorView, patience: timedelta) -> None:
         super().__init__(guard.key, guard.name, "", patience)
         self.guard = guard
         self.leaving = 0
-        """Pods that it would count as healthy, and that are granted."""
+        """The number of pods that are granted, and would count as healthy."""
 
         self._view = view
 
     def count(self) -> Disruptions:
-        """What it allows now."""
+        """Return what it allows now."""
         selected = self._view.selected(self.key)
         healthy = selected.pods - selected.unhealthy - self.leaving
         return disruptions(self.guard, pods=selected.pods, healthy=healthy, scale=selected.scale)
 
     @property
     def shut(self) -> bool:
-        """Never wholly: whether a pod that is not healthy may go depends on more."""
+        """Always False, because it depends on more whether a pod that is not healthy may go."""
         return False
 
     def blocks(self, *, unhealthy: bool = False) -> bool:
-        """Whether it lets no such pod go."""
+        """Return whether it allows no such pod to go."""
         count = self.count()
         if unhealthy:
             return not count.lets_go_unhealthy(always=self.guard.always_allow_unhealthy)
         return count.allowed == 0
 
     def words(self) -> str:
-        """How many are healthy, and how many must be."""
+        """Return in words how many pods are healthy, and how many must be."""
         count = self.count()
         if not count.scaled:
             return "what makes its pods does not say how many it wants"
@@ -108,33 +108,33 @@ class RateCounter(Counter):
         self.now: datetime | None = None
         self.bucket: Bucket | None = None
         self.taken = False
-        """Whether a token was taken since that was last written down."""
+        """Whether a token was taken that has not been written yet."""
 
         self.unused: dict[str, datetime] = {}
-        """Evictions that were let go, and when, and that were not requested yet."""
+        """The evictions that were granted and are not requested yet, and when they were granted."""
 
     def at(self, now: datetime) -> None:
-        """Set its clock; a new bucket is full."""
+        """Set its clock. A new bucket is full."""
         self.now = now
         self.bucket = Bucket.full(self.rate, now) if self.bucket is None else self.bucket.not_after(now)
 
     def restore(self, tokens: float, time: datetime) -> None:
-        """Go on where it was."""
+        """Continue with the tokens of an earlier time."""
         self.bucket = Bucket(self.rate, tokens, time)
 
     def take(self) -> None:
-        """Spend a token."""
+        """Take a token."""
         if self.bucket is not None and self.now is not None:
             self.bucket = self.bucket.take(self.now)
             self.taken = True
 
     @property
     def next_token(self) -> datetime | None:
-        """When there is a token; None for never, and while something has to be requested first."""
+        """When there is a token; None for never, or while an earlier grant must be requested first."""
         return None if self.bucket is None or self._is_kept_waiting() else self.bucket.next_token()
 
-    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a rate does not care how well it is
-        """Whether there is no token, or what was let go a while ago has yet to go."""
+    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a rate ignores health
+        """Return whether there is no token, or an earlier grant is still not requested after a while."""
         if self.bucket is None or self.now is None or not self.bucket.has_token(self.now):
             return True
         return self._is_kept_waiting()
@@ -144,31 +144,31 @@ class RateCounter(Counter):
         return now is not None and any(now - time >= LEAVE_LASTS for time in self.unused.values())
 
     def words(self) -> str:
-        """The rate."""
+        """Return the rate in words."""
         return f"{self.rate:g} evictions per second" if self.rate else "the rate is 0"
 
     @property
     def limits(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether there is a limit."""
         return not math.isinf(self.rate)
 
 
 class Counters:
-    """Every counter that anything waits or counts for.
+    """All counters that something waits for or counts for.
 
     Args:
         rate: evictions from clusters per second; `inf` for no limit.
-        patience: for how long a PodDisruptionBudget holds.
+        patience: how long a PodDisruptionBudget may hold an eviction.
     """
 
     def __init__(self, rate: float, patience: timedelta) -> None:
         self.view = GovernorView()
         self.rate = RateCounter(rate)
         self.opened: dict[Counter, None] = {}
-        """Those that may let something go that they held before."""
+        """Counters that may now allow an eviction that they held before."""
 
         self.stale: dict[str, None] = {}
-        """Keys of what counts something else now than before."""
+        """The keys of budgets whose counts have changed."""
 
         self._patience = patience
         self._all: dict[tuple[str, str], Counter] = {self.rate.id: self.rate}
@@ -177,7 +177,7 @@ class Counters:
         return iter(self._all.values())
 
     def of(self, subject: Subject) -> list[Counter]:
-        """What an eviction counts for: disruption budgets by name, budgets by name, the rate."""
+        """Return the counters of an eviction: disruption budgets by name, budgets by name, the rate."""
         guards = self.view.guards
         found: list[Counter] = [
             self.disruption(guard) for guard in guards.disruptions_of(subject.workload, subject.labels)
@@ -188,35 +188,35 @@ class Counters:
         return found
 
     def disruption(self, guard: Disruption) -> DisruptionCounter:
-        """The counter of a PodDisruptionBudget."""
+        """Return the counter of a PodDisruptionBudget."""
         counter = self._all.get((guard.key, ""))
         if not isinstance(counter, DisruptionCounter):
             counter = self._all[guard.key, ""] = DisruptionCounter(guard, self.view, self._patience)
         return counter
 
     def get(self, counter_id: tuple[str, str]) -> Counter | None:
-        """A counter, if anything has ever counted for it."""
+        """Return a counter, if anything has counted for it."""
         return self._all.get(counter_id)
 
     def parts(self, key: str) -> list[BudgetCounter]:
-        """The counters of an `EvictionBudget`."""
+        """Return the counters of an `EvictionBudget`."""
         return [one for one in self._all.values() if isinstance(one, BudgetCounter) and one.key == key]
 
     def change(self, counter: Counter, *, opens: bool) -> None:
-        """A counter counts something else now."""
+        """Note that the count of a counter has changed."""
         self.stale[counter.key] = None
         if opens:
             self.opened[counter] = None
 
     def bases_changed(self) -> None:
-        """Other numbers of workloads are bound."""
+        """Note that the numbers of bound workloads have changed."""
         for counter in self._all.values():
             if isinstance(counter, BudgetCounter) and counter.budget.percent:
                 self.change(counter, opens=True)
         self.stale.update((key, None) for key, budget in self.view.guards.budgets.items() if budget.percent)
 
     def drop(self, namespaces: Collection[str] | None) -> None:
-        """Forget the counters of guards that may have changed: disruption budgets of namespaces; None for all."""
+        """Drop the counters of guards that may have changed: disruption budgets of namespaces, or all (None)."""
         for counter in list(self._all.values()):
             near = isinstance(counter, DisruptionCounter) and counter.guard.namespace in (namespaces or ())
             if near or (namespaces is None and counter is not self.rate):

@@ -1,28 +1,30 @@
-"""Evictions that were granted: for as long as each counts, and for what.
+"""Evictions that were granted: how long each counts, and for what.
 
-An eviction is under way while its binding stands; then, of a controller's pod, while the controller has fewer healthy
-pods bound than it wants, for at most as many as it lacks, the newest first. What is over stays over, and counts in
-windows only; what counts for nothing is forgotten.
+An eviction is in flight while its binding stands. After that, the eviction of a controller's pod stays in flight while
+the controller has fewer healthy pods bound than it wants, for at most as many evictions as it lacks pods, the newest
+first. An eviction that is over stays over, and counts in windows only. One that counts for nothing is forgotten.
 
-A window counts what goes, and between the leave to go and the request there is somebody else, who may be away. So what
-has not been requested stays in its windows, and what is requested late is in them from then on. With the limit on
-evictions from clusters it is the same: it waits for what was let go a while ago, and a late request takes a token.
+A window counts evictions that go. Between the grant and the request there is another service, which may be away. So an
+eviction that was granted and has not been requested stays in its windows, and one that is requested late is in them
+from then on. The limit on evictions from clusters works in the same way: it waits for grants that are not requested
+after a while, and a late request takes a token.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from moorage.core.disruption.budgets import LEAVE_LASTS, POD_PREFIX, Subject
+from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
 from moorage.workers.governor.wait_queue import EvictionRequest
 from moorage_schemas.budget import EvictionSlot
+from moorage_schemas.keys import EvictionKey
 
 Put = Callable[[str, EvictionSlot | None], None]
-"""Writes a slot, None for its end, and folds it in."""
+"""Writes a slot, or None for its end, and folds it in."""
 
 
 @dataclass(slots=True)
@@ -35,18 +37,18 @@ class _Counted:
     under_way: bool = False
     leaving: bool = False
     windows: int = 0
-    """In how many windows it is."""
+    """The number of windows that it is in."""
 
 
 class InFlight:
-    """All that was granted and still counts.
+    """All evictions that were granted and still count.
 
     Args:
-        counters: what it counts for.
+        counters: the counters that they count for.
         slots: every slot, by the eviction's key.
-        requests: those that there are: an eviction whose request is there stands, for the request outlives the binding
-        a
-            little; when it goes, what is bound instead is known. A request also says whether it was requested.
+        requests: the present requests. An eviction with a request still stands, because the request outlives the
+            binding a little; when the request ends, it is known what is bound instead. A request also says whether its
+            eviction was requested.
     """
 
     def __init__(
@@ -57,27 +59,27 @@ class InFlight:
         self._requests = requests
         self._counted: dict[str, _Counted] = {}
         self._of_owner: dict[str, dict[str, None]] = {}
-        self._windows: list[tuple[datetime, str, tuple[str, str]]] = []
+        self._windows: DeadlineIndex[tuple[str, tuple[str, str]]] = DeadlineIndex()
+        """When evictions leave windows, by eviction and counter."""
+
         self._later: dict[str, None] = {}
 
     def next_end(self) -> datetime | None:
-        """When the next eviction leaves a window."""
-        while self._windows and self._windows[0][1] not in self._counted:
-            heapq.heappop(self._windows)
-        return self._windows[0][0] if self._windows else None
+        """Return when the next eviction leaves a window."""
+        return self._windows.next()
 
     def owners(self, names: set[str]) -> list[str]:
-        """Those owners that have evictions under way."""
+        """Return those of the given owners that have evictions in flight."""
         return sorted(names & self._of_owner.keys())
 
     def forget(self, namespaces: set[str] | None) -> None:
-        """Count out what is of these namespaces (None for all), for its guards may have changed."""
+        """Stop counting the evictions of these namespaces (None for all), because their guards may have changed."""
         for key, counted in list(self._counted.items()):
             if namespaces is None or counted.slot.workload.namespace in namespaces:
                 self._count_out(key)
 
     def recount(self, keys: Iterable[str], owners: Iterable[str], now: datetime, put: Put) -> None:
-        """Look again at what slots count for, together with the other evictions of their owners."""
+        """Count slots again, together with the other evictions of their owners."""
         concerned = dict.fromkeys(owners)
         for key in keys:
             slot, counted = self._slots.get(key), self._counted.get(key)
@@ -96,22 +98,22 @@ class InFlight:
             self._recount_owner(owner, put)
 
     def grant(self, key: str, slot: EvictionSlot, now: datetime) -> None:
-        """Count in what is granted just now, whose binding stands.
+        """Count an eviction that has just been granted, and whose binding stands.
 
-        Other evictions of its owner are not looked at: it makes a difference to them only when it is not well, and then
-        `recount_later` finds it.
+        The other evictions of its owner are not counted again: they change only when the workload is not healthy, and
+        then `recount_later` handles them.
         """
         self._count_in(key, slot, now)
-        bound = self._counters.view.bound(key.rpartition("|")[0])
+        bound = self._counters.view.bound(EvictionKey.parse(key).binding)
         well = bound is not None and not bound.unhealthy
         self._set(self._counted[key], under_way=True, leaving=well)
         if not well:
             self._later[slot.owner.key] = None
 
     def use(self, key: str, now: datetime, put: Put) -> None:
-        """An eviction is requested now, as far as is known; when its leave is old it counts from now on.
+        """Note that an eviction is being requested now, as far as is known. With an old grant, it counts from now on.
 
-        To be called before its slot is counted anew.
+        Call this before its slot is counted again.
         """
         rate, slot = self._counters.rate, self._slots.get(key)
         if rate.unused.pop(key, None) is not None:
@@ -125,21 +127,20 @@ class InFlight:
             put(key, slot.model_copy(update={"granted_time": now}))
 
     def recount_later(self, now: datetime, put: Put) -> None:
-        """Look again at the owners of what was granted though it was not well."""
+        """Count the evictions again of owners with a grant for a workload that was not healthy."""
         owners, self._later = self._later, {}
         self.recount((), owners, now, put)
 
     def pass_time(self, now: datetime, put: Put) -> None:
-        """Let what was granted too long ago leave the windows."""
-        while self._windows and self._windows[0][0] <= now:
-            _, key, counter_id = heapq.heappop(self._windows)
+        """Remove evictions from windows that were granted too long ago."""
+        for (key, counter_id), _ in self._windows.take_due(now):
             counter, counted = self._counters.get(counter_id), self._counted.get(key)
             if not isinstance(counter, BudgetCounter) or counted is None or key not in counter.window:
                 continue
             if _end_of(counter, counted.slot) > now:
-                continue  # it was granted anew since
+                continue  # it has been granted again since
             if self._is_unused(key):
-                heapq.heappush(self._windows, (now + LEAVE_LASTS, key, counter_id))
+                self._windows.set((key, counter_id), now + LEAVE_LASTS)
                 continue
             del counter.window[key]
             counted.windows -= 1
@@ -167,7 +168,7 @@ class InFlight:
             if counter.budget.in_window is not None and end > now:
                 counter.window[key] = slot.granted_time
                 counted.windows += 1
-                heapq.heappush(self._windows, (end, key, counter.id))
+                self._windows.set((key, counter.id), end)
                 self._counters.change(counter, opens=False)
 
     def _count_out(self, key: str) -> None:
@@ -176,6 +177,7 @@ class InFlight:
             return
         self._set(counted, under_way=False, leaving=False)
         for counter in counted.budgets:
+            self._windows.remove((key, counter.id))
             if counter.window.pop(key, None) is not None:
                 self._counters.change(counter, opens=True)
         if self._counters.rate.unused.pop(key, None) is not None:
@@ -183,7 +185,7 @@ class InFlight:
         self._disown(key, counted.slot)
 
     def _is_unused(self, key: str) -> bool:
-        """Whether what was let go has yet to be requested."""
+        """Return whether an eviction was granted and has not been requested yet."""
         request = self._requests.get(key)
         return request is not None and not request.event.requested
 
@@ -197,7 +199,7 @@ class InFlight:
         ended: list[tuple[datetime, str]] = []
         standing: set[str] = set()
         for key in self._of_owner.get(owner, ()):
-            counted, binding = self._counted[key], key.rpartition("|")[0]
+            counted, binding = self._counted[key], EvictionKey.parse(key).binding
             bound = self._counters.view.bound(binding)
             stands = bound is not None and bound.generation == counted.slot.generation
             if stands or key in self._requests:
@@ -215,9 +217,9 @@ class InFlight:
             self._end(key, put)
 
     def _lacks(self, owner: str, standing: set[str]) -> int:
-        """How many pods a controller lacks: not bound, or bound and reported unhealthy (those about to go apart).
+        """Return how many pods a controller lacks: unbound, or reported unhealthy (without those about to go).
 
-        One that a policy has placed on clusters meanwhile makes no pods here, so it lacks none.
+        A controller that a policy has placed on clusters in the meantime makes no pods here, so it lacks none.
         """
         found = self._counters.view.owner(owner)
         if found is None or found.wanted is None or found.on_clusters:
@@ -238,7 +240,7 @@ class InFlight:
                 self._counters.change(disruption, opens=not leaving)
 
     def _end(self, key: str, put: Put) -> None:
-        """The eviction is over: it counts in windows only, or no more."""
+        """Note that an eviction is over: it counts in windows only, or not any more."""
         counted = self._counted[key]
         self._set(counted, under_way=False, leaving=False)
         if not counted.windows:
@@ -255,7 +257,7 @@ def _subject_of(slot: EvictionSlot) -> Subject:
 
 
 def _end_of(counter: BudgetCounter, slot: EvictionSlot) -> datetime:
-    """When an eviction leaves a window: it is in it at that very instant no more."""
+    """Return when an eviction leaves a window. At that time it does not count any more."""
     try:
         return slot.granted_time + timedelta(seconds=counter.budget.window)
     except OverflowError:

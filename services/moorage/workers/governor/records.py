@@ -1,4 +1,4 @@
-"""What the governor's view keeps of bindings, of what makes them, and of what disruption budgets select."""
+"""What the governor's view keeps about bindings, about the owners of workloads, and about disruption budgets' pods."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from moorage_schemas.envelope import Meta
 
 @dataclass(slots=True)
 class BoundWorkload:
-    """A binding, as budgets see it, without what its key says; there may be a million."""
+    """A binding as budgets see it, without the content of its key. There may be a million."""
 
     owner: str
-    """The key of what makes the workload; empty when nothing does."""
+    """The key of the workload's owner; empty when it has none."""
 
     target: str
     generation: int
     labels: Mapping[str, str]
-    """One object for all bindings with equal ones."""
+    """Bindings with equal labels share one object."""
 
     bound_time: float
     """Seconds since the epoch."""
@@ -28,19 +28,20 @@ class BoundWorkload:
 
 @dataclass(slots=True)
 class WorkloadOwner:
-    """What makes workloads, and its bindings."""
+    """An owner of workloads, and its bindings."""
 
     wanted: int | None = None
-    """How many pods; None when it is not declared, or does not say."""
+    """The number of pods that it wants; None when it is not declared, or does not say."""
 
     bound: int = 0
-    """How many bindings its pods have."""
+    """The number of bindings of its pods."""
 
     on_clusters: int = 0
-    """How many bindings it has itself, as a resource that a policy places on clusters: then it makes no pods."""
+    """The number of bindings of the owner itself, as a resource that a policy places on clusters. It then makes no
+    pods."""
 
     unhealthy: dict[str, None] = field(default_factory=dict)
-    """Keys of those of them that are reported unhealthy."""
+    """The keys of those bindings whose pods are reported unhealthy."""
 
 
 @dataclass(slots=True)
@@ -50,37 +51,37 @@ class Selected:
     pods: int = 0
     unhealthy: int = 0
     owners: dict[str, int] = field(default_factory=dict)
-    """How many of them each owner has; pods without an owner are left out."""
+    """The number of selected pods of each owner. Pods without an owner are left out."""
 
     scale: int | None = None
-    """How many pods those owners want; None when one does not say. Kept while `scaled`."""
+    """The number of pods that those owners want; None when one does not say. Valid while `scaled`."""
 
     scaled: bool = False
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Marks:
-    """What has changed since they were last taken."""
+    """What has changed since `clear` was last called."""
 
     guards: bool = True
-    """A pause or a budget."""
+    """Whether a pause or a budget has changed."""
 
     namespaces: set[str] = field(default_factory=set)
-    """Those in which a disruption budget has changed."""
+    """The namespaces in which a disruption budget has changed."""
 
     disruptions: set[str] = field(default_factory=set)
-    """Disruption budgets whose pods have changed."""
+    """The disruption budgets whose pods have changed."""
 
     owners: set[str] = field(default_factory=set)
     bindings: set[str] = field(default_factory=set)
     bases: bool = True
-    """How many workloads are bound, where a budget in percent counts them."""
+    """Whether the number of bound workloads has changed that a budget in percent counts."""
 
     meta: Meta | None = None
-    """Of the last change."""
+    """The attributes of the last change."""
 
     def clear(self) -> None:
-        """Nothing has changed."""
+        """Note that nothing has changed."""
         self.guards = self.bases = False
         self.meta = None
         for changed in (self.namespaces, self.disruptions, self.owners, self.bindings):

@@ -1,4 +1,4 @@
-"""Writing answers: each with its slot, by which it is remembered, and with its cause."""
+"""Writes answers: each with its slot, which is the memory of it, and with its cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage_schemas.topics import BUDGETS, EVICTION_ANSWERS, EVICTION_SLOTS, FL
 
 
 class Replies:
-    """The pen of one book; `begin` gives it the paper of one settling.
+    """Writes the answers of one book. `begin` provides the time and the output for one run of `settle`.
 
     Args:
         slots: every slot, by the eviction's key.
@@ -23,7 +23,7 @@ class Replies:
 
     def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
         self.causes: dict[str, Meta] = {}
-        """Requests, and ends of requests, that have come since the last settling."""
+        """The causes of requests, and of ends of requests, that have come since `settle` last ran."""
 
         self._slots = slots
         self._now = datetime.min.replace(tzinfo=UTC)
@@ -31,15 +31,15 @@ class Replies:
         self._freed: Meta | None = None
 
     def begin(self, now: datetime, write: Write) -> None:
-        """Write with this from now on."""
+        """Set the time and the output to write to."""
         self._now, self._write, self._freed = now, write, None
 
     def freed_by(self, meta: Meta | None) -> None:
-        """What the view has learnt last is the cause of what no request has caused."""
+        """Set the latest record of the view as the cause of what no request has caused."""
         self._freed = meta
 
     def end(self) -> None:
-        """Write no more; the causes are told."""
+        """Stop writing, and forget the causes."""
         self._write, self._freed = _nowhere, None
         self.causes.clear()
 
@@ -68,18 +68,18 @@ class Replies:
         return slot
 
     def repeat(self, request: EvictionRequest) -> None:
-        """Write an answer once more: perhaps it was lost."""
+        """Write an answer again, because it may have been lost."""
         slot = self._slots[request.key]
         message = "" if slot.granted else f"held by {', '.join(slot.held_by)}"
         self._answer(request.key, slot, message, self._cause(request.key, "again", slot.revision))
 
     def slot(self, key: str, slot: EvictionSlot | None, what: str = "") -> None:
-        """Write what has become of a slot, None for its end."""
+        """Write the new state of a slot; None for its end."""
         what = what or ("over" if slot is not None else "end")
         self._write(EVICTION_SLOTS, key, FLEET, slot, self._cause(key, what, self._slots[key].revision))
 
     def count(self, key: str, event: BudgetCounted | None, step: int) -> None:
-        """Write what a budget counts."""
+        """Write the status of a budget."""
         self._write(BUDGETS, key, FLEET, event, self._by_time("counted", key, step, self._now.isoformat()))
 
     def _answer(self, key: str, slot: EvictionSlot, message: str, cause: Meta) -> None:
@@ -97,9 +97,9 @@ class Replies:
         self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
 
     def _cause(self, key: str, what: str, revision: int, request: EvictionRequest | None = None) -> Meta:
-        """Why something is written now: the request that has just come, or what the view has learnt, or the time.
+        """Return the cause of a record: the request that has just come, the latest record of the view, or the time.
 
-        No cause is named twice for one request, for the ids of what is written follow from it.
+        No cause is used twice for one request, because the ids of the output follow from it.
         """
         said = self.causes.get(key)
         if said is not None and (request is None or request.caused_by != said.id):

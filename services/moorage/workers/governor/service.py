@@ -1,19 +1,19 @@
 """The service governor: the brake on the whole fleet.
 
 Consumes:
-    `zone-members`: what each node is like to its zone. `eviction-asks`: evictions that have come due and that
+    `zone-members`: the state of each node as its zone sees it. `eviction-asks`: evictions that have come due and that
     something may hold.
 Keeps:
-    Both (source tables); of each zone its state, its token and whom it has granted (changelog `zones`); the evictions
-    that count for a budget (changelog `eviction-slots`) and what each budget counts (changelog `budgets`). The budgets'
-    view of resources, bindings and workloads' conditions is global.
+    Both (source tables); for each zone its state, its token and the nodes that it has granted (changelog `zones`); the
+    evictions that count for a budget (changelog `eviction-slots`) and the status of each budget (changelog `budgets`).
+    The budgets' view of resources, bindings and workloads' conditions is global.
 Emits:
     `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` to nodes that wait for the taint that evicts,
     `eviction-answers` to evictions.
 
-All that it reads and keeps is in the one partition of the key `fleet`, for whether every zone is disrupted and how much
-is evicted are questions about the whole; the other partitions' owners have nothing to do. Whatever it answers is
-written in one transaction with its memory of the answer, so nothing is granted twice.
+Everything that it reads and keeps is in the one partition of the key `fleet`, because it must know of the whole fleet
+whether every zone is disrupted and how much is evicted. The owners of other partitions have nothing to do. Each answer
+is written in one transaction with the record that remembers it, so nothing is granted twice.
 """
 
 from __future__ import annotations
@@ -51,27 +51,28 @@ _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
 _OF_ASKS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
-"""What is written of a request more than once, for answers are repeated and a slot that is over is made again."""
+"""Topics to which a request may lead more than once: answers are repeated, and a slot that is over is written again."""
 
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
 
 @dataclass(slots=True)
 class GovernorPartition:
-    """One partition; only that of the key `fleet` has anything in it."""
+    """The state of one partition. Only the partition of the key `fleet` contains anything."""
 
     partition: int
     zones: ZoneBook
     budgets: BudgetBook
     view: GovernorView = field(default_factory=GovernorView)
     unsettled: bool = False
-    """Whether something was folded in since the whole was looked at."""
+    """Whether anything was folded in since everything was last checked."""
 
 
 class Governor(Service[GovernorPartition]):
-    """Nodes and evictions that wait in, who may go out."""
+    """Grants taints to nodes, and evictions to workloads."""
 
     name: ClassVar[str] = "governor"
+    summary: ClassVar[str] = "How fast nodes are tainted and work is evicted, over the whole fleet."
     sources: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS, EVICTION_ASKS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
@@ -82,23 +83,23 @@ class Governor(Service[GovernorPartition]):
         self._settings = settings
 
     def new_state(self, partition: int) -> GovernorPartition:
-        """An empty state for a partition."""
+        """Return an empty state for a partition."""
         return GovernorPartition(partition, ZoneBook(self._settings), BudgetBook(self._settings))
 
     def new_globals(self) -> GlobalView:
-        """What budgets look at."""
+        """Return the view that budgets use."""
         return GovernorView()
 
     def use_globals(self, state: GovernorPartition, view: GlobalView) -> None:
-        """Give a partition its view of the whole."""
+        """Give a partition the global view."""
         if isinstance(view, GovernorView):
             state.view = view
 
     def apply(self, state: GovernorPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in what nodes and evictions say, or what was decided on them."""
+        """Fold in a record about a node or an eviction, or a decision on one."""
         if topic.short in _OF_ZONES:
             state.zones.apply(topic, key, event)
-            state.budgets.at_home = True  # this is the one partition: budgets are counted before anybody asks
+            state.budgets.at_home = True  # this is the one partition: budgets are counted even without a request
         elif topic.short in _OF_BUDGETS:
             state.budgets.apply(topic, key, event)
 
@@ -106,11 +107,11 @@ class Governor(Service[GovernorPartition]):
         self,
         state: GovernorPartition,
         batch: Sequence[Input],
-        now: datetime,  # noqa: ARG002 - what comes due is for `wake`
+        now: datetime,  # noqa: ARG002 - `wake` handles what is due
         *,
-        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold all of the batch in; `wake`, which follows at once, decides on the whole."""
+        """Fold in the batch. `wake`, which follows at once, decides on the whole state."""
         for record in batch:
             book = state.zones if record.topic.short in _OF_ZONES else state.budgets
             book.note(record)
@@ -119,21 +120,21 @@ class Governor(Service[GovernorPartition]):
         return []
 
     def needs(self, state: GovernorPartition, now: datetime) -> Needs | None:
-        """All that budgets look at, while anybody asks, and all nodes, when one may be granted.
+        """Require everything that budgets use while there are requests, and all nodes when one may be granted.
 
-        What is let go cannot be called back; and a process that stood still finds grants due, and the news of the other
-        nodes yet to be read.
+        A grant cannot be taken back. A process that stood still finds grants due while records about the other nodes
+        are still unread.
         """
         if state.budgets.asked:
             return _OF_ASKS
         return _OF_NODES if state.zones.may_grant(now) else None
 
     def wake(self, state: GovernorPartition, now: datetime) -> list[Emit]:
-        """Give what has come due with a record, with time, or with a change of the view."""
+        """Grant what a record, time, or a change of the view has made possible."""
         return self._settle(state, now)
 
     def next_wake(self, state: GovernorPartition) -> datetime | None:
-        """At once after a record; when the next token, or the end of a wait, changes something."""
+        """Return a past time after a record; otherwise when the next token, or the end of a wait, changes something."""
         if state.unsettled:
             return _AT_ONCE
         return min(
@@ -141,7 +142,7 @@ class Governor(Service[GovernorPartition]):
         )
 
     def reconcile(self, state: GovernorPartition, now: datetime) -> list[Emit]:
-        """Look at everything anew; what differs is repaired."""
+        """Check everything again, and repair what differs."""
         state.zones.look_again()
         return self._settle(state, now)
 
@@ -163,5 +164,5 @@ class Governor(Service[GovernorPartition]):
 
 
 def service(settings: Settings) -> Governor:
-    """The service, for the command line to run."""
+    """Return the service for the command line to run."""
     return Governor(settings)

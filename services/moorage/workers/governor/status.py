@@ -1,4 +1,4 @@
-"""What people see of budgets: `budgets`, one record for each, written when its numbers change."""
+"""The status of budgets for people: the topic `budgets`, with one record for each, written when its numbers change."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _EVERY: Final = timedelta(seconds=1)
 
 
 class BudgetStatuses:
-    """What was written of each budget.
+    """What was written about each budget.
 
-    The limit on evictions from clusters is written as soon as a token is spent, for its token is remembered there; the
-    rest once a second at most, for it is for people only.
+    The limit on evictions from clusters is written as soon as a token is taken, because its record is the memory of the
+    token. The other records are written once a second at most, because they are for people only.
     """
 
     def __init__(self, counters: Counters) -> None:
@@ -26,11 +26,11 @@ class BudgetStatuses:
         self._at: datetime | None = None
 
     def next_time(self) -> datetime | None:
-        """When there is something to write."""
+        """Return when there is something to write."""
         return self._at + _EVERY if self._counters.stale and self._at is not None else None
 
     def apply(self, key: str, event: BudgetCounted | None) -> None:
-        """Fold in what was written."""
+        """Fold in a record that was written."""
         if event is None:
             self.known.pop(key, None)
             return
@@ -39,7 +39,7 @@ class BudgetStatuses:
             self._counters.rate.restore(event.tokens, event.counted_time)
 
     def write(self, now: datetime, put: Callable[[str, BudgetCounted | None], None]) -> None:
-        """Write what has changed, as far as it is time."""
+        """Write what has changed and may be written by now."""
         rate, stale = self._counters.rate, self._counters.stale
         if rate.taken:
             rate.taken = False
@@ -60,7 +60,7 @@ class BudgetStatuses:
             put(key, event)
 
     def _count(self, key: str, now: datetime) -> BudgetCounted | None:
-        """The present numbers; None for a budget that is gone."""
+        """Return the present numbers; None for a budget that is gone."""
         known, guards = self.known.get(key), self._counters.view.guards
         generation = known.generation + 1 if known is not None else 1
         rate = self._counters.rate
@@ -102,7 +102,7 @@ class BudgetStatuses:
         return None
 
     def _least(self, budget: Budget, parts: list[BudgetCounter]) -> int:
-        """What it allows in the part in which that is least."""
+        """Return the smallest number of evictions that the budget allows in any of its parts."""
         view = self._counters.view
         known = {counter.part for counter in parts}
         rooms = [counter.allowed for counter in parts]
@@ -111,7 +111,7 @@ class BudgetStatuses:
 
 
 def _differ(known: BudgetCounted, event: BudgetCounted) -> bool:
-    """Whether the numbers differ; of a rate, the time of its token is one of them."""
+    """Return whether the numbers differ. For a rate, these include the time of its token."""
     same: dict[str, object] = {"generation": known.generation}
     if event.budget != RATE:
         same["counted_time"] = known.counted_time

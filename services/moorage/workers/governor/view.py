@@ -1,9 +1,9 @@
-"""What budgets look at: guards, how many pods their makers want, what is bound and whether it is well.
+"""What budgets use: guards, how many pods their owners want, what is bound and whether it is healthy.
 
-The view keeps sums while records come in, so that a budget is counted without going over all bindings again. A record
-of a binding costs a few look-ups, one more for each budget in percent and each disruption budget of its namespace; a
-new disruption budget costs one look at each pod of its namespace; a budget in percent that is new, or a target that
-changes its zone while there is one, costs one look at every binding, once, when it is asked for.
+The view keeps sums while records come in, so that a budget is counted without going through all bindings again. A
+record of a binding costs a few look-ups, one more for each budget in percent and each disruption budget of its
+namespace. A new disruption budget costs one check of each pod of its namespace. A new budget in percent, or a target
+that changes its zone while there is one, costs one pass over every binding, once, when the numbers are requested.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from moorage.core.taints.desired.incidents import zone_of_target
 from moorage.runtime.service import GlobalView, Input
 from moorage.workers.governor.records import BoundWorkload, Marks, Selected, WorkloadOwner
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.keys import BindingKey, ResourceKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -43,7 +44,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class GovernorView(GlobalView):
-    """The whole, as budgets see it."""
+    """The whole fleet as budgets see it."""
 
     def __init__(self) -> None:
         self.guards = Guards()
@@ -52,31 +53,31 @@ class GovernorView(GlobalView):
         self._pods: dict[str, dict[str, BoundWorkload]] = {}  # by namespace
         self._selected: dict[str, Selected] = {}
         self._zones: dict[str, str] = {}
-        self._ill: dict[str, float] = {}  # when Moorage last took up that a workload is unhealthy
+        self._ill: dict[str, float] = {}  # when Moorage last accepted a report that a workload is unhealthy
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         self._bases: dict[tuple[str, str], int] | None = None
         self._percent: tuple[Budget, ...] = ()
         self._watchers: weakref.WeakSet[Marks] = weakref.WeakSet()
 
     def watch(self) -> Marks:
-        """What changes from now on; for as long as the caller keeps it."""
+        """Return the record of changes from now on. It is kept up to date for as long as the caller keeps it."""
         marks = Marks()
         self._watchers.add(marks)
         return marks
 
-    # From the log.
+    # Input from the log.
 
     def wants(self, topic: Topic, key: str) -> bool:
-        """Guards, makers of pods, targets' zones; all bindings; how well workloads are."""
+        """Accept guards, owners of pods, targets for their zones, all bindings, and workloads' health."""
         if topic is RESOURCES:
             return key.startswith(_RESOURCES)
         return topic is not WORKLOAD_CONDITIONS or key.endswith(_HEALTHY)
 
     def apply(self, record: Input) -> None:
-        """Fold a record in.
+        """Fold in a record.
 
         Raises:
-            ValueError: a resource is wrong; it counts as gone.
+            ValueError: a resource is not valid. It counts as gone.
         """
         for marks in self._watchers:
             marks.meta = record.meta
@@ -94,7 +95,7 @@ class GovernorView(GlobalView):
                 self._target(record.key, event)
 
     def _guard(self, key: str, event: ResourceDeclared | None) -> None:
-        kind, namespace, _ = key.split("/", 2)
+        kind, namespace, *_ = ResourceKey.parse(key)
         if kind == DISRUPTION:
             self._selected.pop(key, None)
             for marks in self._watchers:
@@ -132,7 +133,7 @@ class GovernorView(GlobalView):
         if owner.wanted == wanted:
             return
         owner.wanted = wanted
-        near = f"{DISRUPTION}/{key.split('/', 2)[1]}/"
+        near = f"{DISRUPTION}/{ResourceKey.parse(key).namespace}/"
         guards = {one for one, selected in self._selected.items() if one.startswith(near) and key in selected.owners}
         for guard_key in guards:
             self._selected[guard_key].scaled = False
@@ -158,7 +159,7 @@ class GovernorView(GlobalView):
                 marks.bases = True
 
     def _bind(self, key: str, event: WorkloadBound | None) -> None:
-        """Take in a binding, or its end; the log of a key is in order, so the last record holds."""
+        """Take in a binding, or its end. The records of a key are in order, so the last one counts."""
         before = self._bound.get(key)
         if before is not None:
             self._take(key, before)
@@ -175,7 +176,7 @@ class GovernorView(GlobalView):
             self._put(key, bound)
 
     def _condition(self, record: Input) -> None:
-        """Take in how well a workload is; what was said before it was bound is not about this binding."""
+        """Take in a workload's health. A condition from before the binding does not count for it."""
         event, key = record.event, record.key.removesuffix(_HEALTHY)
         if isinstance(event, WorkloadConditionChanged) and event.status is ConditionStatus.FALSE:
             self._ill[key] = (event.accepted_time or event.last_heartbeat_time).timestamp()
@@ -230,13 +231,13 @@ class GovernorView(GlobalView):
         if self._percent and self._bases is not None:
             _add(self._bases, self._percent, self._subject(key, bound), change)
         for marks in self._watchers:
-            marks.owners.add(bound.owner or key.partition("|")[0])
+            marks.owners.add(bound.owner or BindingKey.parse(key).workload)
             marks.bindings.add(key)
             marks.disruptions.update(guards)
             marks.bases = marks.bases or bool(self._percent)
 
     def _subject(self, key: str, bound: BoundWorkload) -> Subject:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         zone = self._zones.get(bound.target, NO_ZONE)
         return Subject(workload, bound.owner or workload, bound.target, zone, bound.labels)
 
@@ -247,29 +248,29 @@ class GovernorView(GlobalView):
         if owner.wanted is None and not (owner.bound or owner.on_clusters):
             self._owners.pop(key, None)
 
-    # Questions.
+    # Queries.
 
     def nodes(self) -> list[str]:
-        """Every node that is declared, by its target's key."""
+        """Return every declared node, by its target's key."""
         return [target for target in self._zones if target.startswith(_TARGETS[0])]
 
     def bound(self, key: str) -> BoundWorkload | None:
-        """The binding of this key that stands."""
+        """Return the present binding of this key."""
         return self._bound.get(key)
 
     def owner(self, key: str) -> WorkloadOwner | None:
-        """What makes workloads; None when there is neither it nor anything of it."""
+        """Return an owner of workloads; None when neither it nor any of its workloads exists."""
         return self._owners.get(key)
 
     def selected(self, key: str) -> Selected:
-        """The pods that a disruption budget selects."""
+        """Return the pods that a disruption budget selects."""
         selected = self._selected.get(key) or Selected()
         if not selected.scaled:
             selected.scale, selected.scaled = self._scale(selected), True
         return selected
 
     def base(self, budget: Budget, part: str) -> int:
-        """How many workloads are bound that a budget counts, in one of its parts."""
+        """Return the number of bound workloads that a budget counts, in one of its parts."""
         if not budget.percent:
             return 0
         if self._bases is None:
@@ -279,7 +280,7 @@ class GovernorView(GlobalView):
         return self._bases.get((budget.key, part), 0)
 
     def parts(self, budget: Budget) -> list[str]:
-        """The parts of a budget in percent in which anything is bound."""
+        """Return the parts of a budget in percent in which anything is bound."""
         self.base(budget, "")
         return [part for key, part in self._bases or () if key == budget.key]
 
@@ -287,18 +288,18 @@ class GovernorView(GlobalView):
         wanted = 0
         for key in selected.owners:
             owner = self._owners.get(key)
-            if owner is None or owner.wanted is None or key.partition("/")[0] not in SCALED:
+            if owner is None or owner.wanted is None or ResourceKey.parse(key).kind not in SCALED:
                 return None
             wanted += owner.wanted
         return wanted
 
 
 def _namespace(key: str) -> str:
-    return key.split("/", 2)[1]
+    return ResourceKey.parse(key).namespace
 
 
 def _select(selected: Selected, bound: BoundWorkload, change: int) -> None:
-    """Count a pod in, or out."""
+    """Add a pod to the selected ones, or remove it."""
     selected.pods += change
     selected.unhealthy += change if bound.unhealthy else 0
     if not bound.owner:

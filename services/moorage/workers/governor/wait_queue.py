@@ -1,7 +1,7 @@
-"""Wait queues: eviction requests that the same pauses and counters may hold wait in one, in order of their due times.
+"""Wait queues: eviction requests that the same pauses and counters may hold wait in one queue, ordered by due time.
 
-All requests of a queue are held, or may go, alike; so it is enough to look at the first. What differs between two
-requests puts them in different queues: whether their pod is well, and with which budgets their patience has ended.
+Either all requests of a queue are held, or all may go, so it is enough to check the first. Requests that differ are in
+different queues: they differ in whether their pod is healthy, and in the budgets with which their patience has ended.
 """
 
 from __future__ import annotations
@@ -13,43 +13,44 @@ from datetime import datetime, timedelta
 
 from moorage.core.disruption.budgets import Pause, Subject
 from moorage_schemas.budget import EvictionAsked
+from moorage_schemas.keys import EvictionKey
 
 
 @dataclass(slots=True, eq=False)
 class EvictionRequest:
-    """An eviction that has come due, and requests."""
+    """An eviction that has come due and asks to go."""
 
     key: str
     event: EvictionAsked
     correlation: str = ""
     told: frozenset[str] = frozenset()
-    """What it was told that holds it."""
+    """What holds it, according to its last answer."""
 
     queue: WaitQueue | None = None
     overrun: tuple[Counter, ...] = ()
-    """Those that would hold it if its patience had not ended."""
+    """The counters that would hold it if its patience had not ended."""
 
     caused_by: str = ""
     """The id of the event that its last answer named as its cause."""
 
     @property
     def order(self) -> tuple[datetime, str]:
-        """Who came due first goes first."""
+        """The order of requests: the one that came due first goes first."""
         return (self.event.due_time, self.key)
 
     @property
     def binding(self) -> str:
         """The key of its binding."""
-        return self.key.rpartition("|")[0]
+        return EvictionKey.parse(self.key).binding
 
     @property
     def subject(self) -> Subject:
-        """Whom it is about."""
+        """The workload and target, as guards see them."""
         event = self.event
         return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
 
     def concerned(self, queue: set[str]) -> set[str]:
-        """What concerns it: what concerns its queue, and what its patience with has ended."""
+        """Return what concerns it: what concerns its queue, and the counters with which its patience has ended."""
         return queue | {counter.name for counter in self.overrun} if self.overrun else queue
 
 
@@ -58,22 +59,22 @@ WaitQueueKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...], bool]
 
 @dataclass(slots=True, eq=False)
 class WaitQueue:
-    """Requests that the same things may hold."""
+    """Requests that the same pauses and counters may hold."""
 
     key: WaitQueueKey
     pauses: tuple[Pause, ...]
     counters: tuple[Counter, ...]
     unhealthy: bool
     told: frozenset[str] = frozenset()
-    """Counters that every request here, but for those in `untold`, was told of."""
+    """Counters of which every request here was notified, except those in `pending_notices`."""
 
     pending_notices: dict[str, EvictionRequest] = field(default_factory=dict)
-    """Requests that may have to be told what holds them."""
+    """Requests that may have to be notified of what holds them."""
 
     ticket: int = 0
     watches: Counter | None = None
     queued: bool = False
-    """Whether it is among those that are looked at just now."""
+    """Whether it is among the queues that are being checked."""
 
     _requests: dict[str, EvictionRequest] = field(default_factory=dict)
     _heap: list[tuple[datetime, str]] = field(default_factory=list)
@@ -82,19 +83,19 @@ class WaitQueue:
         return len(self._requests)
 
     def add(self, request: EvictionRequest) -> None:
-        """Let a request wait here."""
+        """Add a request."""
         request.queue = self
         self._requests[request.key] = self.pending_notices[request.key] = request
         heapq.heappush(self._heap, request.order)
 
     def remove(self, request: EvictionRequest) -> None:
-        """Let a request wait here no more."""
+        """Remove a request."""
         request.queue = None
         del self._requests[request.key]
         self.pending_notices.pop(request.key, None)
 
     def head(self) -> EvictionRequest | None:
-        """The request that came due first."""
+        """Return the request that came due first."""
         while self._heap:
             due, key = self._heap[0]
             request = self._requests.get(key)
@@ -104,15 +105,15 @@ class WaitQueue:
         return None
 
     def blockers(self) -> tuple[Counter, ...]:
-        """The counters that hold it now."""
+        """Return the counters that hold the queue now."""
         return tuple(counter for counter in self.counters if counter.blocks(unhealthy=self.unhealthy))
 
     def take_notices(self, blockers: tuple[Counter, ...]) -> list[EvictionRequest]:
-        """Note what holds the queue now; those of its requests that have to be told, in order.
+        """Note what holds the queue now. Return the requests that must be notified, in order.
 
-        A request knows enough while it knows every pause that holds it and, when none does, one of the counters; so
-        it is not told of each of several budgets that open and close in turn. What it was told of must concern it
-        still: a budget may be changed, or deleted, while a pause holds it as well.
+        A request needs no notice while it knows every pause that holds it or, without a pause, one of the counters. So
+        it gets no notice of each of several budgets that open and close in turn. Everything in its last notice must
+        still concern it, because a budget may be changed or deleted while a pause holds the request as well.
         """
         pauses = {pause.name for pause in self.pauses}
         concerns = pauses | {counter.name for counter in self.counters}
@@ -141,18 +142,18 @@ class WaitQueue:
 
 
 class Counter(ABC):
-    """What may hold evictions, and the queues that wait for it."""
+    """Something that may hold evictions, with the queues that wait for it."""
 
     def __init__(self, key: str, name: str, part: str, patience: timedelta | None) -> None:
         self.key = key
-        """Of what it counts for: the resource's key."""
+        """The key of the resource that it counts for."""
 
         self.name = name
-        """As in `held_by`."""
+        """The name in `held_by`."""
 
         self.id = (key, part)
         self.patience = patience
-        """For how long it holds an eviction that has come due; None for ever."""
+        """How long it may hold an eviction that has come due; None for ever."""
 
         self.queues: dict[WaitQueue, None] = {}
         self._watching: list[tuple[datetime, str, int, WaitQueue]] = []
@@ -160,26 +161,26 @@ class Counter(ABC):
 
     @abstractmethod
     def blocks(self, *, unhealthy: bool = False) -> bool:
-        """Whether it lets no eviction go now: of a healthy workload, or of one that is reported unhealthy."""
+        """Return whether it allows no eviction now: of a healthy workload, or of one that is reported unhealthy."""
 
     @abstractmethod
     def words(self) -> str:
-        """Why it holds, in words."""
+        """Return in words why it holds."""
 
     @property
     def shut(self) -> bool:
-        """Whether it lets nothing go at all, so that those who watch it need not be asked."""
+        """Whether it allows no eviction at all, so that the queues that watch it need not be checked."""
         return self.blocks()
 
     @property
     def watched(self) -> bool:
-        """Whether any queue waits for it."""
+        """Whether any queue watches it."""
         while self._watching:
             due, key, ticket, queue = self._watching[0]
             head = queue.head() if queue.watches is self and queue.ticket == ticket else None
             if head is None:
                 heapq.heappop(self._watching)
-            elif head.order != (due, key):  # whoever was first is gone
+            elif head.order != (due, key):  # the first request has changed
                 heapq.heapreplace(self._watching, (*head.order, ticket, queue))
             else:
                 return True
@@ -187,11 +188,11 @@ class Counter(ABC):
 
     @property
     def held(self) -> int:
-        """How many evictions it holds now."""
+        """The number of evictions that it holds now."""
         return sum(len(queue) for queue in self.queues if self.blocks(unhealthy=queue.unhealthy))
 
     def watch(self, queue: WaitQueue) -> None:
-        """Let a queue wait for it."""
+        """Let a queue watch it."""
         self._tickets += 1
         queue.ticket = self._tickets
         queue.watches = self
@@ -200,7 +201,7 @@ class Counter(ABC):
             heapq.heappush(self._watching, (*head.order, queue.ticket, queue))
 
     def next_queue(self) -> WaitQueue | None:
-        """Take the queue that waits for it and whose first eviction came due first."""
+        """Take the watching queue whose first eviction came due first."""
         if not self.watched:
             return None
         queue = heapq.heappop(self._watching)[-1]
@@ -209,14 +210,14 @@ class Counter(ABC):
 
 
 class ReadyQueues:
-    """Wait queues that are looked at, by the request of each that came due first."""
+    """Wait queues to check, ordered by the request of each that came due first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, str, int, WaitQueue, Counter | None]] = []
         self._count = 0
 
     def push(self, queue: WaitQueue, counter: Counter | None) -> bool:
-        """Take a queue in, with the counter that it watched; False when it is empty, or in it already."""
+        """Add a queue, with the counter that it watched. Return False when it is empty, or was added already."""
         head = queue.head()
         if head is None or queue.queued:
             return False
@@ -226,7 +227,7 @@ class ReadyQueues:
         return True
 
     def pop(self) -> tuple[WaitQueue, Counter | None] | None:
-        """The next queue, with the counter that it watched; None when there is none."""
+        """Return the next queue, with the counter that it watched; None when there is none."""
         if not self._heap:
             return None
         *_, queue, counter = heapq.heappop(self._heap)
@@ -234,7 +235,7 @@ class ReadyQueues:
         return queue, counter
 
     def close(self) -> bool:
-        """Let go what is left; whether anything was."""
+        """Remove all queues. Return whether there were any."""
         left = bool(self._heap)
         while self.pop() is not None:
             pass

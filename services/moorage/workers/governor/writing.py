@@ -1,4 +1,4 @@
-"""How the governor's two books write."""
+"""How both books of the governor write records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import Topic
 
 SOURCE: Final = "moorage/governor"
-"""The CloudEvents source of its records."""
+"""The CloudEvents source of the governor's records."""
 
 Write = Callable[[Topic, str, str, Model | None, Meta], None]
-"""Topic, key, partition key, event and cause of what is written; it is folded in, too."""
+"""Takes topic, key, partition key, event and cause of a record, writes the record and folds it in."""

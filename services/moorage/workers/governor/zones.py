@@ -1,4 +1,4 @@
-"""The zones' part of the governor: from what nodes say to records of zones and grants, each with its cause."""
+"""The zones' part of the governor: it turns records about nodes into zone records and grants, each with its cause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 
 class ZoneBook:
-    """All nodes and zones, of the one partition that has them.
+    """All nodes and zones, in the one partition that has them.
 
     Args:
         settings: the rates and thresholds.
@@ -44,7 +44,7 @@ class ZoneBook:
             self._table.set_record(key, event if isinstance(event, ZoneChanged) else None)
 
     def note(self, record: Input) -> None:
-        """Remember that a node has spoken, until `settle`; to be called before its record is folded in."""
+        """Remember the cause of a node's record until `settle`. Call this before the record is folded in."""
         event, known = record.event, self._table.member(record.key)
         if event is None and known is not None:
             self._gone[record.key] = record.meta
@@ -52,18 +52,18 @@ class ZoneBook:
             had = known is not None and known.tainted
             if not had or known is None or (known.target_uid, known.incident) != (event.target_uid, event.incident):
                 self._turned.add(record.key)
-        self._causes.pop(record.key, None)  # so that the last to speak is the last in the order
+        self._causes.pop(record.key, None)  # so that the latest record is last in the order
         self._causes[record.key] = record.meta
 
     def look_again(self) -> None:
-        """Let the next `settle` work everything out."""
+        """Make the next `settle` compute everything again."""
         self._table.look_again()
 
     def settle(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
-        """Write what has changed of zones and whom they grant; `declared` gives the nodes that there are.
+        """Write what has changed in zones, and grants; `declared` returns the nodes that are declared.
 
-        The cause of a grant is what its node has said just now; when it comes with time, which may be after a restart,
-        it is named by what is durable of the node, so that the same topics give the same ids.
+        The cause of a grant is the record of its node, when that has just come. A grant that comes with time, possibly
+        after a restart, names durable facts about the node as its cause, so that the same topics give the same ids.
         """
         settled = self._table.settle(now, self._turned, declared)
         spoken = next(reversed(self._causes.values()), None)
@@ -81,11 +81,11 @@ class ZoneBook:
         self._turned.clear()
 
     def next_wake(self) -> datetime | None:
-        """When the next node may be granted."""
+        """Return when the next node may be granted."""
         return self._table.next_wake()
 
     def may_grant(self, now: datetime) -> bool:
-        """Whether anybody could be granted now."""
+        """Return whether any node could be granted now."""
         return self._table.may_grant(now)
 
     def _remembered(self, grant: NoExecuteGranted) -> Meta:

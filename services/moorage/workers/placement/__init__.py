@@ -1,7 +1,7 @@
-"""placement: workloads and targets in, decisions out, with every reason kept.
+"""placement: takes workloads and targets, and writes decisions with all of their reasons.
 
-`pods`, `karmada` and `ocm` reconcile one family of workloads each, on what `engine` gives all three. The algorithms
-are in `moorage.core.scheduling`.
+`pods`, `karmada` and `ocm` each reconcile one family of workloads, with what `engine` provides to all three. The
+algorithms are in `moorage.core.scheduling`.
 """
 
 from moorage.workers.placement.service import PlacementService, service

@@ -1,10 +1,10 @@
 """The service placement.
 
 Consumes:
-    `resources`: pods and what makes pods, what else a policy can claim, and OCM placements, by their own keys (targets,
-    policies, cluster sets and their bindings are read in the global view).
+    `resources`: pods and controllers that make pods, other resources that a policy can claim, and OCM placements, by
+    their own keys (targets, policies, cluster sets and their bindings are read in the global view).
 Keeps:
-    The resources (source table `resources`) and the last decision on each of their pods, or on the whole of one that a
+    The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
     policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
     all partitions of the process together, the global view: nodes, clusters and managed clusters (`resources`,
     `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`), `DedicatedNodes` rules,
@@ -12,14 +12,15 @@ Keeps:
     and the scores of add-ons (`resources`), and how often each managed cluster is selected (the PlacementDecisions of
     `placements`).
 Emits:
-    `placements`: placed, pending or evicted, with every ground; a tombstone when the workload is no more. Of an OCM
-    placement its PlacementDecisions that change, with what is to be added and removed, and then its own record, in one
-    transaction. There are no bindings of it, for the decision is itself the order, and no evictions.
+    `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload does not exist any more.
+    For an OCM placement, those of its PlacementDecisions that change, with the clusters to add and to remove, and then
+    its own record, in one transaction. An OCM placement has no bindings and no evictions, because the decision itself
+    is the order.
     `bindings`: bound, changed (tolerations, replicas), and a tombstone when it is over.
 
-Decisions are level-triggered: a change only says where to look; what is looked at is the present state of all. What a
-change makes due is done in portions, so that no transaction grows without bounds; what is left of it after a
-crash is found again, for everything is looked at when a partition begins.
+Decisions are level-triggered: a change only says what to check; the check uses the present state of everything. What a
+change makes due is done in portions, so that transactions do not grow without bounds. After a crash the rest is found
+again, because everything is checked when a partition begins.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PlacementService(Service[PlacementPartition]):
-    """Where pods, and whole resources, belong."""
+    """Decides where pods, and whole resources, belong."""
 
     name: ClassVar[str] = "placement"
+    summary: ClassVar[str] = "Workloads and targets in, decisions out, with every reason kept."
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({RESOURCES})
     changelogs: ClassVar[tuple[Topic, ...]] = (PLACEMENTS,)
@@ -59,11 +61,11 @@ class PlacementService(Service[PlacementPartition]):
         self._rules = rules_of(settings)
 
     def new_state(self, partition: int) -> PlacementPartition:
-        """An empty state for a partition."""
+        """Return an empty state for a partition."""
         return PlacementPartition(partition, self._rules)
 
     def new_globals(self) -> FleetView:
-        """The view of nodes and clusters, bindings, evictions, rules and policies."""
+        """Return the view of nodes and clusters, bindings, evictions, rules and policies."""
         return FleetView()
 
     def use_globals(self, state: PlacementPartition, view: GlobalView) -> None:
@@ -92,8 +94,8 @@ class PlacementService(Service[PlacementPartition]):
         """Decide on resources that were declared, changed or deleted.
 
         Raises:
-            NeedFresh: one makes pods and is new or changed, or is a new OCM placement; the policy that places it on
-                clusters, the binding of its sets, or a taint may have been written just before it, in another
+            NeedFresh: a resource makes pods and is new or changed, or is a new OCM placement. The policy that places it
+                on clusters, the binding of its sets, or a taint may have been written just before it, in another
                 partition. A process that was cut off may know nothing of the last minutes.
         """
         if not fresh and any(_is_new(state, record) for record in batch):
@@ -107,7 +109,7 @@ class PlacementService(Service[PlacementPartition]):
         batch: Sequence[Input],
         now: datetime,  # noqa: ARG002 - nothing is decided yet
     ) -> list[Emit]:
-        """Fold in what was waiting; everything is looked at when the partition is woken first."""
+        """Fold in what was waiting. Everything is checked when the partition is first woken."""
         self._take(state, batch)
         return []
 
@@ -119,18 +121,18 @@ class PlacementService(Service[PlacementPartition]):
                     controller.look_at(record.key, record.meta)
 
     def wake(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        """Do what a change of the view made due."""
+        """Do what a change of the view has made due."""
         return self._reconcile(state, now)
 
     def next_wake(self, state: PlacementPartition) -> datetime | None:
-        """At once while there is something to do, else when a grace period, or a tolerated time, ends."""
+        """Return a past time while there is something to do; otherwise when a grace period or tolerated time ends."""
         if state.due():
             return AT_ONCE
         times = (controller.next_time() for controller in state.controllers)
         return min((time for time in times if time is not None), default=None)
 
     def reconcile(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        """Look at everything again; write what should be there and is not."""
+        """Check everything again, and write what is missing."""
         for controller in state.controllers:
             controller.repair()
         return self._reconcile(state, now)
@@ -145,7 +147,7 @@ class PlacementService(Service[PlacementPartition]):
 
 
 def _is_new(state: PlacementPartition, record: Input) -> bool:
-    """Whether what a resource rests on must be fresh when it is decided."""
+    """Return whether the data that a decision on a resource rests on must be up to date."""
     event = record.event
     if not isinstance(event, ResourceDeclared):
         return False
@@ -153,5 +155,5 @@ def _is_new(state: PlacementPartition, record: Input) -> bool:
 
 
 def service(settings: Settings) -> PlacementService:
-    """The service placement."""
+    """Return the service for the command line to run."""
     return PlacementService(settings)

@@ -1,4 +1,4 @@
-"""The state of one partition: its view of the whole, and the three controllers."""
+"""The state of one partition: its global view, and the three controllers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moorage_schemas.envelope import Meta
 
 
 class PlacementPartition:
-    """One partition.
+    """The state of one partition.
 
     Args:
         partition: its number.
@@ -24,17 +24,17 @@ class PlacementPartition:
     def __init__(self, partition: int, rules: Rules) -> None:
         self.partition = partition
         self.karmada = BindingController(rules, self.demand, self._flipped)
-        """What a policy places on clusters instead of making pods."""
+        """The controller of resources that a policy places on clusters instead of letting them make pods."""
 
         self.ocm = SelectionController()
         self.pods = PodController(self.karmada.state.claims, self.karmada.state.would_claim)
         self.controllers: tuple[Controller, ...] = (self.karmada, self.ocm, self.pods)
-        """In the order in which they reconcile: what is placed on clusters makes no pods on nodes."""
+        """The controllers in the order in which they reconcile: what is placed on clusters makes no pods on nodes."""
 
         self.view = FleetView()
 
     def attach(self, view: FleetView) -> None:
-        """Use a view, and be told of what happens in it."""
+        """Use a view, and be notified of its changes."""
         self.view = view
         view.attach(self)
         self.pods.attach(view.pods)
@@ -42,26 +42,26 @@ class PlacementPartition:
         self.ocm.attach(view.ocm)
 
     def detach(self) -> None:
-        """The partition is taken away: take back what it has assumed in the view."""
+        """Take back what the partition has assumed in the view, because the partition is taken away."""
         self.view.detach(self)
         for controller in self.controllers:
             controller.leave()
 
     @property
     def begun(self) -> bool:
-        """Whether everything is looked at, or on a queue, since the restore."""
+        """Whether everything has been checked, or is on a queue, since the restore."""
         return all(controller.begun for controller in self.controllers)
 
     def due(self) -> bool:
-        """Whether there is something to do, whatever the time."""
+        """Return whether there is something to do now, independent of the time."""
         return any(controller.due() for controller in self.controllers)
 
     def demand(self, key: str) -> Demand:
-        """How much there is of a resource that a policy may place."""
+        """Return how much there is of a resource that a policy may place."""
         pods = self.pods.state
         return demand_of(pods.owners.get(key), pods.view.rules, pods.view.rules_version)
 
     def _flipped(self, key: str, cause: Meta | None) -> None:
-        """A resource began, or ceased, to be placed on clusters: its pods on nodes are to be looked at."""
+        """Check a resource's pods on nodes, because it began, or ceased, to be placed on clusters."""
         if key.startswith(OWNERS):
             self.pods.work.add(Work(key, cause))

@@ -18,11 +18,11 @@ class AttachedPartition(Protocol):
     partition: int
 
     def due(self) -> bool:
-        """Whether there is something to do."""
+        """Return whether there is something to do."""
 
 
 class FleetView(GlobalView):
-    """The whole, as placement sees it: each record is of one part's concern."""
+    """The whole fleet, as placement sees it. Each record belongs to one part."""
 
     def __init__(self) -> None:
         self.pods = PodView()
@@ -31,24 +31,24 @@ class FleetView(GlobalView):
         self._partitions: list[AttachedPartition] = []
 
     def wants(self, topic: Topic, key: str) -> bool:
-        """Only what one of the parts looks at."""
+        """Return whether one of the parts uses a record."""
         return any(part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm))
 
     def apply(self, record: Input) -> None:
-        """Fold a record in; what is not newer changes nothing."""
+        """Fold in a record. A record that is not newer changes nothing."""
         for part in (self.pods, self.karmada, self.ocm):
             if part.concerns(record.topic, record.key):
                 part.apply(record)
                 return
 
     def changed(self) -> Iterable[int] | None:
-        """The partitions that have something to do."""
+        """Return the partitions that have something to do."""
         return [partition.partition for partition in self._partitions if partition.due()]
 
     def attach(self, partition: AttachedPartition) -> None:
-        """A partition begins."""
+        """Add a partition."""
         self._partitions.append(partition)
 
     def detach(self, partition: AttachedPartition) -> None:
-        """A partition is taken away."""
+        """Remove a partition."""
         self._partitions = [one for one in self._partitions if one is not partition]

@@ -1,4 +1,4 @@
-"""taint-manager: conditions and people's edits in, the taints of each target out.
+"""taint-manager: takes conditions and people's taint edits, and writes the taints of each target.
 
 `policies` is its view of Karmada's cluster taint policies, `addon_signs` of OCM's add-ons. The rules are in
 `moorage.core.taints.desired`.

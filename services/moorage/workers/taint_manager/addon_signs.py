@@ -1,8 +1,8 @@
-"""Signs of an add-on: that it is enabled, or that it lives; and whether one changes a label.
+"""Signs that an add-on is enabled or alive, and whether a sign changes a label.
 
-Each add-on renews its lease about once a minute, and hardly ever that changes anything. So a renewal is folded in,
-compared with the label, and forgotten: it neither works the cluster's taints out nor moves the instant at which the
-cluster is looked at. When that comes, and leases have been renewed meanwhile, it is put off.
+Each add-on renews its lease about once a minute, and that hardly ever changes anything. So a renewal is folded in,
+compared with the label, and forgotten: it neither causes the cluster's taints to be computed nor moves the time at
+which the cluster is checked next. At that time, the check is put off if leases have been renewed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from moorage_schemas.topics import RESOURCES
 
 
 def fold(state: TaintManagerPartition, key: str, event: Model | None) -> None:
-    """Fold an add-on or a lease in; any other record changes nothing."""
+    """Fold in an add-on or a lease. Any other record changes nothing."""
     found = of_managed_cluster(key)
     if found is None:
         return
@@ -46,18 +46,18 @@ def fold(state: TaintManagerPartition, key: str, event: Model | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One record of an add-on or a lease, which is about to be folded in."""
+    """One record of an add-on or a lease that is about to be folded in."""
 
     target: str
     kind: str
     name: str
     taken_away: bool
     before: AddOnState | None
-    """The add-on as it was."""
+    """The add-on before the record."""
 
     @classmethod
     def of(cls, state: TaintManagerPartition, record: Input) -> Sign | None:
-        """The sign that a record is; None when it is none."""
+        """Return the sign of a record; None when the record is not a sign."""
         found = of_managed_cluster(record.key) if record.topic is RESOURCES else None
         if found is None:
             return None
@@ -66,20 +66,20 @@ class Sign:
         return cls(target, kind, name, record.event is None, known.enabled.get(name) if known is not None else None)
 
     def gone(self, state: TaintManagerPartition) -> tuple[Named, ...]:
-        """What it has taken away, once it is folded in, see `add_on_labels`."""
+        """Return what the sign has taken away, after it was folded in; see `add_on_labels`."""
         if self.kind == LEASE:
             return ((LEASE, self.name),) if self.taken_away else ()
         after = _add_on(state, self.target, self.name)
         if after is None:
             return ((self.kind, self.name),)
         before = self.before
-        # Made again, or another way of telling its health: what the label said does not count.
+        # It was created again, or reports its health in another way, so the old label does not count.
         anew = before is not None and (before.version.uid, not before.said) != (after.version.uid, not after.said)
         return ((LEASE, self.name),) if anew else ()
 
 
 def changes_nothing(state: TaintManagerPartition, sign: Sign, now: datetime) -> bool:
-    """Whether a sign that has been folded in changes neither a label nor when the cluster is to be looked at."""
+    """Return whether a sign that was folded in changes neither a label nor when the cluster must be checked."""
     resource, tainted = state.resources.get(sign.target), state.taints.get(sign.target)
     if resource is None:
         return True
@@ -97,7 +97,7 @@ def changes_nothing(state: TaintManagerPartition, sign: Sign, now: datetime) -> 
 
 
 def missing(state: TaintManagerPartition, target: str) -> list[Named]:
-    """What labels of a cluster rest on, or would, and is not known."""
+    """Return what the labels of a cluster rest on, or would rest on, and is not known."""
     tainted, known = state.taints.get(target), state.addons.get(target, AddOns())
     labelled = [key.removeprefix(LABEL_PREFIX) for key in tainted.labels] if tainted is not None else []
     found = [(ADD_ON, name) for name in labelled if name not in known.enabled]

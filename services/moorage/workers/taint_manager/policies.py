@@ -1,4 +1,4 @@
-"""The taint-manager's view of every ClusterTaintPolicy, and which clusters a change of one makes it look at again."""
+"""The taint-manager's view of every ClusterTaintPolicy, and the clusters that a changed policy concerns."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ _PREFIX = f"{KIND}/"
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """One change of a policy: all the policies from then on, and the policy whose clusters are looked at."""
+    """One change of a policy: all policies after it, and the policy whose clusters are checked."""
 
     policies: tuple[TaintPolicy, ...]
     meta: Meta
     touched: tuple[TaintPolicy, ...] = ()
-    """As it was and as it is; empty when it says what it said before."""
+    """The policy before and after the change; empty when its content is the same."""
 
     evaluate: bool = True
-    """Whether policies act; if not, as when one is deleted, only what waits because of it waits no longer."""
+    """Whether policies act. If not, as when a policy is deleted, the only effect is that nothing waits because of it
+    any more."""
 
     def touches(self, cluster: ClusterFacts) -> bool:
-        """Whether a cluster is looked at: those that the policy selects, or did before."""
+        """Return whether a cluster is checked: the policy selects it, or did before."""
         return any(selects(policy.affinity, cluster) for policy in self.touched)
 
 
 @dataclass(slots=True, eq=False)
 class Cursor:
-    """Up to where one partition has seen the changes, and the policies as they were there."""
+    """How far one partition has seen the changes, and the policies at that point."""
 
     seen: int
     policies: tuple[TaintPolicy, ...]
@@ -51,8 +52,8 @@ class _Known:
 class PolicyView(GlobalView):
     """Every policy, and the changes that some partition has not seen yet.
 
-    Each partition goes through the changes one by one, with the policies as each left them, so it does not matter how
-    many come at once.
+    Each partition goes through the changes one by one, with the policies as they were after each. So it does not matter
+    how many changes come at once.
     """
 
     _known: dict[str, _Known] = field(default_factory=dict)
@@ -65,14 +66,14 @@ class PolicyView(GlobalView):
     _fresh: bool = False
 
     def wants(self, topic: Topic, key: str) -> bool:
-        """Policies only."""
+        """Return whether a record is a policy."""
         return topic is RESOURCES and key.startswith(_PREFIX)
 
     def apply(self, record: Input) -> None:
-        """Fold a policy in. The taints that a deleted one brought stay.
+        """Fold in a policy. When a policy is deleted, the taints that it added stay.
 
         Raises:
-            ValueError: the object is no policy; it is left as it was.
+            ValueError: the object is not a policy. The known policy stays as it was.
         """
         known, deleted = self._known.get(record.key), record.event is None
         touched: tuple[TaintPolicy, ...] = ()
@@ -98,31 +99,31 @@ class PolicyView(GlobalView):
             self._fresh = True
 
     def changed(self) -> Iterable[int] | None:
-        """Every partition after a change: each has clusters of its own."""
+        """Return every partition after a change, because each has clusters of its own."""
         fresh, self._fresh = self._fresh, False
         return None if fresh else ()
 
     def enter(self) -> Cursor:
-        """Begin to follow the changes: the present policies, and nothing unseen."""
+        """Start to follow the changes, with the present policies and nothing unseen."""
         cursor = Cursor(self._begin + len(self._changes), self._policies)
         self._cursors.append(cursor)
         return cursor
 
     def leave(self, cursor: Cursor) -> None:
-        """Follow no longer."""
+        """Stop following the changes."""
         if cursor in self._cursors:
             self._cursors.remove(cursor)
         self._forget()
 
     def unseen(self, cursor: Cursor) -> list[PolicyChange]:
-        """The changes that a partition has not seen; from now on it has."""
+        """Return the changes that a partition has not seen, and count them as seen."""
         found = self._changes[cursor.seen - self._begin :]
         cursor.seen += len(found)
         self._forget()
         return found
 
     def catch_up(self, cursor: Cursor) -> None:
-        """Take the policies as they are now, and pass over what led there."""
+        """Take the present policies, and skip the changes that led to them."""
         self.unseen(cursor)
         cursor.policies = self._policies
 

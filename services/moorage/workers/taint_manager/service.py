@@ -1,30 +1,30 @@
 """The service taint-manager, the only writer of `taints`.
 
 Consumes:
-    `conditions`; of `resources` the targets with people's wishes about their taints, and the add-ons of managed
-    clusters with their leases; and `zone-grants`, by which the governor says which nodes may carry the taint that
-    evicts.
+    `conditions`; from `resources` the targets, with people's taint edits, and the add-ons of managed clusters with
+    their leases; and `zone-grants`, in which the governor says which nodes may carry the taint that evicts.
 Keeps:
     The latest of them for each target (source tables), the taints of each target (changelog `taints`), and, with the
     feature gate Failover, a view of every ClusterTaintPolicy.
 Emits:
-    `taints`: the full set of a target, each time it changes, with the labels that tell the states of its add-ons; a
-    tombstone when the target is gone.
+    `taints`: the full set of a target's taints, each time it changes, with the labels that show the states of its
+    add-ons; a tombstone when the target is gone.
     `zone-members`: a node as its zone sees it, each time that changes, in the same transaction; a tombstone when the
     node is gone.
 
-`timeAdded` of a taint that a condition brings is the time at which the condition was accepted: the CloudEvents time of
-its record in `conditions`, which is durable, so that the same topics give the same bytes. It is not the probe's
-time: a late report must not make a deadline early. That of a person's taint is the time of the wish, that of one that
-waited for its zone the time of the grant, and that of one that waited until its condition had held for long enough the
-end of that wait.
+The `timeAdded` of a taint that a condition adds is the time at which the condition was accepted. This is the
+CloudEvents time of its record in `conditions`, which is durable, so that the same topics give the same bytes. It is not
+the probe's time, because a late report must not make a deadline early. A person's taint has the time of the edit. A
+taint that waited for its zone has the time of the grant. A taint that waited until its condition had held for long
+enough has the time at which that hold ended.
 
-An add-on's label follows its lease's `renewTime`, which is durable too, whenever the record with it was written. A
-cluster that is deleted and made again has the labels of those add-ons that are still declared.
+An add-on's label follows the `renewTime` of its lease, whenever the record with it was written; this time is durable,
+too. A cluster that is deleted and created again has the labels of those add-ons that are still declared.
 
-Policies are evaluated for a cluster when a condition of it changes, when it appears, when a policy that selects it (or
-did) is made or changed, when a wait of a policy ends, and once after each restart; not when people wish for taints or
-delete policies. So what a person takes away of a policy's taints stays away until then.
+Policies are evaluated for a cluster when one of its conditions changes, when it appears, when a policy that selects it
+(or did) is created or changed, when a wait of a policy ends, and once after each restart. They are not evaluated when
+people edit taints or delete policies. So when a person removes a policy's taint, it stays removed until the next
+evaluation.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import ConditionKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
@@ -60,13 +61,14 @@ _NEEDS = Needs((CONDITIONS, RESOURCES, ZONE_GRANTS))
 
 
 class TaintManager(Service[TaintManagerPartition]):
-    """Conditions and targets in, taints out; without policies.
+    """Turns conditions and targets into taints, without policies.
 
     Args:
         rules: what the settings say about taints.
     """
 
     name: ClassVar[str] = "taint-manager"
+    summary: ClassVar[str] = "Conditions and people's edits in, the taints of each target out."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITIONS, RESOURCES, ZONE_GRANTS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
@@ -75,8 +77,8 @@ class TaintManager(Service[TaintManagerPartition]):
     def __init__(self, rules: TaintRules) -> None:
         self._rules = rules
 
-    def new_state(self, partition: int) -> TaintManagerPartition:  # noqa: ARG002 - every partition begins alike
-        """An empty state for a partition."""
+    def new_state(self, partition: int) -> TaintManagerPartition:  # noqa: ARG002 - all partitions begin in the same way
+        """Return an empty state for a partition."""
         return TaintManagerPartition()
 
     def apply(self, state: TaintManagerPartition, topic: Topic, key: str, event: Model | None) -> None:
@@ -99,9 +101,9 @@ class TaintManager(Service[TaintManagerPartition]):
         batch: Sequence[Input],
         now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold each record in, and write the taints that it changes."""
+        """Fold in each record, and write the taints that it changes."""
         emits: list[Emit] = []
         for record in batch:
             event, sign = record.event, Sign.of(state, record)
@@ -118,7 +120,7 @@ class TaintManager(Service[TaintManagerPartition]):
             if target is None or beat or (sign is not None and changes_nothing(state, sign, time)):
                 continue
             if record.topic is not RESOURCES and target not in state.resources:
-                # Its end is told in `resources`; after a restore its latest record there may be yet to be read.
+                # `resources` reports its end. After a restore its latest record there may still be unread.
                 continue
             reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
             gone = sign.gone(state) if sign is not None else ()
@@ -126,15 +128,15 @@ class TaintManager(Service[TaintManagerPartition]):
         return emits
 
     def needs(self, state: TaintManagerPartition, now: datetime) -> Needs | None:
-        """All that is known of conditions, targets and grants, when a wait ends: it may have been ended by a record.
+        """Require all conditions, targets and grants when a wait ends: a record may have ended the wait before.
 
-        A process that stood still finds the end of the wait due, and the record yet to be read.
+        A process that stood still finds the end of the wait due while that record is still unread.
         """
-        due = state.next_due()
-        return _NEEDS if due is not None and due[0] <= now else None
+        due = state.deadlines.next()
+        return _NEEDS if due is not None and due <= now else None
 
     def wake(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Look at everything once after a restart, at changed policies, and at what has waited long enough."""
+        """Check everything once after a restart. Apply changed policies, and decide where a wait has ended."""
         emits: list[Emit] = []
         if not state.looked:
             state.looked = True
@@ -147,19 +149,18 @@ class TaintManager(Service[TaintManagerPartition]):
                     if change.touched and change.touches(ClusterFacts.of(state.resources[target].object)):
                         emits += self._settle(state, target, time)
                         emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
-        while (due := state.next_due()) is not None and due[0] <= now:
-            emits += self._settle(state, due[1], now)
+        while (due := state.deadlines.first()) is not None and due[1] <= now:
+            emits += self._settle(state, due[0], now)
         return emits
 
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
-        """When the first wait ends."""
-        due = state.next_due()
-        return None if due is None else due[0]
+        """Return when the first wait ends."""
+        return state.deadlines.next()
 
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Work every target out anew, but for what policies ask; what differs is repaired.
+        """Compute every target again, without evaluating policies, and repair what differs.
 
-        So are labels of add-ons whose end, or whose lease's, was compacted away unread.
+        This includes labels of add-ons when the deletion of the add-on, or of its lease, was compacted away unread.
         """
         emits: list[Emit] = []
         for target in sorted(state.resources.keys() | state.taints.keys()):
@@ -168,20 +169,20 @@ class TaintManager(Service[TaintManagerPartition]):
         return emits
 
     def drop(self, state: TaintManagerPartition) -> None:
-        """The partition goes: it follows policies no longer."""
+        """Stop following policies, because the partition is taken away."""
         if state.view is not None and state.cursor is not None:
             state.view.leave(state.cursor)
             state.cursor = None
 
     def _look_at_all(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """After a restart: what waits is not written down as such, and policies and holds may have changed meanwhile.
+        """Check all targets after a restore: waits are not recorded as such, and policies and holds may have changed.
 
-        What an earlier hold keeps, or keeps back, is looked at even if there is no hold now: a taint that it keeps must
-        not wait for the reconciler to go, for somebody's deadline may come first.
+        Targets with taints that an earlier hold keeps, or holds back, are checked even if there is no hold now. A taint
+        that a hold keeps must not wait for the reconciler to be removed, because some deadline may come first.
 
-        A node of which an earlier version has written no zone is told of to its zone now, not by the reconciler later:
-        until every node is known there, the governor cannot tell whether all are down. So is a managed cluster of which
-        it has written nothing, for it is out of every placement until then.
+        A node for which an earlier version has written no zone is reported to its zone now, not later by the
+        reconciler: until every node is known there, the governor cannot tell whether all are down. The same applies to
+        a managed cluster for which nothing was written, because until then it is left out of every placement.
         """
         damped = self._rules.holds != Holds()
         if state.view is not None and state.cursor is not None:
@@ -201,9 +202,10 @@ class TaintManager(Service[TaintManagerPartition]):
         return emits
 
     def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
-        """After a restart: note until when what was held is held, and an add-on available.
+        """After a restart, note how long held taints are held, and how long add-ons count as available.
 
-        A wait that ended meanwhile ended then, so what is decided does not depend on when the service came back.
+        A wait that ended in the meantime counts as ended at its own time. So the decision does not depend on when the
+        service came back.
         """
         known = state.taints.get(target)
         resource = state.resources.get(target)
@@ -216,7 +218,7 @@ class TaintManager(Service[TaintManagerPartition]):
             state.wait(target, ReconciledTaints(None, state.addons.get(target, _NO_ADDONS).first_end(known.labels)))
 
     def _settle(self, state: TaintManagerPartition, target: str, until: datetime) -> list[Emit]:
-        """Decide on a target at each instant up to `until` at which one of its waits ends."""
+        """Decide on a target at each time up to `until` at which one of its waits ends."""
         emits: list[Emit] = []
         while (wait := state.waits.get(target)) is not None and wait.due is not None and wait.due <= until:
             cause = self._own_cause(state, "wait", target, wait.due)
@@ -247,8 +249,9 @@ class TaintManager(Service[TaintManagerPartition]):
     ) -> list[Emit]:
         known = state.taints.get(target)
         if target not in state.resources:
-            # Taints of what is not declared are of no use; conditions may come before their target's record does.
-            state.waits.pop(target, None)
+            # Taints of a target that is not declared are of no use. Conditions may arrive before their target's record
+            # does.
+            state.wait_no_more(target)
             if known is None:
                 return []
             self.apply(state, TAINTS, target, None)
@@ -278,7 +281,7 @@ class TaintManager(Service[TaintManagerPartition]):
         evaluate: bool = False,
         gone: Collection[Named] = (),
     ) -> ReconciledTaints:
-        """What becomes of a declared target's taints; changes nothing."""
+        """Compute the taints that a declared target should have. This changes nothing."""
         return reconcile_taints(
             state.taints.get(target),
             state.resources[target],
@@ -295,12 +298,12 @@ class TaintManager(Service[TaintManagerPartition]):
 
 
 class PolicyTaintManager(TaintManager):
-    """The same, with ClusterTaintPolicies: what the feature gate Failover turns on."""
+    """The same service with ClusterTaintPolicies, which the feature gate Failover turns on."""
 
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
 
     def new_globals(self) -> PolicyView:
-        """The view of every policy."""
+        """Return the view of every policy."""
         return PolicyView()
 
     def use_globals(self, state: TaintManagerPartition, view: GlobalView) -> None:
@@ -311,7 +314,7 @@ class PolicyTaintManager(TaintManager):
 
 
 def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None) -> None:
-    target, _, condition_type = key.partition("|")
+    target, condition_type = ConditionKey.parse(key)
     if isinstance(event, ConditionChanged):
         known = state.conditions.setdefault(target, {})
         if newer_condition(event, known.get(condition_type)):
@@ -343,13 +346,13 @@ def _apply_grant(state: TaintManagerPartition, key: str, event: Model | None) ->
 
 
 def _only_a_heartbeat(state: TaintManagerPartition, target: str | None, event: ConditionChanged) -> bool:
-    """Whether a condition says nothing that has not been decided on."""
+    """Return whether a condition contains nothing that has not been decided on."""
     known = state.conditions.get(target or "", {}).get(event.type)
     return known is not None and known.status is event.status and known.target_uid == event.target_uid
 
 
 def _calls_policies(state: TaintManagerPartition, target: str, event: Model | None) -> bool:
-    """Whether a record that is about to be folded in makes the policies act: a condition changes, a cluster appears."""
+    """Return whether a record to be folded in makes policies act: a condition changes, or a cluster appears."""
     if state.view is None or not target.startswith(_CLUSTER):
         return False
     if isinstance(event, ConditionChanged):
@@ -361,9 +364,9 @@ def _calls_policies(state: TaintManagerPartition, target: str, event: Model | No
 
 
 def _target_key(record: Input) -> str | None:
-    """The key of the target that a record is about; None when it is about none."""
+    """Return the key of the target that a record is about; None when it is about none."""
     if record.topic is CONDITIONS:
-        return record.key.partition("|")[0]
+        return ConditionKey.parse(record.key).target
     if record.topic is ZONE_GRANTS:
         return record.key
     target = target_of_resource(record.key)
@@ -371,7 +374,7 @@ def _target_key(record: Input) -> str | None:
 
 
 def service(settings: Settings) -> TaintManager:
-    """The service, for the command line to run."""
+    """Return the service for the command line to run."""
     rules = TaintRules(
         holds=Holds(timedelta(seconds=settings.taint_add_hold), timedelta(seconds=settings.taint_remove_hold)),
         policies=settings.failover,

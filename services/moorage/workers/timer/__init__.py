@@ -1,6 +1,6 @@
-"""timer: deadlines in, `timer-fired` out, at or after each deadline; it knows nothing of taints.
+"""timer: takes deadlines and writes `timer-fired` at or after each of them. It knows nothing about taints.
 
-The table of deadlines is `moorage.core.timers`.
+The table of deadlines is in `moorage.core.timers`.
 """
 
 from moorage.workers.timer.service import TimerService, service

@@ -1,4 +1,4 @@
-"""The service timer. It knows nothing of what its timers are for.
+"""The service timer. It does not know what its timers are for.
 
 Consumes:
     `timers`: set, move, cancel (an upsert without deadline) and forget (a tombstone).
@@ -26,27 +26,28 @@ from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
 
 @dataclass(slots=True)
 class TimerPartition:
-    """One partition."""
+    """The timers of one partition."""
 
     table: TimerTable = field(default_factory=TimerTable)
     begun: bool = False
-    """Whether it was woken since it was restored, so that what is unknown by now is gone."""
+    """Whether the service has been woken since the restore. By then every timer is known, so any other is gone."""
 
 
 class TimerService(Service[TimerPartition]):
-    """Deadlines in, what has come due out."""
+    """Fires timers when their deadlines have come."""
 
     name: ClassVar[str] = "timer"
+    summary: ClassVar[str] = "Deadlines in, `timer-fired` out, at or after each deadline; it knows nothing of taints."
     sources: ClassVar[tuple[Topic, ...]] = (TIMERS,)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({TIMERS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)
 
-    def new_state(self, partition: int) -> TimerPartition:  # noqa: ARG002 - every partition begins alike
-        """An empty state for a partition."""
+    def new_state(self, partition: int) -> TimerPartition:  # noqa: ARG002 - all partitions begin in the same way
+        """Return an empty state for a partition."""
         return TimerPartition()
 
     def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a timer, or that one has fired."""
+        """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
             if isinstance(event, SetTimer):
                 state.table.set(event)
@@ -59,24 +60,24 @@ class TimerService(Service[TimerPartition]):
         self,
         state: TimerPartition,
         batch: Sequence[Input],
-        now: datetime,  # noqa: ARG002 - what is due is for `wake`
+        now: datetime,  # noqa: ARG002 - `wake` handles what is due
         *,
-        fresh: bool = False,  # noqa: ARG002 - it follows nothing
+        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
     ) -> list[Emit]:
-        """Fold the timers in; what is due comes with `wake`, which follows at once."""
+        """Fold in the timers. `wake`, which follows at once, handles what is due."""
         for record in batch:
             self.apply(state, record.topic, record.key, record.event)
         return []
 
     def wake(self, state: TimerPartition, now: datetime) -> list[Emit]:
-        """Fire what has come due."""
+        """Fire the timers that have come due."""
         if not state.begun:  # every timer is known now
             state.begun = True
             state.table.forget_orphans()
         return [self._fire(state, due, now) for due in state.table.due(now)]
 
     def next_wake(self, state: TimerPartition) -> datetime | None:
-        """The earliest deadline."""
+        """Return the earliest deadline."""
         return state.table.next_deadline()
 
     def _fire(self, state: TimerPartition, due: DueTimer, now: datetime) -> Emit:
@@ -91,7 +92,7 @@ class TimerService(Service[TimerPartition]):
             subject=timer.subject,
         )
         self.apply(state, TIMER_FIRED, timer.id, event)
-        # The record that set the timer may be long gone from memory, so what caused this is named by the timer itself.
+        # The record that set the timer may no longer be in memory, so the timer itself names the cause.
         cause = Meta(
             id=event_id("timer", timer.id, timer.generation),
             source=f"moorage/{timer.owner}",
@@ -103,6 +104,6 @@ class TimerService(Service[TimerPartition]):
         return Emit(TIMER_FIRED, timer.id, timer.target.key, event, cause)
 
 
-def service(settings: Settings) -> TimerService:  # noqa: ARG001 - every service is made alike
-    """The service, for the command line to run."""
+def service(settings: Settings) -> TimerService:  # noqa: ARG001 - all services are created in the same way
+    """Return the service for the command line to run."""
     return TimerService()

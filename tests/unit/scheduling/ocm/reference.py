@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from moorage.core.apimachinery.selectors import matches_labels
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage_schemas.resources.managed import ClusterPredicate, PlacementSpec, PrioritizerConfig
 from moorage_schemas.resources.meta import LabelSelector
 from moorage_schemas.taint import Taint, Toleration
@@ -18,7 +18,7 @@ from moorage_schemas.taint import Taint, Toleration
 class World:
     """All that a decision rests on."""
 
-    clusters: dict[str, ClusterFacts] = field(default_factory=dict)
+    clusters: dict[str, ManagedClusterFacts] = field(default_factory=dict)
     scores: dict[tuple[str, str], ScoreFacts] = field(default_factory=dict)
     decisions: list[str] = field(default_factory=list)
     """Of other placements, one entry each."""
@@ -54,7 +54,7 @@ def decide(world: World, spec: PlacementSpec, decided: Sequence[str], now: datet
     return Verdict(sorted(totals), totals, parts, ranked[: spec.number_of_clusters], warned)
 
 
-def passes_predicates(cluster: ClusterFacts, predicates: Sequence[ClusterPredicate]) -> bool:
+def passes_predicates(cluster: ManagedClusterFacts, predicates: Sequence[ClusterPredicate]) -> bool:
     """ORed; in one, labels and claims are ANDed."""
     return not predicates or any(
         matches_labels(one.required_cluster_selector.label_selector or LabelSelector(), cluster.labels)
@@ -72,7 +72,7 @@ def passes_predicates(cluster: ClusterFacts, predicates: Sequence[ClusterPredica
     )
 
 
-def tolerated(cluster: ClusterFacts, spec: PlacementSpec, decided: Sequence[str], now: datetime) -> bool:
+def tolerated(cluster: ManagedClusterFacts, spec: PlacementSpec, decided: Sequence[str], now: datetime) -> bool:
     """Every taint is."""
     return all(taint_tolerated(one, spec.tolerations or (), now, has=cluster.name in decided) for one in cluster.taints)
 
@@ -124,7 +124,7 @@ def built(name: str, weight: int = 1) -> PrioritizerConfig:
 def scored(
     world: World,
     config: PrioritizerConfig,
-    feasible: Sequence[ClusterFacts],
+    feasible: Sequence[ManagedClusterFacts],
     *,
     spec: PlacementSpec,
     decided: Sequence[str],
@@ -156,7 +156,7 @@ def scored(
     return allocatable(feasible, resource), False
 
 
-def disliked(cluster: ClusterFacts, spec: PlacementSpec) -> int:
+def disliked(cluster: ManagedClusterFacts, spec: PlacementSpec) -> int:
     """How many of its `PreferNoSelect` taints no toleration matches."""
     return sum(
         taint.effect == "PreferNoSelect" and not any(matches(one, taint) for one in spec.tolerations or ())
@@ -164,7 +164,7 @@ def disliked(cluster: ClusterFacts, spec: PlacementSpec) -> int:
     )
 
 
-def allocatable(feasible: Sequence[ClusterFacts], resource: str) -> dict[str, int]:
+def allocatable(feasible: Sequence[ManagedClusterFacts], resource: str) -> dict[str, int]:
     """Between -100 for the least and 100 for the most, cut towards zero."""
     amounts: Mapping[str, Fraction] = {
         one.name: Fraction(str(one.allocatable[resource]))

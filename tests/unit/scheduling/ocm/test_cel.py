@@ -6,7 +6,7 @@ import pytest
 
 from moorage.core.apimachinery.cel import ExpressionError, compiled
 from moorage.core.scheduling.ocm.cel_column import CelColumn, scores_of
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 DOCUMENT = {
@@ -22,7 +22,7 @@ DOCUMENT = {
 
 def fleet() -> ManagedFleet:
     made = ManagedFleet()
-    made.put(ClusterFacts.of(DOCUMENT))
+    made.put(ManagedClusterFacts.of(DOCUMENT))
     made.put_score(ScoreFacts("c2", "demo", {"g": 20}))
     return made
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.columns import Aspect
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.label_columns import ClaimColumn, LabelColumn
 from moorage.core.scheduling.ocm.membership import SetColumn, members
@@ -27,16 +27,16 @@ def test_a_change_tells_what_it_touches() -> None:
     fleet = ManagedFleet()
     labels, score = LabelColumn(EU), ScoreColumn("demo", "g")
     fleet.hold([labels, score])
-    new = fleet.put(ClusterFacts("a", {"r": "eu"}))
+    new = fleet.put(ManagedClusterFacts("a", {"r": "eu"}))
     assert (new.columns, new.before, new.after) == (frozenset({labels}), False, True)
-    assert not fleet.put(ClusterFacts("a", {"r": "eu"}))
-    other = fleet.put(ClusterFacts("a", {"r": "eu", "x": "1"}))
+    assert not fleet.put(ManagedClusterFacts("a", {"r": "eu"}))
+    other = fleet.put(ManagedClusterFacts("a", {"r": "eu", "x": "1"}))
     assert (other.aspects, other.columns) == (Aspect.LABELS, frozenset())
-    assert fleet.put(ClusterFacts("a", {"r": "us"})).columns == {labels}
+    assert fleet.put(ManagedClusterFacts("a", {"r": "us"})).columns == {labels}
     assert fleet.put_score(ScoreFacts("a", "demo", {"g": 1})).columns == {score}
     assert fleet.put_score(ScoreFacts("a", "demo", {"g": 1, "h": 2})).columns == frozenset()
     assert fleet.remove_score("a", "demo").columns == {score}
-    going = fleet.put(ClusterFacts("a", {"r": "us"}, deleting=True))
+    going = fleet.put(ManagedClusterFacts("a", {"r": "us"}, deleting=True))
     assert (going.before, going.after) == (True, False)
     assert "a" in fleet
     assert fleet.remove("a")
@@ -47,12 +47,12 @@ def test_a_change_tells_what_it_touches() -> None:
 
 def test_columns_that_are_not_held_go_when_there_are_many() -> None:
     fleet = ManagedFleet()
-    fleet.put(ClusterFacts("a", {"r": "eu"}))
+    fleet.put(ManagedClusterFacts("a", {"r": "eu"}))
     held = LabelColumn(EU)
     fleet.hold([held])
     for i in range(2000):
         fleet.column(LabelColumn(LabelTerms((("r", "In", frozenset({str(i)})),))))
-    assert fleet.put(ClusterFacts("a", {"r": "us"})).columns == {held}
+    assert fleet.put(ManagedClusterFacts("a", {"r": "us"})).columns == {held}
     fleet.release([held])
 
 
@@ -63,7 +63,7 @@ def test_names_are_ranked_in_their_order_after_any_changes(changes: list[tuple[b
     for i, (adds, number) in enumerate(changes):
         name = f"c{number}"
         if adds:
-            fleet.put(ClusterFacts(name))
+            fleet.put(ManagedClusterFacts(name))
             there.add(name)
         else:
             fleet.remove(name)
@@ -88,7 +88,7 @@ def test_selectors_hold_of_many_clusters_as_of_one(
     terms = LabelTerms(tuple(parts))
     fleet = ManagedFleet()
     for i, one in enumerate(every):
-        fleet.put(ClusterFacts(f"c{i}", labels=one, claims=one))
+        fleet.put(ManagedClusterFacts(f"c{i}", labels=one, claims=one))
     expected = [terms.hold(one) for one in every]
     for column in (LabelColumn(terms), ClaimColumn(terms)):
         assert fleet.column(column)[: len(every)].tolist() == expected
@@ -97,25 +97,25 @@ def test_selectors_hold_of_many_clusters_as_of_one(
 def test_sets_have_their_members_but_those_that_go() -> None:
     fleet = ManagedFleet()
     named = "cluster.open-cluster-management.io/clusterset"
-    fleet.put(ClusterFacts("a", {named: "x"}))
-    fleet.put(ClusterFacts("b", {named: "y"}))
-    fleet.put(ClusterFacts("c", {named: "x"}, deleting=True))
-    fleet.put(ClusterFacts("d", {"r": "eu"}))
+    fleet.put(ManagedClusterFacts("a", {named: "x"}))
+    fleet.put(ManagedClusterFacts("b", {named: "y"}))
+    fleet.put(ManagedClusterFacts("c", {named: "x"}, deleting=True))
+    fleet.put(ManagedClusterFacts("d", {"r": "eu"}))
     x, eu = ManagedSet("x", exclusive=True), ManagedSet("eu", exclusive=False, terms=EU)
     assert fleet.names_of(members(fleet, frozenset({x}))) == ["a"]
     assert fleet.names_of(members(fleet, frozenset({x, eu}))) == ["a", "d"]
     assert fleet.names_of(members(fleet, frozenset())) == []
-    assert fleet.put(ClusterFacts("a")).columns == {SetColumn(x)}
+    assert fleet.put(ManagedClusterFacts("a")).columns == {SetColumn(x)}
 
 
 def test_many_clusters_and_a_row_without_one() -> None:
     fleet = ManagedFleet()
     fleet.put_score(ScoreFacts("later", "demo", {"g": 7}))
     for i in range(300):
-        fleet.put(ClusterFacts(f"c{i}"))
+        fleet.put(ManagedClusterFacts(f"c{i}"))
     with pytest.raises(LookupError, match="later is no cluster"):
         fleet.at(fleet.row("later"))
-    fleet.put(ClusterFacts("later"))
+    fleet.put(ManagedClusterFacts("later"))
     assert fleet.column(ScoreColumn("demo", "g"))[0, fleet.row("later")] == 7
     assert int(np.count_nonzero(fleet.available)) == 301
 
@@ -129,10 +129,12 @@ def test_an_object_is_read_with_the_taints_and_labels_that_it_has_by_now() -> No
             "allocatable": {"cpu": "4"},
         },
     }
-    plain = ClusterFacts.of(document)
+    plain = ManagedClusterFacts.of(document)
     assert (plain.name, plain.deleting, plain.claims) == ("a", True, {"p": "2"})
     assert plain.taints == (Taint(key="own", effect="NoSelect"),)
-    merged = ClusterFacts.of(document, taints=[Taint(key="k", effect="NoSelect", time_added=NOW)], labels={"s": "2"})
+    merged = ManagedClusterFacts.of(
+        document, taints=[Taint(key="k", effect="NoSelect", time_added=NOW)], labels={"s": "2"}
+    )
     assert merged.labels == {"r": "eu", "s": "2"}
     assert merged.document["metadata"]["labels"] == {"r": "eu", "s": "2"}
     assert merged.document["spec"]["taints"][0]["key"] == "k"

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moorage.core.scheduling.ocm.allocatable import approximate
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import Code, Status, discovered
-from moorage.core.scheduling.ocm.prioritizers.resource_allocatable import approximate
-from moorage.core.scheduling.ocm.scheduler import Scheduled, Scheduler
+from moorage.core.scheduling.ocm.plugin import Code, Plugins, Status
+from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import PlacementSpec
@@ -24,15 +26,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Spec = Mapping[str, Any]
 
 
-def fleet(*clusters: ClusterFacts) -> ManagedFleet:
+def fleet(*clusters: ManagedClusterFacts) -> ManagedFleet:
     made = ManagedFleet()
     for one in clusters:
         made.put(one)
     return made
 
 
-def tainted(name: str, *taints: Taint) -> ClusterFacts:
-    return ClusterFacts(name, taints=taints)
+def tainted(name: str, *taints: Taint) -> ManagedClusterFacts:
+    return ManagedClusterFacts(name, taints=taints)
 
 
 def taint(effect: str = "NoSelect", key: str = "k", since: datetime | None = NOW) -> Taint:
@@ -40,7 +42,7 @@ def taint(effect: str = "NoSelect", key: str = "k", since: datetime | None = NOW
 
 
 def terms(spec: Spec, *, as_upstream: bool = False) -> PlacementTerms:
-    return PlacementTerms.of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
+    return terms_of(PlacementSpec.model_validate(spec), as_upstream=as_upstream)
 
 
 def schedule(
@@ -52,7 +54,7 @@ def schedule(
     as_upstream: bool = False,
 ) -> Scheduled:
     usage = Usage(made)
-    return Scheduler(made).schedule(
+    return PlacementScheduler(made).schedule(
         terms(spec, as_upstream=as_upstream), decided=decided, usage=usage, usage_has_decided=False, now=now
     )
 
@@ -73,17 +75,17 @@ def add_on(weight: int = 1, score: str = "g") -> Spec:
 
 
 def test_plugins_are_found() -> None:
-    found = discovered()
+    found = Plugins.discovered()
     assert [one.name for one in found.filters] == ["Predicate", "TaintToleration"]
-    weights = {name: weight for one in found.prioritizers for name, weight in one.built_in.items()}
-    assert weights == {
-        "Balance": 1,
-        "Steady": 1,
-        "ResourceAllocatableCPU": 0,
-        "ResourceAllocatableMemory": 0,
-        "PreferNoSelect": 0,
-    }
-    assert sum(one.add_on for one in found.prioritizers) == 1
+    assert [(one.name, one.weight) for one in found.prioritizers] == [
+        ("Balance", 1),
+        ("Steady", 1),
+        ("ResourceAllocatableCPU", 0),
+        ("ResourceAllocatableMemory", 0),
+        ("PreferNoSelect", 0),
+        ("AddOn", 0),
+    ]
+    assert found.built_in_names == tuple(one.name for one in found.prioritizers if one.name != "AddOn")
 
 
 @pytest.mark.parametrize(
@@ -120,23 +122,24 @@ def test_plugins_are_found() -> None:
     ],
 )
 def test_a_wrong_spec_is_misconfigured_and_decides_nothing(spec: Spec, plugin: str, message: str) -> None:
-    found = schedule(fleet(ClusterFacts("a")), spec)
+    found = schedule(fleet(ManagedClusterFacts("a")), spec)
     assert found.status == Status(Code.MISCONFIGURED, plugin, message)
-    assert (found.decisions, found.unscheduled, found.best(), found.decide_again) == ((), 0, (), None)
+    assert (found.decisions, found.unscheduled, found.best(), found.requeue_at) == ((), 0, (), None)
     assert found.verdict("a").rank is None
 
 
 def test_wrong_predicates_and_tolerations_show_only_when_a_cluster_meets_them() -> None:
     assert schedule(fleet(), {"tolerations": [{"value": "x"}]}).status.code == Code.SUCCESS
-    assert [plugin for plugin, _ in terms({"tolerations": [{"value": "x"}]}).errors] == ["TaintToleration"]
+    wrong = Plugins.discovered().problems(terms({"tolerations": [{"value": "x"}]}))
+    assert [plugin for plugin, _ in wrong] == ["TaintToleration"]
 
 
 def test_a_weight_of_zero_hides_an_unknown_name() -> None:
-    assert schedule(fleet(ClusterFacts("a")), exactly(built_in("Spread", 0))).decisions == ("a",)
+    assert schedule(fleet(ManagedClusterFacts("a")), exactly(built_in("Spread", 0))).decisions == ("a",)
 
 
 def test_names_of_older_specs_and_an_empty_type_mean_built_in() -> None:
-    made = fleet(ClusterFacts("a"), ClusterFacts("b"))
+    made = fleet(ManagedClusterFacts("a"), ManagedClusterFacts("b"))
     for config in ({"name": "Steady", "weight": 1}, {"scoreCoordinate": {"builtIn": "Steady"}, "weight": 1}):
         found = schedule(made, {"numberOfClusters": 1, **exactly(config)}, ["b"])
         assert found.decisions == ("b",)
@@ -146,7 +149,7 @@ def test_names_of_older_specs_and_an_empty_type_mean_built_in() -> None:
 
 def test_prefer_no_select_counts_only_when_it_is_asked_for() -> None:
     disliked = taint("PreferNoSelect")
-    made = fleet(tainted("a", disliked, taint("PreferNoSelect", "l")), tainted("b", disliked), ClusterFacts("c"))
+    made = fleet(tainted("a", disliked, taint("PreferNoSelect", "l")), tainted("b", disliked), ManagedClusterFacts("c"))
     assert schedule(made, {}).decisions == ("a", "b", "c")
     asked = schedule(made, exactly(built_in("PreferNoSelect")))
     assert [(one.target, one.total) for one in asked.best()] == [("c", 100), ("b", 0), ("a", -100)]
@@ -161,13 +164,12 @@ def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_n
     made = fleet(tainted("a", taint()), tainted("b", taint("NoSelectIfNew")))
     end = NOW + timedelta(seconds=30)
     before = schedule(made, spec, now=end - timedelta(microseconds=1))
-    assert (before.decisions, before.decide_again) == (("a", "b"), end)
-    assert before.verdict("a").until == end
-    assert before.verdict("b").until is None
+    assert (before.decisions, before.requeue_at) == (("a", "b"), end)
+    assert before.until("a") == end
+    assert before.until("b") is None
     after = schedule(made, spec, ["a"], now=end)
-    assert (after.decisions, after.decide_again) == (("b",), None)
-    assert after.verdict("a").filters[1][1:] == (
-        False,
+    assert (after.decisions, after.requeue_at) == (("b",), None)
+    assert after.verdict("a").filters[1].reasons == (
         "cluster(s) had untolerated taint {k:NoSelect}, tolerated no longer",
     )
     assert schedule(made, spec, ["a"], now=end, as_upstream=True).decisions == ()
@@ -176,42 +178,42 @@ def test_time_ends_a_toleration_at_its_very_instant_and_never_for_no_select_if_n
 def test_upstream_looks_again_only_at_what_was_decided() -> None:
     spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]}
     made = fleet(tainted("a", taint()))
-    assert schedule(made, spec, as_upstream=True).decide_again is None
-    assert schedule(made, spec, ["a"], as_upstream=True).decide_again == NOW + timedelta(seconds=30)
+    assert schedule(made, spec, as_upstream=True).requeue_at is None
+    assert schedule(made, spec, ["a"], as_upstream=True).requeue_at == NOW + timedelta(seconds=30)
 
 
 def test_seconds_beyond_all_calendars_never_end() -> None:
     spec = {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 2**62}]}
     found = schedule(fleet(tainted("a", taint())), spec)
-    assert (found.decisions, found.decide_again) == (("a",), None)
+    assert (found.decisions, found.requeue_at) == (("a",), None)
 
 
 def test_a_cluster_that_is_kept_for_being_decided() -> None:
-    made = fleet(tainted("a", taint("NoSelectIfNew")), tainted("b", taint("NoSelectIfNew")), ClusterFacts("c"))
-    scheduler, usage = Scheduler(made), Usage(made)
+    made = fleet(tainted("a", taint("NoSelectIfNew")), tainted("b", taint("NoSelectIfNew")), ManagedClusterFacts("c"))
+    scheduler, usage = PlacementScheduler(made), Usage(made)
     for decided, expected in (((), ("c",)), (("a",), ("a", "c")), (("b",), ("b", "c")), ((), ("c",))):
         found = scheduler.schedule(terms({}), decided=decided, usage=usage, now=NOW, usage_has_decided=False)
         assert found.decisions == expected
 
 
 def test_scores_that_have_expired_warn_and_are_looked_at_again() -> None:
-    made = fleet(*(ClusterFacts(name) for name in "cab"))
+    made = fleet(*(ManagedClusterFacts(name) for name in "cab"))
     for name, minutes in (("a", 1), ("b", 0), ("c", -1)):
         made.put_score(ScoreFacts(name, "demo", {"g": 50}, NOW + timedelta(minutes=minutes)))
     spec = {"numberOfClusters": 3, **exactly(add_on())}
     found = schedule(made, spec)
     assert found.decisions == ("a", "b", "c")
     assert found.status == Status(Code.WARNING, "AddOn/demo/g", "AddOnPlacementScores c/demo expired")
-    assert found.decide_again == NOW + timedelta(microseconds=1)
+    assert found.requeue_at == NOW + timedelta(microseconds=1)
     later = schedule(made, spec, now=NOW + timedelta(microseconds=1))
     assert later.status.message == "AddOnPlacementScores b/demo c/demo expired"
-    assert later.decide_again == NOW + timedelta(minutes=1, microseconds=1)
+    assert later.requeue_at == NOW + timedelta(minutes=1, microseconds=1)
     # Where all that fit are wanted, no score changes what is selected.
-    assert schedule(made, exactly(add_on())).decide_again is None
+    assert schedule(made, exactly(add_on())).requeue_at is None
 
 
 def test_the_same_score_twice_counts_twice() -> None:
-    made = fleet(ClusterFacts("a"), ClusterFacts("b"))
+    made = fleet(ManagedClusterFacts("a"), ManagedClusterFacts("b"))
     made.put_score(ScoreFacts("b", "demo", {"g": 7}))
     found = schedule(made, exactly(add_on(1), add_on(2)))
     assert found.best()[0].model_dump() == {"target": "b", "total": 21, "scores": {"AddOn/demo/g": 21}}
@@ -219,7 +221,7 @@ def test_the_same_score_twice_counts_twice() -> None:
 
 def test_scores_too_large_for_one_number_are_in_order_all_the_same() -> None:
     names = ["b", "a", "c"]
-    made = fleet(*(ClusterFacts(name) for name in names))
+    made = fleet(*(ManagedClusterFacts(name) for name in names))
     for name, value in zip(names, (2**31 - 1, 2**31 - 1, 2**31 - 2), strict=True):
         made.put_score(ScoreFacts(name, "demo", {"g": value}))
     for number, expected in ((None, ("a", "b", "c")), (2, ("a", "b")), (0, ())):
@@ -229,8 +231,12 @@ def test_scores_too_large_for_one_number_are_in_order_all_the_same() -> None:
 
 def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
     label = "cluster.open-cluster-management.io/clusterset"
-    made = fleet(ClusterFacts("a", {label: "x"}), ClusterFacts("b", {label: "y"}), ClusterFacts("c", deleting=True))
-    scheduler, usage = Scheduler(made), Usage(made)
+    made = fleet(
+        ManagedClusterFacts("a", {label: "x"}),
+        ManagedClusterFacts("b", {label: "y"}),
+        ManagedClusterFacts("c", deleting=True),
+    )
+    scheduler, usage = PlacementScheduler(made), Usage(made)
 
     def decided(candidates: Any) -> tuple[str, ...]:
         return scheduler.schedule(terms({}), candidates=candidates, usage=usage, now=NOW).decisions
@@ -244,9 +250,9 @@ def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
 
 def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them() -> None:
     made = fleet(
-        *(ClusterFacts(f"x{i:02d}") for i in range(12)),
-        ClusterFacts("y1", {"r": "eu"}, taints=(taint(),)),
-        ClusterFacts("y2", {"r": "eu"}),
+        *(ManagedClusterFacts(f"x{i:02d}") for i in range(12)),
+        ManagedClusterFacts("y1", {"r": "eu"}, taints=(taint(),)),
+        ManagedClusterFacts("y2", {"r": "eu"}),
     )
     spec = {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"r": "eu"}}}}]}
     found = schedule(made, {**spec, "numberOfClusters": 3})
@@ -260,6 +266,71 @@ def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them(
     assert (found.considered, found.decisions, found.unscheduled) == (14, ("y2",), 2)
     with pytest.raises(LookupError, match="there is no cluster nobody"):
         found.verdict("nobody")
+
+
+def some_of_everything() -> ManagedFleet:
+    """Clusters that every prioritizer has something to say of."""
+    made = fleet(
+        ManagedClusterFacts("a", allocatable={"cpu": "4", "memory": "8Gi"}, capacity={"cpu": "4", "memory": "8Gi"}),
+        ManagedClusterFacts("b", allocatable={"cpu": "1"}, capacity={"cpu": "4"}, taints=(taint("PreferNoSelect"),)),
+        tainted("c", taint("PreferNoSelect"), taint("PreferNoSelect", "l")),
+    )
+    made.put_score(ScoreFacts("a", "demo", {"g": 30}))
+    made.put_score(ScoreFacts("b", "demo", {"g": 70}, valid_until=NOW - timedelta(seconds=1)))
+    return made
+
+
+EVERY = exactly(*(built_in(name) for name in Plugins.discovered().built_in_names), add_on())
+
+
+def test_every_prioritizer_tells_what_it_sees() -> None:
+    made = some_of_everything()
+    usage = Usage(made)
+    usage.add(["a", "a", "b"])
+    found = PlacementScheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b", "c")}
+    assert told["a"] == {
+        "Balance": ("decisions of other placements: 1 here, 1 on the cluster with the most",),
+        "Steady": ("the placement has it already",),
+        "ResourceAllocatableCPU": ("4 of cpu is allocatable",),
+        "ResourceAllocatableMemory": ("8Gi of memory is allocatable",),
+        "PreferNoSelect": (),
+        "AddOn/demo/g": (),
+    }
+    assert told["b"]["Steady"] == ("the placement does not have it",)
+    assert told["b"]["ResourceAllocatableMemory"] == ("it does not state both its allocatable memory and its capacity",)
+    assert told["b"]["PreferNoSelect"] == ("nothing tolerates k:PreferNoSelect",)
+    assert told["b"]["AddOn/demo/g"] == ("AddOnPlacementScore demo expired at 2025-12-31T23:59:59Z",)
+    assert told["c"]["AddOn/demo/g"] == ("it has no AddOnPlacementScore demo",)
+
+
+def test_scores_are_within_their_span_and_rest_on_other_candidates_only_where_it_is_said() -> None:
+    made = some_of_everything()
+    usage = Usage(made)
+    usage.add(["a", "a", "b"])
+    found = PlacementScheduler(made).schedule(terms(EVERY), decided=["a"], usage=usage, now=NOW)
+    relative = set()
+    for one in Plugins.discovered().chosen(terms(EVERY)):
+        plugin, rows = one.prioritizer, found.rows
+        together = plugin.score(found.request, made, rows).values.tolist()
+        alone = [plugin.score(found.request, made, rows[i : i + 1]).values[0] for i in range(rows.size)]
+        assert all(plugin.lowest <= score <= plugin.highest for score in together), plugin.name
+        assert plugin.relative or together == alone, plugin.name
+        if together != alone:
+            relative.add(plugin.name)
+    assert relative == {"ResourceAllocatableCPU", "PreferNoSelect"}, "memory is said by one cluster alone"
+
+
+def test_a_failing_expression_is_told_with_the_scores_that_it_was_asked_with() -> None:
+    made = fleet(*(ManagedClusterFacts(name, document={"metadata": {"name": name}}) for name in ("a", "b")))
+    made.put_score(ScoreFacts("a", "demo", {"g": 30}))
+    made.put_score(ScoreFacts("b", "demo", {"g": 70}))
+    expressions = {"celExpressions": ["managedCluster.scores('demo').exists(s, s.value > 50)"]}
+    found = schedule(made, {"predicates": [{"requiredClusterSelector": {"celSelector": expressions}}]})
+    assert found.decisions == ("b",)
+    details = {name: found.verdict(name).filters[0].details for name in ("a", "b")}
+    assert details["a"] == (f"predicates[0] fails: CEL {expressions['celExpressions'][0]}",)
+    assert details["b"] == ("predicates[0] matches",)
 
 
 def test_equal_specs_share_what_they_ask_and_others_do_not() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.usage import Usage
 
@@ -21,7 +21,7 @@ def test_counts_and_the_most_are_what_counting_all_gives(
     changes: list[tuple[bool, list[str], int]], own: list[str]
 ) -> None:
     fleet = ManagedFleet()
-    fleet.put(ClusterFacts("c0"))
+    fleet.put(ManagedClusterFacts("c0"))
     usage = Usage(fleet)
     counts: Counter[str] = Counter()
     for adds, names, often in changes:

@@ -1,4 +1,5 @@
-"""What is wrong with an object, field by field: one module for each family of kinds.
+"""Validation of objects, field by field. There is one module for each family of kinds.
 
-Every function returns all errors that it finds and raises none. It may use the rest of `admission` and what is before.
+Every function returns all errors that it finds and raises none. This package may import the rest of `admission` and the
+rooms before it.
 """

@@ -1,4 +1,4 @@
-"""Validation of what holds evictions back, and of machine sets."""
+"""Validation of the kinds that hold evictions, and of machine sets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
 def validate_amount(amount: Amount | None, path: str) -> list[FieldError]:
-    """A number that is not negative, or a percentage of at most 100; one that is absent is not wrong."""
+    """Validate a non-negative number, or a percentage of at most 100. An absent amount is valid."""
     if isinstance(amount, str):
         if not _PERCENT.fullmatch(amount):
             rule = (
@@ -50,7 +50,7 @@ def validate_amount(amount: Amount | None, path: str) -> list[FieldError]:
 
 
 def validate_disruption_budget(spec: PodDisruptionBudgetSpec) -> list[FieldError]:
-    """A `PodDisruptionBudget`: one of two amounts, and which pods."""
+    """Validate a `PodDisruptionBudget`: exactly one of the two amounts, and the selector."""
     errors: list[FieldError] = []
     if spec.min_available is not None and spec.max_unavailable is not None:
         rule = "minAvailable and maxUnavailable cannot be both set"
@@ -67,7 +67,7 @@ def validate_disruption_budget(spec: PodDisruptionBudgetSpec) -> list[FieldError
 
 
 def validate_eviction_budget(spec: EvictionBudgetSpec) -> list[FieldError]:
-    """An `EvictionBudget`: at least one amount, and which evictions."""
+    """Validate an `EvictionBudget`: at least one amount, and the scope."""
     errors: list[FieldError] = []
     if spec.max_concurrent is None and spec.max_in_window is None:
         errors.append(required("spec.maxConcurrent", "at least one of maxConcurrent and maxInWindow must be set"))
@@ -77,12 +77,12 @@ def validate_eviction_budget(spec: EvictionBudgetSpec) -> list[FieldError]:
 
 
 def validate_eviction_pause(spec: EvictionPauseSpec) -> list[FieldError]:
-    """An `EvictionPause`: which evictions."""
+    """Validate an `EvictionPause`: its scope."""
     return validate_scope(spec.scope, "spec.scope")
 
 
 def validate_scope(scope: Scope, path: str) -> list[FieldError]:
-    """Which evictions: each entry names what it means in the one way there is."""
+    """Validate a scope: each entry must have the one accepted format."""
     lists = (("namespaces", scope.namespaces), ("zones", scope.zones), ("targets", scope.targets))
     errors = [
         invalid(f"{path}.{field}", listed, "must have at least one item; leave it out to mean all of them")
@@ -127,7 +127,7 @@ def _workload(workload: str, path: str) -> list[FieldError]:
 
 
 def validate_machine_set(machine_set: MachineSet) -> list[FieldError]:
-    """A `MachineSet`: how many, and what the nodes are made from."""
+    """Validate a `MachineSet`: the number of nodes and their template."""
     spec = machine_set.spec
     template = spec.template
     errors = _capacities(machine_set.metadata.annotations or {}, "metadata.annotations")

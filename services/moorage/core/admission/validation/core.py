@@ -1,7 +1,7 @@
 """Validation of taints, tolerations, names and labels, with Kubernetes' field paths and messages.
 
-Every function returns all errors that it finds, in the order of the fields; none raises. `path` is the
-field's place in the document, such as `spec.taints`.
+Every function returns all errors that it finds, in the order of the fields, and raises none. `path` is the path of the
+field in the document, such as `spec.taints`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def validate_name(name: str, path: str = "metadata.name", *, dns_label: bool = False) -> list[FieldError]:
-    """An object's name: a DNS subdomain, or a DNS label (namespaces, the prefix of a pod's host name)."""
+    """Validate an object's name: a DNS subdomain, or a DNS label (namespaces, prefix of a pod's host name)."""
     if not name:
         return [required(path, "name or generateName is required")]
     check = names.check_dns_label if dns_label else names.check_dns_subdomain
@@ -56,7 +56,7 @@ def validate_name(name: str, path: str = "metadata.name", *, dns_label: bool = F
 
 
 def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") -> list[FieldError]:
-    """Labels: qualified names and label values. By key, so that the same labels give the same messages."""
+    """Validate the keys and values of labels. Errors are ordered by key, so that equal labels give equal messages."""
     errors: list[FieldError] = []
     for key, value in sorted(labels.items()):
         errors.extend(invalid(path, key, message) for message in names.check_qualified_name(key))
@@ -65,7 +65,7 @@ def validate_labels(labels: Mapping[str, str], path: str = "metadata.labels") ->
 
 
 def validate_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
-    """A label selector: keys, values, operators; one that is absent is not wrong."""
+    """Validate a label selector: keys, values and operators. An absent selector is valid."""
     if selector is None:
         return []
     errors = validate_labels(selector.match_labels or {}, f"{path}.matchLabels")
@@ -91,7 +91,7 @@ def validate_label_selector(selector: LabelSelector | None, path: str) -> list[F
 
 
 def validate_duration(value: str, path: str) -> list[FieldError]:
-    """A duration as annotations and flags write it: numbers with units, such as `30s` or `1m30s`; never negative."""
+    """Validate a duration of an annotation or flag: numbers with units, such as `30s` or `1m30s`, never negative."""
     if parse_hold(value) is not None:
         return []
     return [invalid(path, value, "must be a duration such as 30s, 5m or 1m30s (units ms, s, m, h, d)")]
@@ -100,7 +100,7 @@ def validate_duration(value: str, path: str) -> list[FieldError]:
 def validate_metadata(
     name: str, namespace: str, labels: Mapping[str, str], *, namespaced: bool, path: str = "metadata"
 ) -> list[FieldError]:
-    """Name, namespace and labels of an object; `namespaced` says whether its kind lives in namespaces."""
+    """Validate name, namespace and labels of an object. `namespaced` tells whether its kind is namespaced."""
     errors = validate_name(name, f"{path}.name")
     if namespaced and not namespace:
         errors.append(required(f"{path}.namespace"))
@@ -130,13 +130,13 @@ def validate_taints(
     *,
     strict: bool = True,
 ) -> list[FieldError]:
-    """A target's taints: keys, values, effects of the dialect, and no (key, effect) twice.
+    """Validate a target's taints: keys, values, effects of the dialect, and no (key, effect) twice.
 
     Args:
-        taints: in their order.
-        path: the list's place in the document.
-        dialect: whose effects are allowed.
-        strict: a key is at most 253 bytes in all, as documented; upstream's code allows more.
+        taints: the taints in their order.
+        path: the path of the list in the document.
+        dialect: defines the allowed effects.
+        strict: whether a key may have at most 253 bytes in all, as documented. Upstream's code allows more.
     """
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
@@ -151,7 +151,7 @@ def validate_taints(
         else:
             errors.append(required(f"{at}.effect"))
         if taint.identity in seen:
-            # The API server shows its internal form here: capital field names, all of them.
+            # Here the API server shows its internal form: all fields, with capitalised names.
             shown = {
                 "Key": taint.key,
                 "Value": taint.value,
@@ -164,13 +164,13 @@ def validate_taints(
 
 
 def _integer_errors(value: str, path: str) -> list[FieldError]:
-    """The value of `Gt` and `Lt`: a canonical decimal integer of 64 bits."""
+    """Validate the value of `Gt` or `Lt`: a canonical 64-bit decimal integer."""
     errors = []
     if not value:
         errors.append(invalid(path, value, "must be non-empty"))
     elif not _CANONICAL.fullmatch(value):
         errors.append(invalid(path, value, "must be a valid decimal integer in canonical form"))
-    # Two checks, two messages, as the API server gives them: the second one also knows the range.
+    # The API server makes two checks with two messages; the second one also checks the range.
     if not _DECIMAL.fullmatch(value):
         errors.append(invalid(path, value, f"strconv.ParseInt: parsing {quote(value)}: invalid syntax"))
     elif not _in_int64(value):
@@ -181,7 +181,7 @@ def _integer_errors(value: str, path: str) -> list[FieldError]:
 def _in_int64(value: str) -> bool:
     sign = "-" if value.startswith("-") else ""
     digits = value.lstrip("+-").lstrip("0") or "0"
-    # By length first: Python refuses to read very long integers, and none of them fits.
+    # Check the length first: Python refuses to parse very long integers, and none of them fits.
     return len(digits) <= len(str(2**63)) and -(2**63) <= int(sign + digits) < 2**63
 
 
@@ -189,14 +189,14 @@ def _operator_errors(toleration: Toleration, at: str, *, comparison: bool) -> li
     operator, value = toleration.operator, toleration.value
     if operator in {"", _EQUAL}:
         messages = names.check_label_value(value)
-        # The path is `operator` in upstream too, though the value is at fault.
+        # As in upstream, the path is `operator`, although the value is at fault.
         return [invalid(f"{at}.operator", value, ";".join(messages))] if messages else []
     if operator == _EXISTS:
         rule = "value must be empty when `operator` is 'Exists'"
         return [invalid(f"{at}.operator", value, rule)] if value else []
     if operator in _COMPARISONS and comparison:
         return _integer_errors(value, f"{at}.value")
-    # Upstream names the comparisons only to who asked for one; an unknown operator hears of the first two.
+    # Upstream lists the comparisons only if one was used. For an unknown operator it lists only the first two.
     supported = (_EQUAL, _EXISTS, *(_COMPARISONS if operator in _COMPARISONS else ()))
     return [not_supported(f"{at}.operator", operator, supported)]
 
@@ -209,15 +209,15 @@ def validate_tolerations(
     comparison: bool = True,
     strict: bool = True,
 ) -> list[FieldError]:
-    """A workload's tolerations.
+    """Validate a workload's tolerations.
 
     Args:
-        tolerations: in their order.
-        path: the list's place in the document.
-        dialect: whose effects are allowed.
+        tolerations: the tolerations in their order.
+        path: the path of the list in the document.
+        dialect: defines the allowed effects.
         comparison: whether `Gt` and `Lt` are allowed.
-        strict: as documented: a key is at most 253 bytes in all, and `tolerationSeconds` may stand with any
-            effect, for it counts only where the taint evicts. False validates as upstream's code does.
+        strict: whether to follow the documentation: a key has at most 253 bytes in all, and `tolerationSeconds` may be
+            combined with any effect, because it counts only for taints that evict. False behaves like upstream's code.
     """
     errors: list[FieldError] = []
     for i, toleration in enumerate(tolerations):

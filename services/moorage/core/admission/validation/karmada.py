@@ -1,7 +1,7 @@
 """Validation of Karmada's kinds: `Cluster`, `ClusterTaintPolicy`, `PropagationPolicy`, `ClusterPropagationPolicy`.
 
-The rules are those of upstream's webhooks and of its API's schema; the field that is named is the one at fault, also
-where upstream names only the part of the object that it is in.
+The rules are those of upstream's webhooks and API schema. Errors name the exact field, even where upstream names only
+the part of the object that contains it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ from moorage_schemas.resources.policies import (
     ReplicaSchedulingStrategy,
     SpreadConstraint,
 )
-from moorage_schemas.resources.table import KINDS
 from moorage_schemas.resources.workloads import CONTROLLERS, POD
 from moorage_schemas.taint import TaintEffect
 
 EVICT_WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"
-"""Annotation of a propagation policy: `true` lets work leave a cluster although no other one takes it."""
+"""Annotation of a propagation policy. `true` lets work leave a cluster even if no other cluster takes it."""
 
 _PROPAGATED: Final = (POD, *CONTROLLERS, "ConfigMap", "Service")
-"""What can be placed on clusters."""
+"""Kinds that can be placed on clusters."""
 
-_LONGEST_CLUSTER_NAME: Final = 48  # upstream makes a namespace's name of it
+_LONGEST_CLUSTER_NAME: Final = 48  # upstream derives a namespace's name from it
 _LONGEST_AFFINITY_NAME: Final = 32
 _FIELDS: Final = ("provider", "region", "zone")
 _SPREAD_FIELDS: Final = ("cluster", "region", "zone", "provider")
@@ -54,12 +53,12 @@ _GRACEFUL: Final = frozenset({"", "Gracefully", "Graciously"})
 
 
 def validate_cluster(cluster: Cluster) -> list[FieldError]:
-    """A member cluster: its name, how it is reached, where it is, and its taints."""
+    """Validate a member cluster: its name, sync mode, location and taints."""
     name, spec = cluster.metadata.name, cluster.spec
     errors: list[FieldError] = []
     if len(name) > _LONGEST_CLUSTER_NAME:
         errors.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_CLUSTER_NAME} characters"))
-    elif not names.check_dns_subdomain(name):  # every object's rule, of which metadata's validation tells
+    elif not names.check_dns_subdomain(name):  # the validation of metadata reports this rule
         errors.extend(invalid("metadata.name", name, message) for message in names.check_dns_label(name))
     if spec.sync_mode and spec.sync_mode not in _SYNC_MODES:
         errors.append(not_supported("spec.syncMode", spec.sync_mode, _SYNC_MODES))
@@ -73,11 +72,11 @@ def validate_cluster(cluster: Cluster) -> list[FieldError]:
 
 
 def validate_cluster_taint_policy(policy: ClusterTaintPolicy, *, allow_no_execute: bool) -> list[FieldError]:
-    """A rule by which clusters get and lose taints.
+    """Validate a ClusterTaintPolicy.
 
     Args:
-        policy: the rule.
-        allow_no_execute: whether a taint that evicts is allowed in one.
+        policy: the policy.
+        allow_no_execute: whether a policy may contain taints that evict.
     """
     spec = policy.spec
     errors = _holds(policy.metadata.annotations or {})
@@ -128,7 +127,7 @@ def _match_condition(condition: MatchCondition, at: str) -> list[FieldError]:
 
 
 def validate_affinity(affinity: ClusterAffinity | None, path: str) -> list[FieldError]:
-    """Which clusters: a label selector, and requirements on provider, region and zone."""
+    """Validate a ClusterAffinity: a label selector, and requirements on provider, region and zone."""
     if affinity is None:
         return []
     errors = validate_label_selector(affinity.label_selector, f"{path}.labelSelector")
@@ -142,7 +141,9 @@ def validate_affinity(affinity: ClusterAffinity | None, path: str) -> list[Field
     return errors
 
 
-def validate_propagation(spec: PropagationSpec, annotations: Mapping[str, str]) -> list[FieldError]:
+def validate_propagation(
+    spec: PropagationSpec, annotations: Mapping[str, str], served: Mapping[str, Sequence[str]]
+) -> list[FieldError]:
     """What a propagation policy, of a namespace or of the cluster, says."""
     errors: list[FieldError] = []
     word = annotations.get(EVICT_WITHOUT_REPLACEMENT, "true")
@@ -152,7 +153,7 @@ def validate_propagation(spec: PropagationSpec, annotations: Mapping[str, str]) 
         errors.append(required("spec.resourceSelectors", "must have at least one item"))
     for i, selector in enumerate(spec.resource_selectors):
         at = f"spec.resourceSelectors[{i}]"
-        errors += _selected_kind(selector.api_version, selector.kind, at)
+        errors += _selected_kind(selector.api_version, selector.kind, at, served)
         errors += validate_label_selector(selector.label_selector, f"{at}.labelSelector")
         if spec.preemption == "Always" and not selector.name:
             rule = "must not be empty if preemption is Always, for resources may be taken over unexpectedly"
@@ -164,7 +165,7 @@ def validate_propagation(spec: PropagationSpec, annotations: Mapping[str, str]) 
     return errors + _suspension(spec.suspension or {}, "spec.suspension")
 
 
-def _selected_kind(api_version: str, kind: str, at: str) -> list[FieldError]:
+def _selected_kind(api_version: str, kind: str, at: str, served: Mapping[str, Sequence[str]]) -> list[FieldError]:
     errors = [] if api_version else [required(f"{at}.apiVersion")]
     if not kind:
         errors.append(required(f"{at}.kind"))
@@ -172,7 +173,7 @@ def _selected_kind(api_version: str, kind: str, at: str) -> list[FieldError]:
         return errors
     if kind not in _PROPAGATED:
         return [not_supported(f"{at}.kind", kind, _PROPAGATED)]
-    versions = [version for row in KINDS if row.kind == kind for version in row.api_versions]
+    versions = served.get(kind, ())
     return [] if api_version in versions else [not_supported(f"{at}.apiVersion", api_version, versions)]
 
 
@@ -223,7 +224,7 @@ def _spread(constraints: Sequence[SpreadConstraint], path: str) -> list[FieldErr
         if field and field in fields:
             rule = f"multiple {field} spread constraints are not allowed"
             errors.append(duplicate(f"{at}.spreadByField", field, rule))
-        # One without field and label is by cluster: the default that admission fills in.
+        # A constraint without field and label spreads by cluster, which is the default that admission sets.
         fields.add(field or ("" if constraint.spread_by_label else "cluster"))
     if fields - {""} and "cluster" not in fields:
         rule = "a constraint with spreadByField 'cluster' is needed when another field is spread by"
@@ -260,7 +261,8 @@ def _failover(spec: PropagationSpec, path: str) -> list[FieldError]:
     if cluster is not None:
         grace = {} if cluster.grace_period_seconds is None else {"gracePeriodSeconds": cluster.grace_period_seconds}
         errors += _purge({"purgeMode": cluster.purge_mode, **grace}, f"{path}.cluster", _PURGE_MODES)
-    # Moorage does not act on the failure of single applications; what is said of it is held to its rules all the same.
+    # Moorage does not act on the failure of single applications, but the rules for those fields are checked all the
+    # same.
     application = (spec.failover.model_extra or {}).get("application") if spec.failover is not None else None
     if isinstance(application, Mapping):
         errors += _purge(application, f"{path}.application", _APPLICATION_PURGE_MODES)

@@ -1,16 +1,16 @@
-"""Validation of Open Cluster Management's kinds, of leases, and of roles and their bindings.
+"""Validation of Open Cluster Management's kinds and of leases.
 
-The rules are those of upstream's API schema and webhooks; what upstream would take and then call misconfigured
-(selectors of labels and claims, prioritizers) is refused with the field at fault, before it is written. The two kinds
-of toleration that make a placement misconfigured (docs/domain.md, "Placement conditions"), and CEL expressions that
-do not compile, are taken, and the writer is warned. A set that is to find its clusters by labels and says none has no
-clusters.
+The rules are those of upstream's API schema and webhooks. Some objects that upstream would accept and then mark as
+misconfigured (because of label or claim selectors or prioritizers) are refused before they are written, with the field
+at fault. The two kinds of toleration that make a placement misconfigured (docs/domain.md, "Placement conditions") and
+CEL expressions that do not compile are accepted with a warning. A set that selects clusters by labels and has no
+selector contains no clusters.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.admission.validation.core import (
@@ -24,14 +24,7 @@ from moorage.core.apimachinery.cel import ExpressionError, compiled
 from moorage.core.apimachinery.field_errors import FieldError, duplicate, invalid, not_supported, required
 from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
 from moorage.core.taints.desired.addons import LABEL_PREFIX
-from moorage.core.taints.dialects.ocm import (
-    ALLOCATABLE_CPU,
-    ALLOCATABLE_MEMORY,
-    BALANCE,
-    OCM,
-    PREFER_NO_SELECT_SCORE,
-    STEADY,
-)
+from moorage.core.taints.dialects.ocm import OCM
 from moorage_schemas.resources.managed import (
     EXCLUSIVE,
     LABEL_SELECTOR,
@@ -52,12 +45,11 @@ from moorage_schemas.resources.managed import (
 from moorage_schemas.resources.meta import LabelSelector, Resource
 from moorage_schemas.taint import Toleration, TolerationOperator
 
-BUILT_IN_PRIORITIZERS: Final = (BALANCE, STEADY, ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE)
 _BUILT_IN: Final = "BuiltIn"
 _ADD_ON: Final = "AddOn"
 _MODES: Final = ("Additive", "Exact")
-_HEAVIEST: Final = 10  # a weight, either way
-_BEST: Final = 100  # a score, either way
+_HEAVIEST: Final = 10  # the largest weight, in both directions
+_BEST: Final = 100  # the largest score, in both directions
 _LONGEST_CLAIM: Final = 1024
 _INT32: Final = 2**31 - 1
 _GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]")
@@ -67,16 +59,8 @@ _HTTPS: Final = re.compile(r"https://[^\s/?#]+([/?#]\S*)?")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
-def validate_ocm(resource: Resource) -> list[FieldError]:
-    """What is wrong with an object of Open Cluster Management; nothing for other kinds."""
-    for model, check in _CHECKS:
-        if isinstance(resource, model):
-            return check(resource)
-    return []
-
-
 def validate_managed_cluster(cluster: ManagedCluster) -> list[FieldError]:
-    """A cluster: its name (its namespace has the same one), taints, lease, addresses, and what it says of itself."""
+    """Validate a managed cluster: name (its namespace has the same), taints, lease, addresses, quantities, claims."""
     errors = _short_name(cluster, "the cluster's namespace has the same name")
     errors += validate_taints(cluster.spec.taints or [], "spec.taints", OCM)
     lease = cluster.spec.lease_duration_seconds
@@ -103,7 +87,7 @@ def validate_managed_cluster(cluster: ManagedCluster) -> list[FieldError]:
 
 
 def validate_cluster_set(group: ManagedClusterSet) -> list[FieldError]:
-    """A set: how it finds its clusters, in the words of its API version."""
+    """Validate a set: its selector type must exist in its API version."""
     selector = group.spec.cluster_selector
     older = () if group.api_version.endswith("/v1beta2") else (LEGACY,)
     known = (EXCLUSIVE, LABEL_SELECTOR, *older)
@@ -117,7 +101,7 @@ def validate_cluster_set(group: ManagedClusterSet) -> list[FieldError]:
 
 
 def validate_set_binding(binding: ManagedClusterSetBinding) -> list[FieldError]:
-    """A binding of a set to a namespace: it has the set's name."""
+    """Validate the binding of a set to a namespace. It must have the name of the set."""
     name = binding.spec.cluster_set
     if not name:
         return [required("spec.clusterSet", "must name the ManagedClusterSet")]
@@ -127,8 +111,8 @@ def validate_set_binding(binding: ManagedClusterSetBinding) -> list[FieldError]:
     return []
 
 
-def validate_placement(placement: Placement) -> list[FieldError]:
-    """A placement: sets, number, predicates, prioritizers, tolerations, groups."""
+def validate_placement(placement: Placement, prioritizers: Collection[str]) -> list[FieldError]:
+    """Validate a placement: sets, number of clusters, predicates, prioritizers, tolerations, groups."""
     spec = placement.spec
     errors = _label_name(placement, "its PlacementDecisions carry it in a label")
     for i, name in enumerate(spec.cluster_sets or ()):
@@ -139,7 +123,7 @@ def validate_placement(placement: Placement) -> list[FieldError]:
     for i, predicate in enumerate(spec.predicates or ()):
         selector = predicate.required_cluster_selector
         errors += _selector(selector, f"spec.predicates[{i}].requiredClusterSelector")
-    errors += _policy(spec.prioritizer_policy, "spec.prioritizerPolicy")
+    errors += _policy(spec.prioritizer_policy, "spec.prioritizerPolicy", prioritizers)
     errors += validate_tolerations(
         [_as_it_could_be(one) for one in spec.tolerations or ()], "spec.tolerations", OCM, comparison=False
     )
@@ -147,9 +131,9 @@ def validate_placement(placement: Placement) -> list[FieldError]:
 
 
 def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldError]:
-    """What makes a placement `Misconfigured`: an empty key without `Exists`, or `Exists` with a value.
+    """Tolerations that make a placement `Misconfigured`: an empty key without `Exists`, or `Exists` with a value.
 
-    Such a placement is taken, as upstream's API takes it, and selects nothing.
+    As in upstream's API, such a placement is accepted and selects nothing.
     """
     at = "spec.tolerations"
     found = validate_tolerations(tolerations, at, OCM, comparison=False)
@@ -158,7 +142,7 @@ def misconfigured_tolerations(tolerations: Sequence[Toleration]) -> list[FieldEr
 
 
 def misconfigured_expressions(spec: Mapping[str, Any]) -> list[FieldError]:
-    """The CEL expressions of a placement's `spec` that do not compile; it is `Misconfigured` by them, too."""
+    """The CEL expressions of a placement's `spec` that do not compile. They also make the placement `Misconfigured`."""
     errors: list[FieldError] = []
     for path, selector in _selectors(spec):
         said = (selector.get("celSelector") or {}).get("celExpressions")
@@ -172,7 +156,7 @@ def misconfigured_expressions(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Everything in a placement's `spec` that selects clusters, with its path."""
+    """All selectors in a placement's `spec`, with their paths."""
     for i, predicate in enumerate(spec.get("predicates") or ()):
         yield f"spec.predicates[{i}].requiredClusterSelector", predicate.get("requiredClusterSelector") or {}
     strategy = (spec.get("decisionStrategy") or {}).get("groupStrategy") or {}
@@ -182,7 +166,7 @@ def _selectors(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _as_it_could_be(toleration: Toleration) -> Toleration:
-    """The toleration without what makes a placement misconfigured, so that everything else of it is checked."""
+    """The toleration without what makes a placement misconfigured, so that everything else in it is validated."""
     exists = TolerationOperator.EXISTS.value
     if (toleration.key or toleration.operator == exists) and not (toleration.operator == exists and toleration.value):
         return toleration
@@ -192,22 +176,22 @@ def _as_it_could_be(toleration: Toleration) -> Toleration:
 def _selector(selector: RequiredClusterSelector | GroupClusterSelector, path: str) -> list[FieldError]:
     errors = validate_label_selector(selector.label_selector, f"{path}.labelSelector")
     if selector.claim_selector is not None:
-        # Upstream reads claims with the rules of labels: keys, operators and values alike.
+        # Upstream validates claims with the rules of labels: keys, operators and values alike.
         claims = LabelSelector(match_expressions=selector.claim_selector.match_expressions)
         errors += validate_label_selector(claims, f"{path}.claimSelector")
     return errors
 
 
-def _policy(policy: PrioritizerPolicy, path: str) -> list[FieldError]:
+def _policy(policy: PrioritizerPolicy, path: str, known: Collection[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     if policy.mode and policy.mode not in _MODES:
         errors.append(not_supported(f"{path}.mode", policy.mode, _MODES))
     for i, config in enumerate(policy.configurations or ()):
-        errors += _prioritizer(config, f"{path}.configurations[{i}]")
+        errors += _prioritizer(config, f"{path}.configurations[{i}]", known)
     return errors
 
 
-def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
+def _prioritizer(config: PrioritizerConfig, at: str, known: Collection[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     if not -_HEAVIEST <= config.weight <= _HEAVIEST:
         errors.append(invalid(f"{at}.weight", config.weight, f"must be from -{_HEAVIEST} to {_HEAVIEST}"))
@@ -215,12 +199,12 @@ def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
     if coordinate is None:
         if not config.name:
             return [*errors, required(f"{at}.scoreCoordinate")]
-        return errors + _built_in(config.name, f"{at}.name")
+        return errors + _built_in(config.name, f"{at}.name", known)
     path = f"{at}.scoreCoordinate"
     if coordinate.type not in {"", _BUILT_IN, _ADD_ON}:
         return [*errors, not_supported(f"{path}.type", coordinate.type, (_BUILT_IN, _ADD_ON))]
     if coordinate.type != _ADD_ON:
-        return errors + _built_in(coordinate.built_in, f"{path}.builtIn")
+        return errors + _built_in(coordinate.built_in, f"{path}.builtIn", known)
     add_on = coordinate.add_on
     if add_on is None:
         return [*errors, required(f"{path}.addOn", f"must be set when type is {_ADD_ON}")]
@@ -231,10 +215,10 @@ def _prioritizer(config: PrioritizerConfig, at: str) -> list[FieldError]:
     return errors
 
 
-def _built_in(name: str, path: str) -> list[FieldError]:
+def _built_in(name: str, path: str, known: Collection[str]) -> list[FieldError]:
     if not name:
         return [required(path, f"must be set when type is {_BUILT_IN}")]
-    return [] if name in BUILT_IN_PRIORITIZERS else [not_supported(path, name, BUILT_IN_PRIORITIZERS)]
+    return [] if name in known else [not_supported(path, name, known)]
 
 
 def _groups(strategy: GroupStrategy, path: str) -> list[FieldError]:
@@ -255,7 +239,7 @@ def _groups(strategy: GroupStrategy, path: str) -> list[FieldError]:
 
 
 def validate_add_on_score(score: AddOnPlacementScore) -> list[FieldError]:
-    """Scores of a cluster: each name once, each value in bounds."""
+    """Validate the scores of a cluster: each name once, each value within bounds."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for i, item in enumerate(score.status.scores or ()):
@@ -271,7 +255,7 @@ def validate_add_on_score(score: AddOnPlacementScore) -> list[FieldError]:
 
 
 def validate_add_on(add_on: ManagedClusterAddOn) -> list[FieldError]:
-    """An add-on: its name, and the namespace in which its agent is, if it says one."""
+    """Validate an add-on: its name, and the namespace in which its agent is installed, if there is one."""
     errors = _short_name(add_on, "a label of its cluster carries it")
     name = add_on.metadata.name
     if not errors and len(name) > _LONGEST_ADD_ON:
@@ -285,7 +269,7 @@ def validate_add_on(add_on: ManagedClusterAddOn) -> list[FieldError]:
 
 
 def validate_lease(lease: Lease) -> list[FieldError]:
-    """A lease: for how long it holds."""
+    """Validate a lease: its duration."""
     seconds = lease.spec.lease_duration_seconds
     if seconds is None or seconds > 0:
         return []
@@ -293,25 +277,14 @@ def validate_lease(lease: Lease) -> list[FieldError]:
 
 
 def _short_name(resource: Resource, why: str) -> list[FieldError]:
-    """A name that is a DNS label."""
+    """Validate that a name is a DNS label."""
     name = resource.metadata.name
     return [invalid("metadata.name", name, f"{rule} ({why})") for rule in names.check_dns_label(name)] if name else []
 
 
 def _label_name(resource: Resource, why: str) -> list[FieldError]:
-    """A name that can be the value of a label."""
+    """Validate that a name fits into the value of a label."""
     name = resource.metadata.name
     if len(name) <= names.MAX_LABEL:
         return []
     return [invalid("metadata.name", name, f"must be no more than {names.MAX_LABEL} characters, for {why}")]
-
-
-_CHECKS: Sequence[tuple[type[Resource], Callable[[Any], list[FieldError]]]] = (
-    (ManagedCluster, validate_managed_cluster),
-    (ManagedClusterSet, validate_cluster_set),
-    (ManagedClusterSetBinding, validate_set_binding),
-    (Placement, validate_placement),
-    (AddOnPlacementScore, validate_add_on_score),
-    (ManagedClusterAddOn, validate_add_on),
-    (Lease, validate_lease),
-)

@@ -1,24 +1,19 @@
-"""Validation of roles and their bindings, with Kubernetes' rules and messages; they are kept, and not enforced yet."""
+"""Validation of roles and their bindings, with Kubernetes' rules and messages. They are stored but not enforced yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
 from moorage_schemas.resources.meta import Resource
-
-ROLES: Final = frozenset({"ClusterRole", "Role"})
-ROLE_BINDINGS: Final = frozenset({"ClusterRoleBinding", "RoleBinding"})
-NAMED_BY_PATH: Final = ROLES | ROLE_BINDINGS
-"""Kinds whose names may hold what a part of a path may, such as `system:masters`."""
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECTS: Final = ("User", "Group", "ServiceAccount")
 
 
 def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldError]:
-    """The name of a role or a binding: a part of a path."""
+    """Validate the name of a role or a binding, which must be a valid path segment."""
     if not name:
         return [required(path, "name or generateName is required")]
     if name in {".", ".."}:
@@ -26,12 +21,9 @@ def validate_path_name(name: str, path: str = "metadata.name") -> list[FieldErro
     return [invalid(path, name, f"may not contain '{char}'") for char in "/%" if char in name]
 
 
-def validate_roles(resource: Resource) -> list[FieldError]:
-    """What is wrong with a role or a binding; nothing for other kinds."""
-    said: Mapping[str, Any] = resource.model_extra or {}
-    if resource.kind in ROLES:
-        return _rules(said.get("rules"), "rules", whole=resource.kind == "ClusterRole")
-    return _binding(resource, said) if resource.kind in ROLE_BINDINGS else []
+def validate_role(role: Resource, *, whole: bool) -> list[FieldError]:
+    """What is wrong with a role; `whole` says whether it is one for all namespaces."""
+    return _rules((role.model_extra or {}).get("rules"), "rules", whole=whole)
 
 
 def _rules(rules: Any, path: str, *, whole: bool) -> list[FieldError]:
@@ -80,16 +72,17 @@ def _rule(rule: Mapping[str, Any], at: str, *, whole: bool) -> list[FieldError]:
     return errors
 
 
-def _binding(resource: Resource, said: Mapping[str, Any]) -> list[FieldError]:
+def validate_role_binding(binding: Resource, roles: Sequence[str]) -> list[FieldError]:
+    """What is wrong with a binding, which may name roles of the kinds `roles`."""
+    said: Mapping[str, Any] = binding.model_extra or {}
     ref = said.get("roleRef")
     if not isinstance(ref, Mapping):
         return [required("roleRef")]
     errors: list[FieldError] = []
     if ref.get("apiGroup") not in {None, "", _GROUP}:
         errors.append(not_supported("roleRef.apiGroup", ref["apiGroup"], (_GROUP,)))
-    kinds = ("Role", "ClusterRole") if resource.kind == "RoleBinding" else ("ClusterRole",)
-    if ref.get("kind") not in kinds:
-        errors.append(not_supported("roleRef.kind", ref.get("kind"), kinds))
+    if ref.get("kind") not in roles:
+        errors.append(not_supported("roleRef.kind", ref.get("kind"), roles))
     name = ref.get("name")
     errors += validate_path_name(str(name), "roleRef.name") if name else [required("roleRef.name")]
     subjects = said.get("subjects") or []

@@ -1,4 +1,4 @@
-"""What the three algorithms share: how a plugin is found and what is said of a target, filter by filter.
+"""What a filter and a prioritizer are, how they are found, and what is said of a target.
 
-It knows neither nodes nor clusters.
+The three algorithms share it. It knows neither nodes nor clusters.
 """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,7 @@ class FilterVerdict:
     """Why it rules the target out, as decisions count them; empty when it lets the target pass."""
 
     details: tuple[str, ...] = ()
-    """What it saw there, one fact each: the taint and what tolerates it, the label, the amounts."""
+    """What it sees there, one fact each: the taint and what tolerates it, the label, the amounts."""
 
     @property
     def passed(self) -> bool:
@@ -29,6 +32,8 @@ class PartScore:
     prioritizer: str
     score: int
     weight: int = 1
+    details: tuple[str, ...] = ()
+    """What it sees there, one fact each."""
 
     @property
     def points(self) -> int:
@@ -66,6 +71,13 @@ class TargetVerdict:
         return next((one for one in self.filters if not one.passed), None)
 
 
+class Objection(NamedTuple):
+    """Why one filter rules a target out. A tuple, for decisions count thousands of them."""
+
+    filter: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """How many targets one filter rules out for one reason, of those that the filters before let pass."""
@@ -73,3 +85,41 @@ class Reason:
     filter: str
     reason: str
     count: int
+
+
+class Verdicts(ABC):
+    """What becomes of each target of a fleet for one workload: the decision again, with nothing thrown away.
+
+    It is made from the plugins of a scheduler, apart from deciding, which counts only the targets that each filter
+    rules out and keeps only the best scores. It holds until the fleet changes.
+    """
+
+    considered: int
+    """How many targets may come into question at all."""
+
+    reasons: tuple[Reason, ...]
+    """Why targets are ruled out. Each is counted once, by the first filter against it."""
+
+    ranked: tuple[str, ...]
+    """The targets that pass every filter, best first."""
+
+    @abstractmethod
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a target."""
+
+    @abstractmethod
+    def targets(self) -> Iterable[str]:
+        """The names of all targets, in any order."""
+
+    @abstractmethod
+    def verdict(self, name: str) -> TargetVerdict:
+        """All that is said of one target.
+
+        Raises:
+            LookupError: there is no such target.
+        """
+
+    def names(self) -> Iterator[str]:
+        """Every target: those that pass, best first, then the others by name."""
+        yield from self.ranked
+        yield from sorted(set(self.targets()).difference(self.ranked))

@@ -1,1 +1,1 @@
-"""Resources on Karmada clusters: which policy places one, which clusters fit, how replicas are spread and divided."""
+"""Resources on Karmada clusters: matching policies, filters, spread constraints and division of replicas."""

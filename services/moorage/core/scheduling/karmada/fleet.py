@@ -1,4 +1,4 @@
-"""The clusters of a fleet, as placing sees them."""
+"""The clusters of a fleet, as placement sees them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage_schemas.resources.cluster import Amounts, Cluster, ClusterStatus
 from moorage_schemas.taint import Taint
 
 TAKEN_AS_ENOUGH: Final = (CPU, MEMORY, PODS)
-"""Resources of which a cluster that does not name them has enough, as a node has."""
+"""Resources of which a cluster is assumed to have enough if it does not state them, as with nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,11 @@ class ClusterInfo:
     facts: ClusterFacts
     taints: tuple[Taint, ...] = ()
     kinds: frozenset[tuple[str, str]] | None = None
-    """(apiVersion, kind) of what it serves; None when nobody said, and then it serves everything."""
+    """(apiVersion, kind) of the kinds that the cluster serves. None if it states none; then every kind counts as
+    served."""
 
     free: Mapping[str, int] | None = None
-    """What is left of it, in whole units; None when nobody said, and then there is enough."""
+    """The free resources in whole units. None if the cluster states none; then there is enough."""
 
     @property
     def name(self) -> str:
@@ -35,32 +36,32 @@ class ClusterInfo:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], taints: tuple[Taint, ...] = ()) -> Self:
-        """What placing sees of a `Cluster` object and its taints."""
+        """The facts that placement uses from a `Cluster` object, and its taints."""
         status = Cluster.model_validate(document).status
         return cls(ClusterFacts.of(document), taints, _kinds(status), _free(status))
 
 
 class FleetChange(IntEnum):
-    """What a change of the fleet may do for those that wait; a higher one includes the lower."""
+    """What a change of the fleet can mean for resources that wait. A higher value includes the lower ones."""
 
     NOTHING = 0
     WORSE = 1
-    """Nobody fits better."""
+    """No resource fits better than before."""
 
     ROOM = 2
     """A cluster has more room."""
 
     OPENED = 3
-    """A cluster is new, is another one by now, or has lost a taint."""
+    """A cluster is new, has changed, or has lost a taint."""
 
 
 class ClusterFleet:
-    """The clusters that there are, by name."""
+    """The present clusters, by name."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, ClusterInfo] = {}
         self.version = 0
-        """Grows with every change but that of the room."""
+        """Increases with every change except changes of free resources."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._clusters
@@ -72,11 +73,11 @@ class ClusterFleet:
         return self._clusters[name]
 
     def all(self) -> Mapping[str, ClusterInfo]:
-        """Every cluster, in no order."""
+        """Every cluster, in no particular order."""
         return self._clusters
 
     def put(self, cluster: ClusterInfo) -> FleetChange:
-        """Add a cluster, or change it."""
+        """Add or replace a cluster."""
         before = self._clusters.get(cluster.name)
         if before == cluster:
             return FleetChange.NOTHING
@@ -89,12 +90,12 @@ class ClusterFleet:
             return FleetChange.ROOM if roomier else FleetChange.WORSE
         self.version += 1
         same = replace(before, taints=(), free=None) == replace(cluster, taints=(), free=None)
-        # A taint that is there anew, with another value or another time, is another taint.
+        # A taint that was added again, with another value or another time, is a different taint.
         opened = not same or not set(before.taints) <= set(cluster.taints)
         return FleetChange.OPENED if opened else FleetChange.ROOM if roomier else FleetChange.WORSE
 
     def remove(self, name: str) -> bool:
-        """Take a cluster away; False when there was none."""
+        """Remove a cluster. Returns False if there was none."""
         if self._clusters.pop(name, None) is None:
             return False
         self.version += 1
@@ -116,7 +117,7 @@ def _kinds(status: ClusterStatus) -> frozenset[tuple[str, str]] | None:
 
 
 def _free(status: ClusterStatus) -> Mapping[str, int] | None:
-    """Allocatable less what is allocated and what is about to be, never below zero."""
+    """The allocatable resources minus what is allocated and what is being allocated, never below zero."""
     summary = status.resource_summary
     if summary is None:
         return None
@@ -128,7 +129,7 @@ def _free(status: ClusterStatus) -> Mapping[str, int] | None:
 
 
 def _amounts(amounts: Amounts | None) -> dict[str, int]:
-    """In whole units; the gateway has refused what is no quantity, and should one be here it counts as nothing."""
+    """The amounts in whole units. The gateway refuses invalid quantities; one that is there anyway counts as zero."""
     found = {}
     for name, value in (amounts or {}).items():
         try:

@@ -1,4 +1,4 @@
-"""Which groups of clusters together make the best choice, as upstream's search over them finds it."""
+"""Finds the best combination of groups of clusters, with the same result as upstream's search."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 _STEPS: Final = 100_000
-"""Combinations that are looked at, at most: with many groups there are more than anyone could wait for, and then the
-best of these is taken."""
+"""The maximum number of combinations that are examined. With many groups there are too many to examine them all; then
+the best of those that were examined is used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SpreadGroup:
     """A region, a zone or a provider."""
 
     name: str
@@ -22,7 +22,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    groups: tuple[Group, ...]
+    groups: tuple[SpreadGroup, ...]
     number: int
 
     @property
@@ -30,14 +30,14 @@ class _Path:
         return (-sum(one.score for one in self.groups), -sum(one.clusters for one in self.groups), self.number)
 
 
-def best_groups(groups: Sequence[Group], least: int, most: int, clusters: int) -> tuple[str, ...]:
+def best_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> tuple[str, ...]:
     """The names of the best combination, best group first; empty when none will do.
 
     Args:
-        groups: all there are.
-        least: groups at least.
-        most: groups at most.
-        clusters: clusters that the groups must have together.
+        groups: all groups.
+        least: the minimum number of groups.
+        most: the maximum number of groups.
+        clusters: the minimum number of clusters in all chosen groups together.
     """
     paths = _feasible(sorted(groups, key=lambda one: (one.clusters, -one.score, one.name)), least, most, clusters)
     if not paths:
@@ -45,17 +45,17 @@ def best_groups(groups: Sequence[Group], least: int, most: int, clusters: int) -
     paths.sort(key=lambda path: path.order)
     best = paths[0]
     for path in paths[1:]:
-        # A shorter one that the best begins with is better: what it lacks was not needed.
+        # A shorter path that is a prefix of the best one is better: the remaining groups were not needed.
         if len(path.groups) < len(best.groups) and best.groups[: len(path.groups)] == path.groups:
             best = path
     return tuple(one.name for one in best.groups)
 
 
-def _feasible(groups: Sequence[Group], least: int, most: int, clusters: int) -> list[_Path]:
+def _feasible(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> list[_Path]:
     found: list[_Path] = []
     steps = 0
     # (the groups taken, their clusters, the next to look at), deepest and first ones on top.
-    stack: list[tuple[tuple[Group, ...], int, int]] = [((), 0, 0)]
+    stack: list[tuple[tuple[SpreadGroup, ...], int, int]] = [((), 0, 0)]
     while stack and steps < _STEPS:
         steps += 1
         taken, have, begin = stack.pop()

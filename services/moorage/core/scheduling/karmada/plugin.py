@@ -1,16 +1,15 @@
-"""What a filter and a prioritizer of clusters are, and how they are found."""
+"""What a filter and a prioritizer of clusters are."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
 from typing import ClassVar, Final
 
-from moorage.core.scheduling.framework.plugins import plugins_in
-from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.framework.plugins import Basis, Filter, Prioritizer
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage_schemas.resources.policies import ClusterAffinity, Placement
 from moorage_schemas.taint import Toleration
 
@@ -46,6 +45,9 @@ class ClusterRequest:
     affinity_name: str = ""
     """The group of clusters that it is in now, where the policy has several."""
 
+    affinity: ClusterAffinity | None = None
+    """The group of clusters that is tried; None means all. The scheduler sets it."""
+
     now: datetime | None = None
     """The instant of the decision; without it no tolerated time counts as over."""
 
@@ -55,56 +57,38 @@ class ClusterRequest:
         return tuple(self.placement.cluster_tolerations or ())
 
 
-class ClusterFilter(ABC):
-    """Keeps a resource from a cluster. Its module ends with `PLUGIN = TheFilter()`."""
+class ClusterFilter(Filter[ClusterRequest, ClusterFleet]):
+    """Keeps a resource from clusters."""
 
-    name: ClassVar[str]
-    order: ClassVar[int]
-    """Filters run from low to high; a cluster that one ruled out is not shown to the next."""
+    package: ClassVar[str] = "moorage.core.scheduling.karmada.filters"
 
-    static: ClassVar[bool] = True
-    """Whether the answer for a cluster on which the resource is not yet rests on the placement, the kind of the
-    resource and the cluster alone; such answers are remembered."""
+    @property
+    def static(self) -> bool:
+        """Whether the answer rests only on the placement, the resource's kind, whether it is there, and the cluster.
+
+        What a cluster has left is USAGE. Static filters run before the others. Their answers for clusters on which the
+        resource is not are remembered until a cluster changes; they are asked with a request that says nothing else.
+        """
+        return self.rests_on is Basis.NOTHING_ELSE
 
     @abstractmethod
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:
-        """Why the resource may not be on the cluster, in upstream's words; empty when it may.
-
-        Args:
-            request: the resource. A static filter may look at `existing`, but at nothing else that changes.
-            affinity: the one that counts now, where there are several.
-            cluster: the cluster.
-        """
-
-    def details(
-        self,
-        request: ClusterRequest,  # noqa: ARG002 - for filters that have something to tell
-        affinity: ClusterAffinity | None,  # noqa: ARG002 - likewise
-        cluster: ClusterInfo,  # noqa: ARG002 - likewise
-    ) -> Iterable[str]:
-        """What it sees of the cluster, one fact each, whether it keeps the resource away or not."""
-        return ()
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
+        """Why the resource may not be on the cluster, in upstream's words; empty when it may."""
 
 
-class ClusterPrioritizer(ABC):
-    """Scores a cluster that passed every filter, 0 to 100. Its module ends with `PLUGIN = ThePrioritizer()`."""
+class ClusterPrioritizer(Prioritizer[ClusterRequest, ClusterFleet]):
+    """Scores clusters that passed every filter."""
 
-    name: ClassVar[str]
+    package: ClassVar[str] = "moorage.core.scheduling.karmada.prioritizers"
+
+    weight: ClassVar[int] = 1
 
     @abstractmethod
     def score(self, request: ClusterRequest, cluster: ClusterInfo) -> int:
-        """How much the cluster is liked."""
+        """How much the cluster is liked, from `lowest` to `highest`."""
 
-
-@cache
-def discovered_cluster_filters() -> tuple[ClusterFilter, ...]:
-    """Every filter, in the order in which they run."""
-    found = plugins_in("moorage.core.scheduling.karmada.filters", ClusterFilter)  # type: ignore[type-abstract]  # the kind, not made
-    return tuple(sorted(found, key=lambda one: (one.order, one.name)))
-
-
-@cache
-def discovered_cluster_prioritizers() -> tuple[ClusterPrioritizer, ...]:
-    """Every prioritizer, by name."""
-    found = plugins_in("moorage.core.scheduling.karmada.prioritizers", ClusterPrioritizer)  # type: ignore[type-abstract]  # as above
-    return tuple(sorted(found, key=lambda one: one.name))
+    def flaws(self) -> Iterable[str]:
+        """See `Plugin`."""
+        yield from super().flaws()
+        if self.relative:
+            yield "its scores are relative, but clusters are scored one by one"

@@ -23,14 +23,14 @@ NAMESPACED: Final = "PropagationPolicy"
 CLUSTER_WIDE: Final = "ClusterPropagationPolicy"
 
 ALWAYS: Final = "Always"
-"""The value of `preemption` with which a policy takes over what one of lower priority has claimed."""
+"""The value of `preemption` with which a policy takes over resources claimed by a policy of lower priority."""
 
 _MATCHES_ALL, _MATCHES_LABELS, _MATCHES_NAME = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """A resource, as far as policies look at it."""
+    """A resource, with the facts that policies consider."""
 
     api_version: str
     kind: str
@@ -44,25 +44,25 @@ class Policy:
     """A policy that places resources."""
 
     key: str
-    """The resource key."""
+    """The resource key of the policy."""
 
     namespace: str
-    """Empty of one for all namespaces."""
+    """Empty for a policy for all namespaces."""
 
     name: str
     spec: PropagationSpec
     annotations: Mapping[str, str]
     placement_key: str
-    """A hash of the placement: another one means that what it placed is to be placed anew."""
+    """A hash of the placement. If it changes, the resources that the policy has placed must be placed again."""
 
     @property
     def cluster_wide(self) -> bool:
-        """Whether it is for all namespaces."""
+        """Whether the policy applies to all namespaces."""
         return not self.namespace
 
     @property
     def selects(self) -> frozenset[tuple[str, str]]:
-        """(apiVersion, kind) of what it may claim."""
+        """(apiVersion, kind) of the resources that the policy may claim."""
         return frozenset((one.api_version, one.kind) for one in self.spec.resource_selectors)
 
 
@@ -70,7 +70,7 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
     """The policy that an object declares.
 
     Raises:
-        ValidationError: the object is no such policy.
+        ValidationError: the object is not such a policy.
     """
     model = ClusterPropagationPolicy if document.get("kind") == CLUSTER_WIDE else PropagationPolicy
     policy = model.model_validate(document)
@@ -88,19 +88,19 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
 
 
 def match_of(policy: Policy, resource: Claimable) -> int:
-    """How closely a policy's selectors name a resource: by name, by labels, all of its kind; 0 when not at all."""
+    """How closely a policy's selectors match a resource: by name, by labels or by kind only. 0 means no match."""
     return max((_closeness(one, policy, resource) for one in policy.spec.resource_selectors), default=0)
 
 
 def claim(resource: Claimable, policies: Sequence[Policy], held: str = "") -> Policy | None:
-    """The policy that places a resource; None when none selects it.
+    """The policy that places a resource. None if none selects it.
 
-    A policy that has claimed it keeps it for as long as it selects it, unless one takes it over.
+    The policy that has claimed the resource keeps it as long as it selects it, unless another policy takes it over.
 
     Args:
-        resource: what is to be placed.
-        policies: those that may select it.
-        held: the key of the policy that has claimed it; empty when none has.
+        resource: the resource to place.
+        policies: the policies that may select it.
+        held: the key of the policy that has claimed it. Empty if none has.
     """
     found = {
         policy.key: (policy, closeness)
@@ -114,7 +114,7 @@ def claim(resource: Claimable, policies: Sequence[Policy], held: str = "") -> Po
 
 
 def _takes_over(policy: Policy, holder: Policy) -> bool:
-    """Whether a policy takes over what another has claimed: one of the namespace always goes before one for all."""
+    """Whether a policy takes over another policy's claim. A namespaced policy outranks one for all namespaces."""
     if policy is holder or policy.spec.preemption != ALWAYS or (policy.cluster_wide and not holder.cluster_wide):
         return False
     if holder.cluster_wide and not policy.cluster_wide:
@@ -123,7 +123,7 @@ def _takes_over(policy: Policy, holder: Policy) -> bool:
 
 
 def _best(found: Iterable[tuple[Policy, int]]) -> Policy | None:
-    """One of the namespace before one for all, then by priority, then the closest, then the first by name."""
+    """The best match: namespaced before for all namespaces, then by priority, closeness and name."""
     ranked = sorted(found, key=lambda item: (item[0].cluster_wide, -item[0].spec.priority, -item[1], item[0].name))
     return ranked[0][0] if ranked else None
 

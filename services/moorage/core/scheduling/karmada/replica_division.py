@@ -1,8 +1,8 @@
-"""How many replicas each of the chosen clusters gets, as upstream's scheduler divides them: docs/domain.md, "Dividing".
+"""How replicas are divided among the chosen clusters, as in upstream's scheduler (docs/domain.md, "Dividing").
 
-Replicas are handed out one after another to the cluster with the highest weight per odd number (Webster's method).
-Division by static weights is worked out anew each time; the other ones keep what is assigned and hand out, or take
-away, only the difference.
+Replicas are assigned one by one to the cluster with the highest quotient of weight and odd number (Webster's method).
+Division by static weights is computed from scratch each time. The other methods keep what is assigned, and add or
+remove only the difference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DUPLICATED: Final = "Duplicated"
 AGGREGATED: Final = "Aggregated"
 
 MOST: Final = 2**31 - 1
-"""Replicas at most, as upstream counts them."""
+"""The maximum number of replicas, as upstream counts them."""
 
 
 class Division(Enum):
@@ -35,12 +35,12 @@ class Division(Enum):
 
     @property
     def steady(self) -> bool:
-        """Whether what is assigned stays until the number of replicas, or what may be assigned, changes."""
+        """Whether an assignment stays until the number of replicas, or the clusters that may get some, change."""
         return self is not Division.DUPLICATED
 
 
 class NotEnoughError(Exception):
-    """The clusters have no room for all replicas; the message says so."""
+    """The clusters do not have room for all replicas. The message says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Candidate:
     cluster: ClusterInfo
     score: int
     allocatable: int
-    """Replicas for which it has room now."""
+    """The number of replicas for which it has room now."""
 
     available: int
-    """The same, together with those that it has."""
+    """The same number plus the replicas that it already has."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class Candidate:
 
 
 def division_of(placement: Placement) -> Division:
-    """How a placement divides; without a word on it every cluster gets all replicas."""
+    """The division of a placement. By default every cluster gets all replicas."""
     strategy = placement.replica_scheduling
     if strategy is None or strategy.replica_scheduling_type == DUPLICATED:
         return Division.DUPLICATED
@@ -73,7 +73,7 @@ def division_of(placement: Placement) -> Division:
 
 
 def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas: int) -> int:
-    """For how many replicas a cluster has room; of one that does not say what it has, for all of them."""
+    """The number of replicas for which a cluster has room. If it does not state its resources, all of them."""
     if cluster.free is None:
         return replicas
     most = cluster.free.get(PODS, MOST)
@@ -87,18 +87,18 @@ def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas
 def divide(
     placement: Placement, candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str
 ) -> dict[str, int]:
-    """The replicas of each cluster that gets some; they add up to `replicas`, but for `Duplicated`.
+    """The number of replicas for each cluster that gets some. Except for `Duplicated`, they add up to `replicas`.
 
     Args:
-        placement: how to divide.
-        candidates: the chosen clusters, at least one, best first.
-        replicas: more than 0.
-        existing: what is assigned, by cluster.
-        uid: of the resource; decides which of two clusters with equal claims comes first, so that not always the same
-            one gets more.
+        placement: states how to divide.
+        candidates: the chosen clusters, best first. At least one.
+        replicas: the number of replicas, greater than 0.
+        existing: the present assignment, by cluster.
+        uid: the uid of the resource. It decides which of two clusters with equal claims comes first, so that it is not
+            the same cluster for all resources.
 
     Raises:
-        NotEnoughError: the clusters have no room for all replicas.
+        NotEnoughError: the clusters do not have room for all replicas.
     """
     match division_of(placement):
         case Division.DUPLICATED:
@@ -112,9 +112,9 @@ def divide(
 
 
 def static_weights(candidates: Sequence[Candidate], preference: ClusterPreferences | None) -> dict[str, int]:
-    """The weight of each cluster: the highest of the rules that select it; one that none selects has no part.
+    """The weight of each cluster: the highest of the rules that select it. A cluster that no rule selects gets nothing.
 
-    When no cluster has a weight, all have the same.
+    If no cluster has a weight, all have the same weight.
     """
     rules = (preference.static_weight_list if preference else None) or ()
     found = {}
@@ -126,16 +126,16 @@ def static_weights(candidates: Sequence[Candidate], preference: ClusterPreferenc
 
 
 def webster(seats: int, votes: Mapping[str, int], uid: str = "") -> dict[str, int]:
-    """Hand out seats by Webster's method: the next goes to the highest votes / (2 · seats + 1).
+    """Assign seats by Webster's method: the next seat goes to the highest votes / (2 · seats + 1).
 
-    Of equals the one with fewer seats comes first, then the first by name, or the last: the uid decides which.
+    Among equals, the one with fewer seats comes first, then the first or the last by name, depending on the uid.
     """
     parties = sorted(votes, reverse=_descending(uid))
     given = dict.fromkeys(parties, 0)
     total = sum(votes.values())
     if total <= 0:
         return given | dict.fromkeys(parties[:1], seats)
-    # What everyone has in any case is handed out at once; the rest of it, a few for each party, one by one.
+    # Assign at once what every party gets in any case. The remaining seats, a few for each party, follow one by one.
     sure = seats - len(parties)
     if sure > len(parties):
         given = {name: max(0, -((total - 2 * votes[name] * sure) // (2 * total))) for name in parties}
@@ -158,21 +158,21 @@ def _divide_by_room(
     if more == 0:
         return _some(assigned)
     if more < 0:
-        # In proportion to what each has.
+        # In proportion to the present assignment.
         rooms = sorted(assigned.items(), key=lambda item: -item[1])
         return _some(_spread(rooms, replicas, uid, aggregated=aggregated))
     rooms = sorted(((one.name, one.allocatable) for one in candidates), key=lambda item: -item[1])
     free = sum(room for _, room in rooms)
     if free < more:
         raise NotEnoughError(f"Clusters available replicas {free} are not enough to schedule.")
-    if aggregated:  # those that have some come first
+    if aggregated:  # clusters that have replicas already come first
         rooms.sort(key=lambda item: not assigned.get(item[0]))
     extra = _spread(rooms, more, uid, aggregated=aggregated)
     return _some({name: assigned.get(name, 0) + extra.get(name, 0) for name in assigned | extra})
 
 
 def _spread(rooms: Sequence[tuple[str, int]], replicas: int, uid: str, *, aggregated: bool) -> dict[str, int]:
-    """By room; when aggregated, over as few as have enough together, in the order given."""
+    """Divide by room. If aggregated, use as few clusters as have enough room together, in the given order."""
     chosen: dict[str, int] = {}
     total = 0
     for name, room in rooms:
@@ -188,7 +188,7 @@ def _some(given: Mapping[str, int]) -> dict[str, int]:
 
 
 def _descending(uid: str) -> bool:
-    """Whether later names come first: the lowest bit of the uid's FNV-1a hash."""
+    """Whether later names come first: the lowest bit of the FNV-1a hash of the uid."""
     if not uid:
         return False
     value = 0x811C9DC5

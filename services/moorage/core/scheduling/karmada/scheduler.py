@@ -1,4 +1,4 @@
-"""Filter → score → spread → divide, with every ground kept."""
+"""Filter, score, spread and divide over clusters, and keep all reasons."""
 
 from __future__ import annotations
 
@@ -6,51 +6,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from moorage.core.scheduling.framework.verdicts import Objection
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage.core.scheduling.karmada.plugin import (
-    ClusterFilter,
-    ClusterPrioritizer,
-    ClusterRequest,
-    discovered_cluster_filters,
-    discovered_cluster_prioritizers,
-)
+from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer, ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Candidate, NotEnoughError, divide, division_of, room_for
-from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
+from moorage.core.scheduling.karmada.spread_constraints import UNIT, SpreadError, choose, preference
 from moorage_schemas.placement import FilterResult, TargetScore
 from moorage_schemas.resources.policies import ClusterAffinity
 
 SHOWN: Final = 10
-"""Names and scores that a decision keeps, at most."""
+"""The maximum number of names and of scores that a decision keeps."""
 
 _REMEMBERED: Final = 256
 
-_Verdicts = Mapping[str, tuple[str, str]]
-"""Cluster → the filter that ruled it out, and why; a cluster that passed is not there."""
+_Objections = Mapping[str, Objection]
+"""The first objection by cluster. Clusters that passed are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDecision:
-    """Where a resource goes, and why."""
+    """The clusters for a resource, with the reasons."""
 
     targets: Mapping[str, int] | None
-    """Clusters, each with its replicas; None when the whole of it cannot be placed."""
+    """The number of replicas by cluster. None if the resource cannot be placed completely."""
 
     fits: bool
-    """Whether some cluster passed the filters."""
+    """Whether at least one cluster passed the filters."""
 
     considered: int
-    """Clusters that there were."""
+    """The number of clusters that were considered."""
 
     filters: tuple[FilterResult, ...] = ()
     scores: tuple[TargetScore, ...] = ()
     message: str = ""
-    """Why the whole of it cannot be placed; empty when it can."""
+    """Why the resource cannot be placed completely. Empty if it can."""
 
     affinity_name: str = ""
-    """The group of clusters that it is in, where the placement has several."""
+    """The chosen group of clusters, if the placement has several."""
 
 
-class ClusterDecider:
+class ClusterScheduler:
     """Decides for one resource after another on a fleet; remembers what does not change between them."""
 
     def __init__(
@@ -60,11 +55,14 @@ class ClusterDecider:
         prioritizers: Sequence[ClusterPrioritizer] | None = None,
     ) -> None:
         self.fleet = fleet
-        chosen = discovered_cluster_filters() if filters is None else tuple(filters)
+        chosen = ClusterFilter.discovered() if filters is None else tuple(filters)
         self._static = tuple(one for one in chosen if one.static)
         self._dynamic = tuple(one for one in chosen if not one.static)
-        self.prioritizers = discovered_cluster_prioritizers() if prioritizers is None else tuple(prioritizers)
-        self._verdicts: dict[tuple[str, str, str, str], _Verdicts] = {}
+        rated = ClusterPrioritizer.discovered() if prioritizers is None else tuple(prioritizers)
+        self.prioritizers = tuple(one for one in rated if one.weight)
+        if sum(abs(one.weight) * one.reach for one in self.prioritizers) >= UNIT:
+            raise ValueError(f"the scores of all prioritizers of clusters together can reach {UNIT}")
+        self._objections: dict[tuple[str, str, str, str], _Objections] = {}
         self._version = -1
 
     @property
@@ -75,8 +73,9 @@ class ClusterDecider:
     def decide(self, request: ClusterRequest) -> ClusterDecision:
         """The clusters for a resource.
 
-        Of several groups of clusters the one that it is in counts first, then those after it, then those before it; the
-        first that takes the whole is taken. (Upstream never goes back to an earlier group.)
+        If there are several groups of clusters, the present group of the resource is tried first, then the groups after
+        it, then those before it. The first group that takes the whole resource is chosen. (Upstream never goes back to
+        an earlier group.)
         """
         first: ClusterDecision | None = None
         for name, affinity in groups_of(request):
@@ -90,7 +89,7 @@ class ClusterDecider:
 
     def _decide(self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None) -> ClusterDecision:
         fleet = self.fleet
-        passed, results = self._filter(request, name, affinity)
+        passed, results = self._filter(replace(request, affinity=affinity), name)
         decision = ClusterDecision(None, bool(passed), len(fleet), results, affinity_name=name)
         if not passed:
             return replace(decision, message=unavailable(len(fleet), results))
@@ -107,58 +106,42 @@ class ClusterDecider:
             )
         return replace(decision, targets=targets)
 
-    def _filter(
-        self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None
-    ) -> tuple[list[ClusterInfo], tuple[FilterResult, ...]]:
-        verdicts = self._verdict(request, name, affinity)
+    def _filter(self, request: ClusterRequest, name: str) -> tuple[list[ClusterInfo], tuple[FilterResult, ...]]:
+        remembered, existing = self._remembered(request, name), request.existing
         passed: list[ClusterInfo] = []
-        against: dict[tuple[str, str], list[str]] = {}
-        for cluster in self.fleet.all().values():
+        against: dict[Objection, list[str]] = {}
+        for who, cluster in self.fleet.all().items():
             # What is remembered holds for a cluster on which the resource is not.
-            here = cluster.name in request.existing
-            found = self._ask(self._static, request, affinity, cluster) if here else verdicts.get(cluster.name)
-            found = found or self._ask(self._dynamic, request, affinity, cluster)
+            found = _first(self._static, request, cluster) if who in existing else remembered.get(who)
+            found = found or _first(self._dynamic, request, cluster)
             if found is None:
                 passed.append(cluster)
             else:
-                against.setdefault(found, []).append(cluster.name)
+                against.setdefault(found, []).append(who)
         results = tuple(
-            FilterResult(filter=by, reason=why, count=len(names), targets=tuple(sorted(names)[:SHOWN]))
-            for (by, why), names in sorted(against.items())
+            FilterResult(filter=one.filter, reason=one.reason, count=len(names), targets=tuple(sorted(names)[:SHOWN]))
+            for one, names in sorted(against.items())
         )
         return passed, results
 
-    def _verdict(self, request: ClusterRequest, name: str, affinity: ClusterAffinity | None) -> _Verdicts:
-        if self._version != self.fleet.version or len(self._verdicts) >= _REMEMBERED:
-            self._verdicts.clear()
+    def _remembered(self, request: ClusterRequest, name: str) -> _Objections:
+        """The results of the static filters for each cluster, for a resource that is not placed anywhere yet."""
+        if self._version != self.fleet.version or len(self._objections) >= _REMEMBERED:
+            self._objections.clear()
             self._version = self.fleet.version
         key = (request.key, name, request.api_version, request.kind)
-        known = self._verdicts.get(key)
+        known = self._objections.get(key)
         if known is None:
-            nowhere = replace(request, existing={}, leaving=frozenset(), now=None)
-            asked = {
-                cluster.name: self._ask(self._static, nowhere, affinity, cluster)
-                for cluster in self.fleet.all().values()
-            }
-            known = self._verdicts[key] = {who: found for who, found in asked.items() if found is not None}
+            nowhere = ClusterRequest(
+                request.placement, request.key, request.api_version, request.kind, affinity=request.affinity
+            )
+            asked = {who: _first(self._static, nowhere, one) for who, one in self.fleet.all().items()}
+            known = self._objections[key] = {who: found for who, found in asked.items() if found is not None}
         return known
-
-    @staticmethod
-    def _ask(
-        filters: Sequence[ClusterFilter],
-        request: ClusterRequest,
-        affinity: ClusterAffinity | None,
-        cluster: ClusterInfo,
-    ) -> tuple[str, str] | None:
-        for one in filters:
-            reason = one.objection(request, affinity, cluster)
-            if reason:
-                return one.name, reason
-        return None
 
     def candidate(self, request: ClusterRequest, cluster: ClusterInfo) -> Candidate:
         """A cluster that passed, with its score and its room."""
-        score = sum(one.score(request, cluster) for one in self.prioritizers)
+        score = sum(one.weight * one.score(request, cluster) for one in self.prioritizers)
         room = 0 if cluster.name in request.full else room_for(cluster, request.requests, request.replicas)
         return Candidate(cluster, score, room, room + request.existing.get(cluster.name, 0))
 
@@ -167,14 +150,23 @@ class ClusterDecider:
             TargetScore(
                 target=one.name,
                 total=one.score,
-                scores={plugin.name: plugin.score(request, one.cluster) for plugin in self.prioritizers},
+                scores={by.name: by.weight * by.score(request, one.cluster) for by in self.prioritizers},
             )
             for one in candidates[:SHOWN]
         )
 
 
+def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: ClusterInfo) -> Objection | None:
+    """The first objection against a cluster. None if all filters let it pass."""
+    for one in filters:
+        reason = one.objection(request, cluster)
+        if reason:
+            return Objection(one.name, reason)
+    return None
+
+
 def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:
-    """The groups of clusters that a placement names, in the order in which they are tried, each with its name."""
+    """The groups of clusters of a placement with their names, in the order in which they are tried."""
     placement = request.placement
     several = placement.cluster_affinities
     if placement.cluster_affinity is not None or not several:
@@ -196,5 +188,5 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def is_steady(request: ClusterRequest) -> bool:
-    """Whether an assignment that is whole stays as it is when only the fleet changes."""
+    """Whether a complete assignment stays unchanged when only the fleet changes."""
     return request.replicas > 0 and division_of(request.placement).steady

@@ -1,8 +1,9 @@
-"""How many clusters, and from how many groups of them, a resource goes to (docs/domain.md, "Spreading").
+"""How many clusters, and how many groups of them, a resource is spread over (docs/domain.md, "Spreading").
 
-Spreading over clusters, and over regions together with clusters, is upstream's. Zones and providers are spread over in
-the same way as regions (upstream only filters by them); a cluster in several zones counts for the first. Of several
-such fields the first of region, zone, provider groups. A maximum of 0 is none.
+Spreading over clusters, and over regions together with clusters, works as upstream. Spreading over zones and providers
+works in the same way as over regions (upstream only filters by them). A cluster in several zones counts for the first.
+If there are several such fields, the first of region, zone and provider is used for grouping. A maximum of 0 means no
+limit.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moorage.core.scheduling.karmada.groups import Group, best_groups
+from moorage.core.scheduling.karmada.groups import SpreadGroup, best_groups
 from moorage.core.scheduling.karmada.replica_division import Candidate, Division, division_of
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.policies import Placement, SpreadConstraint
@@ -22,24 +23,24 @@ _GROUPED_BY: Final[Mapping[str, Callable[[ClusterFacts], str]]] = {
     "zone": lambda facts: facts.zones[0] if facts.zones else "",
     "provider": lambda facts: facts.provider,
 }
-_UNIT: Final = 1000
-"""What one replica counts in the score of a group; the clusters' scores are between 0 and 100."""
+UNIT: Final = 1000
+"""The weight of one replica in the score of a group. The total score of a cluster is smaller."""
 
 
 class SpreadError(Exception):
-    """The clusters that fit cannot be spread over as the placement asks; the message says why."""
+    """The resource cannot be spread over the clusters that fit as its placement requires. The message says why."""
 
 
 def choose(placement: Placement, candidates: Sequence[Candidate], replicas: int) -> list[Candidate]:
-    """The clusters that a resource goes to, of those that fit, best first.
+    """The clusters that a resource is placed on, out of those that fit, best first.
 
     Args:
-        placement: what is asked for. Division by static weights takes all, as upstream does.
-        candidates: sorted by score, room and name.
-        replicas: of the resource; 0 when it has none.
+        placement: the placement. With division by static weights all clusters are used, as upstream.
+        candidates: the clusters that fit, sorted by score, room and name.
+        replicas: the number of replicas of the resource. 0 if it has none.
 
     Raises:
-        SpreadError: there are too few of them, or too little room.
+        SpreadError: there are too few clusters, or they have too little room.
     """
     constraints = {
         constraint.spread_by_field or CLUSTER: constraint for constraint in placement.spread_constraints or ()
@@ -75,7 +76,7 @@ def _by_cluster(constraint: SpreadConstraint, candidates: Sequence[Candidate], n
     chosen, rest = list(candidates[:count]), list(candidates[count:])
     if need is None:
         return chosen
-    # From the least liked on, one with more room takes the place of one with less, until there is enough.
+    # From the least preferred cluster on, replace one by one with more room, until there is enough.
     for place in reversed(range(count)):
         if _room(chosen) >= need:
             break
@@ -110,7 +111,7 @@ def _by_group(
         )
     duplicated = division_of(placement) is Division.DUPLICATED
     groups = [
-        Group(
+        SpreadGroup(
             name,
             len(ones),
             _score_duplicated(ones, replicas) if duplicated else _score_divided(ones, replicas, least, clusters),
@@ -120,7 +121,7 @@ def _by_group(
     found = best_groups(groups, least, constraint.max_groups or len(groups), clusters)
     if not found:
         raise SpreadError("the number of clusters is less than the cluster spreadConstraint.MinGroups")
-    # The best of each group, and of the others the best wherever they are.
+    # The best cluster of each group, and then the best of all remaining ones.
     chosen = [members[name][0] for name in found]
     others = sorted((one for name in found for one in members[name][1:]), key=preference)
     count = min(over.max_groups or len(candidates), len(chosen) + len(others))
@@ -128,18 +129,18 @@ def _by_group(
 
 
 def preference(one: Candidate) -> tuple[int, int, str]:
-    """The order in which clusters are liked: by score, room, name."""
+    """The sort key of clusters: by score, room and name."""
     return (-one.score, -one.available, one.name)
 
 
 def _score_duplicated(members: Sequence[Candidate], replicas: int) -> int:
-    """First how many clusters have room for all replicas, then how much those are liked."""
+    """The number of clusters with room for all replicas counts first, then the mean score of those clusters."""
     valid = [one.score for one in members if one.available >= replicas]
-    return len(valid) * _UNIT + sum(valid) // len(valid) if valid else 0
+    return len(valid) * UNIT + sum(valid) // len(valid) if valid else 0
 
 
 def _score_divided(members: Sequence[Candidate], replicas: int, groups: int, clusters: int) -> int:
-    """First how much of its part of the replicas a group has room for, then how much its clusters are liked."""
+    """The room for the group's share of the replicas counts first, then the mean score of its clusters."""
     part = -(-replicas // groups)
     least = max(groups, clusters)
     room = liked = taken = 0
@@ -149,4 +150,4 @@ def _score_divided(members: Sequence[Candidate], replicas: int, groups: int, clu
         taken += 1
         if taken >= least and room >= part:
             break
-    return room * _UNIT + liked // len(members) if room < part else part * _UNIT + liked // taken
+    return room * UNIT + liked // len(members) if room < part else part * UNIT + liked // taken

@@ -1,91 +1,83 @@
-"""Every filter's and prioritizer's word on every cluster for one resource: the decision with nothing thrown away."""
+"""The results of all filters and prioritizers on all clusters for one resource."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Candidate
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision, groups_of
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler, groups_of
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a cluster that passes every filter gets of the resource."""
+    """The part of a resource that a cluster gets if it passes every filter."""
 
     replicas: int | None
-    """None when it gets nothing; 0 of a resource that has none and goes to it whole."""
+    """None if the cluster gets nothing. 0 for a resource without replicas that is placed there as a whole."""
 
     room: int
-    """Replicas for which it has room beside those that it has."""
+    """The number of replicas for which it has room, in addition to those that it has."""
 
     chosen: bool
-    """Whether the spread constraints take it."""
+    """Whether the spread constraints select it."""
 
 
-class ClusterVerdicts:
-    """What becomes of each cluster of a fleet, as it is now, for one resource.
+class ClusterVerdicts(Verdicts):
+    """The results for each cluster of the present fleet, for one resource.
 
-    Of several groups of clusters it tells of the one that the decision is about: the first that takes the whole, or,
-    when none does, the first.
+    If there are several groups of clusters, the results are for the group that the decision is about: the first that
+    takes the whole resource or, if there is none, the first.
 
     Args:
-        decider: decides on the fleet.
+        scheduler: decides on the fleet.
         request: the resource.
-        decision: what was decided on the request; decided here when absent.
+        decision: the decision on the request. If absent, it is made here.
     """
 
     def __init__(
-        self, decider: ClusterDecider, request: ClusterRequest, decision: ClusterDecision | None = None
+        self, scheduler: ClusterScheduler, request: ClusterRequest, decision: ClusterDecision | None = None
     ) -> None:
-        self._decider, self._request = decider, request
-        self.decision = decider.decide(request) if decision is None else decision
-        self._affinity = next(
-            (affinity for name, affinity in groups_of(request) if name == self.decision.affinity_name), None
-        )
-        fleet = decider.fleet
-        self._filters = {name: self._judge(name, self._affinity) for name in sorted(fleet.all())}
+        self.decision = scheduler.decide(request) if decision is None else decision
+        tried = next((group for name, group in groups_of(request) if name == self.decision.affinity_name), None)
+        self._scheduler, self._request = scheduler, replace(request, affinity=tried)
+        fleet = scheduler.fleet
+        self._filters = {name: self._judge(name) for name in sorted(fleet.all())}
         self.considered = len(fleet)
         counts: Counter[tuple[str, str]] = Counter()
         passed: list[Candidate] = []
         for name, filters in self._filters.items():
             against = next((one for one in filters if not one.passed), None)
             if against is None:
-                passed.append(decider.candidate(request, fleet[name]))
+                passed.append(scheduler.candidate(request, fleet[name]))
             else:
                 counts[against.filter, against.reasons[0]] += 1
         self.reasons = tuple(Reason(by, why, count) for (by, why), count in sorted(counts.items()))
-        """Why clusters are ruled out, each counted once, by the first filter against it."""
-
         self._candidates = {one.name: one for one in sorted(passed, key=preference)}
         self._place = {name: rank for rank, name in enumerate(self._candidates, start=1)}
         self.ranked = tuple(self._candidates)
-        """The clusters that pass every filter, best first."""
-
         self._chosen: frozenset[str] = frozenset()
         if passed:
             try:
                 taken = choose(request.placement, list(self._candidates.values()), request.replicas)
                 self._chosen = frozenset(one.name for one in taken)
             except SpreadError:
-                pass  # the decision's message says it
+                pass  # the message of the decision contains the error
 
     def __contains__(self, name: object) -> bool:
         """Whether there is such a cluster."""
         return name in self._filters
 
-    def names(self) -> Iterable[str]:
-        """Every cluster: those that pass, best first, then the others by name."""
-        yield from self.ranked
-        yield from (name for name in self._filters if name not in self._candidates)
+    def targets(self) -> Iterable[str]:
+        """See `Verdicts`."""
+        return self._filters
 
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one cluster.
+        """The full result for one cluster.
 
         Raises:
             KeyError: there is no such cluster.
@@ -93,12 +85,15 @@ class ClusterVerdicts:
         filters = self._filters[name]
         if name not in self._candidates:
             return TargetVerdict(name, filters)
-        cluster = self._decider.fleet[name]
-        scores = tuple(PartScore(one.name, one.score(self._request, cluster)) for one in self._decider.prioritizers)
+        request, fleet = self._request, self._scheduler.fleet
+        scores = tuple(
+            PartScore(one.name, one.score(request, fleet[name]), one.weight, tuple(one.details(request, fleet, name)))
+            for one in self._scheduler.prioritizers
+        )
         return TargetVerdict(name, filters, scores, self._place[name])
 
     def share(self, name: str) -> Share | None:
-        """What a cluster gets; None for one that does not pass.
+        """The share of a cluster. None if it does not pass.
 
         Raises:
             KeyError: there is no such cluster.
@@ -108,11 +103,11 @@ class ClusterVerdicts:
         targets = self.decision.targets or {}
         return Share(targets.get(name), self._candidates[name].allocatable, name in self._chosen)
 
-    def _judge(self, name: str, affinity: ClusterAffinity | None) -> tuple[FilterVerdict, ...]:
-        cluster = self._decider.fleet[name]
+    def _judge(self, name: str) -> tuple[FilterVerdict, ...]:
+        request, fleet = self._request, self._scheduler.fleet
         found = []
-        for one in self._decider.filters:
-            objection = one.objection(self._request, affinity, cluster)
-            details = tuple(one.details(self._request, affinity, cluster))
+        for one in self._scheduler.filters:
+            objection = one.objection(request, fleet[name])
+            details = tuple(one.details(request, fleet, name))
             found.append(FilterVerdict(one.name, (objection,) if objection else (), details))
         return tuple(found)

@@ -1,1 +1,1 @@
-"""Pods on nodes, as kube-scheduler decides: shapes, filters, prioritizers, the best node, and what makes pods."""
+"""Pods on nodes, as in kube-scheduler: pod shapes, filters, prioritizers, the best node, and controllers of pods."""

@@ -1,7 +1,7 @@
-"""The nodes as columns: every question about a pod is one numpy operation over all of them.
+"""The nodes as columns, so that every test of a pod is one numpy operation over all nodes.
 
-A node sits in a row (its slot in the `TaintMatrix`); a removed node's row is used again, so rows have to be
-masked with `alive`. Labels are columns of small numbers, made when a selector first asks for a key.
+Each node has a row (its slot in the `TaintMatrix`). The row of a removed node is reused, so rows must be masked with
+`alive`. Labels are columns of small integers, built when a selector first uses a key.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ Counts = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 
 UNLIMITED: Final = 1 << 55
-"""Stands for enough of a resource; a hundredfold still fits into 64 bits."""
+"""Stands for enough of a resource. A hundred times this value still fits into 64 bits."""
 
 _KEPT: Final = 512
 _TOUCHED: Final = 8192
-"""Columns that are kept up, and changes that are remembered for them; beyond, they are computed anew."""
+"""The number of columns that are kept up to date, and of row changes that are remembered for that. When either limit is
+exceeded, columns are computed again."""
 
 _WEIGHT: Final = "weight of "
 _MOST: Final = UNLIMITED * 2
-"""Requests above are counted as this much: they fit nowhere anyway."""
+"""Larger requests count as this much. They fit on no node anyway."""
 
 TAKEN_AS_ENOUGH: Final = (CPU, MEMORY, PODS)
-"""What a node that says nothing of it is taken to have enough of."""
+"""Resources of which a node is assumed to have enough if it does not state them."""
 
 
 COUNTED_AT_LEAST: Final = {CPU: 100, MEMORY: 200 * 1024 * 1024}
-"""What a pod that asks for none of it is counted as when nodes are scored (not when they are filtered): a tenth of a
-core, 200 MiB, so that such pods spread too."""
+"""The amounts that count in scores (but not in filters) for a pod without requests: a tenth of a core and 200 MiB, so
+that such pods are spread too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ class NodeFacts:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     allocatable: Mapping[str, int] = field(default_factory=dict)
-    """In whole units; a resource that is not named is not offered, but for `TAKEN_AS_ENOUGH`."""
+    """In whole units. A resource that is missing here is not offered, except those of `TAKEN_AS_ENOUGH`."""
 
 
 class NodeLabelColumn:
-    """The values of one label key over all rows, as numbers; 0 stands for a node without it."""
+    """The values of one label key over all rows, as integers. 0 stands for a node without the label."""
 
     def __init__(self, size: int) -> None:
         self.codes: npt.NDArray[np.int32] = np.zeros(size, dtype=np.int32)
@@ -64,7 +65,7 @@ class NodeLabelColumn:
         self._code_of: dict[str | None, int] = {None: 0}
 
     def put(self, row: int, value: str | None) -> None:
-        """Set one row's value."""
+        """Set the value of one row."""
         code = self._code_of.get(value)
         if code is None:
             code = self._code_of[value] = len(self.values)
@@ -76,7 +77,7 @@ class NodeLabelColumn:
         self.codes = _grown(self.codes, size)
 
     def holding(self, test: Callable[[str | None], bool], size: int) -> Mask:
-        """The rows whose value passes; each distinct value is tested once."""
+        """The rows whose value passes the test. Each distinct value is tested once."""
         passed = np.fromiter(map(test, self.values), dtype=np.bool_, count=len(self.values))
         result: Mask = passed[self.codes[:size]]
         return result
@@ -90,16 +91,17 @@ class _Kept:
 
 
 class Fleet:
-    """All nodes, what they offer, and what is taken of them."""
+    """All nodes, the resources that they offer, and how much of them is taken."""
 
     def __init__(self) -> None:
         self.taints = TaintMatrix()
         self.version = 0
-        """Grows when a node comes, goes or changes; not when pods take or give back."""
+        """Increases when a node is added, removed or changed. It does not change when pods take or release
+        resources."""
 
-        self._comings = 0  # nodes that came or went: only these change the order of the names
+        self._comings = 0  # nodes added and removed: only these change the order of the names
         self.evicting: dict[str, tuple[Taint, ...]] = {}
-        """The taints that evict, of those nodes that have some."""
+        """The `NoExecute` taints of each node that has some."""
 
         self._facts: dict[str, NodeFacts] = {}
         self._names: list[str] = []
@@ -134,7 +136,7 @@ class Fleet:
 
     @property
     def alive(self) -> Mask:
-        """The rows that hold a node."""
+        """The rows that contain a node."""
         return self._alive[: self.rows]
 
     @property
@@ -144,16 +146,16 @@ class Fleet:
 
     @property
     def pod_counts(self) -> Counts:
-        """Pods bound to each node."""
+        """The number of pods bound to each node."""
         return self.taken(PODS)
 
     @property
     def resources(self) -> Iterable[str]:
-        """Every resource that a node offers or a pod takes."""
+        """Every resource that a node offers or that a pod takes."""
         return self._offered.keys()
 
     def facts(self, name: str) -> NodeFacts | None:
-        """What is known of a node; None when there is no such node."""
+        """The facts about a node. None if there is no such node."""
         return self._facts.get(name)
 
     def names(self) -> Iterable[str]:
@@ -161,37 +163,37 @@ class Fleet:
         return self._facts.keys()
 
     def name_at(self, row: int) -> str:
-        """The node in a row."""
+        """The name of the node in a row."""
         return self._names[row]
 
     def row_of(self, name: str) -> int:
         """The row of a node.
 
         Raises:
-            KeyError: no such node.
+            KeyError: there is no such node.
         """
         return self.taints.slot_of(name)
 
     def offered(self, resource: str) -> Counts:
-        """What each node has of a resource for pods to take."""
+        """How much of a resource each node offers to pods."""
         return self._resource(resource)[: self.rows]
 
     def taken(self, resource: str) -> Counts:
-        """What bound pods take of a resource of each node."""
+        """How much of a resource the bound pods take on each node."""
         self._resource(resource)
         return self._taken[resource][: self.rows]
 
     def free(self, resource: str) -> Counts:
-        """What is left of a resource of each node; negative where more is taken than there is."""
+        """How much of a resource is free on each node. Negative if more is taken than offered."""
         self._resource(resource)
         return self._free[resource][: self.rows]
 
     def weight(self, resource: str) -> Counts:
-        """What bound pods count for in scores; see `COUNTED_AT_LEAST`."""
+        """The amounts that bound pods count for in scores; see `COUNTED_AT_LEAST`."""
         return self._weight[resource][: self.rows]
 
     def remembered(self, key: Hashable, compute: Callable[[], Counts]) -> Counts:
-        """A column that rests only on what nodes are, computed once for each version of the fleet."""
+        """A cached column that depends only on the nodes. It is computed once for each version of the fleet."""
         if self._memo_version != self.version:
             self._memo.clear()
             self._memo_version = self.version
@@ -201,11 +203,11 @@ class Fleet:
         return column
 
     def kept_up(self, key: Hashable, compute: Callable[[Rows], Counts]) -> Counts:
-        """A column that rests on what is taken too; only the rows where something changed are computed again.
+        """A cached column that also depends on the taken resources. Only changed rows are computed again.
 
         Args:
-            key: what it is remembered by.
-            compute: the values of the given rows, each from nothing but its own row.
+            key: the key in the cache.
+            compute: returns the values of the given rows. Each value may depend only on its own row.
         """
         known = self._kept.get(key)
         end = self._touched_base + len(self._touched)
@@ -224,7 +226,7 @@ class Fleet:
         return self.taints.fits(tolerations)
 
     def prefer_counts(self, tolerations: Iterable[Toleration]) -> Counts:
-        """Untolerated `PreferNoSchedule` taints of each node."""
+        """The number of untolerated `PreferNoSchedule` taints of each node."""
         return self.taints.prefer_counts(tolerations)
 
     def label(self, key: str) -> NodeLabelColumn:
@@ -237,7 +239,7 @@ class Fleet:
         return column
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """The place of each row in the order of the nodes' names."""
+        """The position of each row in the order of the nodes' names."""
         if self._ranks[0] != self._comings:
             order = sorted(range(self.rows), key=self._names.__getitem__)
             ranks = np.empty(self.rows, dtype=np.int64)
@@ -246,7 +248,7 @@ class Fleet:
         return self._ranks[1]
 
     def put(self, facts: NodeFacts) -> bool:
-        """Add a node or replace what is known of it; False when nothing is new."""
+        """Add or replace a node. Returns False if nothing has changed."""
         before = self._facts.get(facts.name)
         if before == facts:
             return False
@@ -277,10 +279,10 @@ class Fleet:
         return True
 
     def remove(self, name: str) -> None:
-        """Take a node out; what pods take there is remembered, should it come back.
+        """Remove a node. What pods take there is remembered in case the node comes back.
 
         Raises:
-            KeyError: no such node.
+            KeyError: there is no such node.
         """
         row = self.row_of(name)
         self.taints.remove_node(name)
@@ -291,7 +293,7 @@ class Fleet:
         self.version += 1
 
     def take(self, name: str, requests: Iterable[tuple[str, int]], sign: int = 1) -> None:
-        """A pod takes of a node, there or not; with `sign` -1 it gives back."""
+        """Add the requests of a pod to a node, whether or not the node exists. With `sign` -1 they are released."""
         asked = {resource: min(amount, _MOST) for resource, amount in requests}
         taken = self._taken_of.setdefault(name, {})
         row = self.row_of(name) if name in self._facts else None

@@ -1,117 +1,115 @@
-"""Filter → score → select, with every ground kept."""
+"""Filter, score and select nodes, and keep all reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
-from moorage.core.scheduling.nodes.plugin import (
-    Filter,
-    Prioritizer,
-    Request,
-    discovered_filters,
-    discovered_prioritizers,
-)
+from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN_NAMES: Final = 10
-"""Names that a decision keeps of the nodes that a reason rules out."""
+"""The number of node names that a decision keeps for each reason."""
 
 SHOWN_SCORES: Final = 5
-"""Nodes whose scores a decision keeps: the best."""
+"""The number of best nodes whose scores a decision keeps."""
 
 _REMEMBERED: Final = 4096
 _RANK_BITS: Final = 22
 _POD_BITS: Final = 20
+_MOST_TOTAL: Final = 1 << (63 - _RANK_BITS - _POD_BITS)
+"""Totals must stay below this value, so that `preference` fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a pod goes, and why."""
+    """The node for a pod, with the reasons."""
 
     target: str | None
-    """The node's name; None when none fits."""
+    """The name of the node. None if no node fits."""
 
     considered: int
-    """Nodes that there were."""
+    """The number of nodes that were considered."""
 
     filters: tuple[FilterResult, ...]
-    """What ruled nodes out."""
+    """The results of the filters that ruled nodes out."""
 
     scores: tuple[TargetScore, ...]
-    """The best nodes, best first; the first is the target."""
+    """The best nodes, best first. The first is the target."""
 
     message: str
-    """`0/3 nodes are available: …`; empty when there is a target."""
+    """`0/3 nodes are available: …`. Empty if there is a target."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What the static filters say of a shape, as of a version of the fleet."""
+    """The result of the static filters for a shape, at a version of the fleet."""
 
     version: int
     passed: Mask
     results: tuple[FilterResult, ...]
 
 
-class Decider:
+class NodeScheduler:
     """Decides for one pod after another on a fleet; remembers what does not change between them.
 
-    Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same answer.
+    Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same result.
 
     Args:
         fleet: the nodes.
-        filters: instead of those that are found.
-        prioritizers: instead of those that are found.
+        filters: replaces the discovered filters.
+        prioritizers: replaces the discovered prioritizers.
     """
 
     def __init__(
         self,
         fleet: Fleet,
-        filters: Sequence[Filter] | None = None,
-        prioritizers: Sequence[Prioritizer] | None = None,
+        filters: Sequence[NodeFilter] | None = None,
+        prioritizers: Sequence[NodePrioritizer] | None = None,
     ) -> None:
-        chosen = discovered_filters() if filters is None else tuple(filters)
+        chosen = NodeFilter.discovered() if filters is None else tuple(filters)
         self._lasting = tuple(one for one in chosen if one.lasting)
         self._static = tuple(one for one in chosen if one.static)
         self._dynamic = tuple(one for one in chosen if not one.static)
-        self.prioritizers = discovered_prioritizers() if prioritizers is None else tuple(prioritizers)
+        rated = NodePrioritizer.discovered() if prioritizers is None else tuple(prioritizers)
+        self.prioritizers = tuple(one for one in rated if one.weight)
+        if sum(abs(one.weight) * one.reach for one in self.prioritizers) >= _MOST_TOTAL:
+            raise ValueError(f"the scores of all prioritizers of nodes together can reach {_MOST_TOTAL}")
         self.fleet = fleet
         self._verdicts: dict[str, _Verdict] = {}
 
     @property
-    def filters(self) -> tuple[Filter, ...]:
+    def filters(self) -> tuple[NodeFilter, ...]:
         """Every filter, in the order in which they run."""
         return self._static + self._dynamic
 
     def eligible(self, shape: PodShape) -> Mask:
-        """The nodes that pass the static filters: where a DaemonSet wants a pod."""
+        """The nodes that pass the static filters. A DaemonSet needs a pod on each of them."""
         return self._verdict(shape).passed
 
     def may_stay(self, shape: PodShape) -> Mask:
-        """The nodes on which a DaemonSet's pod that is there may stay, taints aside."""
-        return self._run(self._lasting, shape, self.fleet.alive, [])
+        """The nodes on which a DaemonSet's running pod may stay, without considering taints."""
+        return self._run(self._lasting, PodRequest(shape), self.fleet.alive, [])
 
-    def decide(self, request: Request, *, only: str | None = None) -> Decision:
+    def decide(self, request: PodRequest, *, only: str | None = None) -> Decision:
         """The best node for a pod.
 
         Args:
             request: the pod.
-            only: the one node that it may go to (a DaemonSet's pod); no other is considered.
+            only: the one node on which the pod may run (for a DaemonSet's pod). No other node is considered.
         """
         fleet = self.fleet
         verdict = self._verdict(request.shape)
         passed, results, considered = verdict.passed, list(verdict.results), len(fleet)
         if only is not None:
             passed, results, considered = self._narrowed(request.shape, only)
-        passed = self._run(self._dynamic, request.shape, passed, results, request.now)
+        passed = self._run(self._dynamic, request, passed, results)
         rows = np.flatnonzero(passed)
         if not rows.size:
             return Decision(None, considered, tuple(results), (), unavailable(considered, results))
@@ -124,7 +122,7 @@ class Decider:
         if name not in self.fleet:
             return passed, results, 0
         passed[self.fleet.row_of(name)] = True
-        return self._run(self._static, shape, passed, results), results, 1
+        return self._run(self._static, PodRequest(shape), passed, results), results, 1
 
     def _verdict(self, shape: PodShape) -> _Verdict:
         found = self._verdicts.get(shape.key)
@@ -133,21 +131,16 @@ class Decider:
         if len(self._verdicts) >= _REMEMBERED:
             self._verdicts.clear()
         results: list[FilterResult] = []
-        passed = self._run(self._static, shape, self.fleet.alive, results)
+        passed = self._run(self._static, PodRequest(shape), self.fleet.alive, results)
         found = self._verdicts[shape.key] = _Verdict(self.fleet.version, passed, tuple(results))
         return found
 
     def _run(
-        self,
-        filters: Sequence[Filter],
-        shape: PodShape,
-        passed: Mask,
-        results: list[FilterResult],
-        now: datetime | None = None,
+        self, filters: Sequence[NodeFilter], request: PodRequest, passed: Mask, results: list[FilterResult]
     ) -> Mask:
         for one in filters:
             left = passed
-            for reason, against in one.objections(shape, self.fleet, now):
+            for reason, against in one.objections(request, self.fleet):
                 hit = passed & against
                 if hit.any():
                     rows = np.flatnonzero(hit)
@@ -161,7 +154,7 @@ class Decider:
         ranks = self.fleet.ranks()[rows]
         return tuple(self.fleet.name_at(int(row)) for row in rows[_lowest(ranks, SHOWN_NAMES)])
 
-    def _score(self, request: Request, rows: Rows) -> tuple[TargetScore, ...]:
+    def _score(self, request: PodRequest, rows: Rows) -> tuple[TargetScore, ...]:
         fleet = self.fleet
         total = np.zeros(rows.size, dtype=np.int64)
         columns: list[tuple[str, Counts]] = []
@@ -179,7 +172,7 @@ class Decider:
 
 
 def preference(fleet: Fleet, rows: Rows, total: Counts) -> npt.NDArray[np.int64]:
-    """One number for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
+    """A sort key for (total descending, pods, name) of each row, so that one partial sort orders by all three."""
     pods = np.minimum(fleet.pod_counts[rows], (1 << _POD_BITS) - 1)
     order: npt.NDArray[np.int64] = (-total << (_POD_BITS + _RANK_BITS)) + (pods << _RANK_BITS) + fleet.ranks()[rows]
     return order
@@ -197,7 +190,7 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def _lowest(keys: npt.NDArray[np.int64], shown: int) -> npt.NDArray[np.intp]:
-    """The places of the lowest keys, ascending, `shown` at most; the keys are distinct."""
+    """The positions of the lowest keys in ascending order, at most `shown`. The keys are distinct."""
     if keys.size <= shown:
         return np.argsort(keys)
     nearest = np.argpartition(keys, shown)[:shown]

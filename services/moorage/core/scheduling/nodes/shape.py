@@ -1,4 +1,4 @@
-"""What placement needs to know of a pod: its shape. Pods of one template share it."""
+"""The shape of a pod: everything about it that placement considers. Pods of one template share a shape."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _POD_LEVEL = (CPU, MEMORY)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodShape:
-    """What a pod asks of a node. Shapes with the same `key` are the same."""
+    """What a pod requires of a node. Shapes with the same `key` are equal."""
 
     key: str
-    """A hash of everything below; what results are remembered by."""
+    """A hash of the other fields. Results are cached under this key."""
 
     tolerations: tuple[Toleration, ...]
     node_selector: tuple[tuple[str, str], ...]
     required: NodeSelector | None
     preferred: tuple[PreferredSchedulingTerm, ...]
     requests: tuple[tuple[str, int], ...]
-    """By resource name, sorted: cpu in millicores, everything else in its own unit; zeros left out."""
+    """By resource name, sorted: cpu in millicores, all others in their own unit. Zeros are left out."""
 
     priority: int = 0
 
@@ -41,7 +41,7 @@ def shape_of(spec: PodSpec) -> PodShape:
     """The shape of an admitted pod.
 
     Raises:
-        QuantityError: a request or limit is no quantity.
+        QuantityError: a request or limit is not a quantity.
     """
     tolerations = tuple(
         Toleration(
@@ -71,13 +71,14 @@ def shape_of(spec: PodSpec) -> PodShape:
 
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """What a pod takes of its node, as Kubernetes reckons it.
+    """The resources that a pod takes of its node, computed as in Kubernetes.
 
-    The sum over its containers and sidecars, or what its init containers need at their hungriest when that is
-    more; cpu and memory of the pod's own `resources` take the place of those sums; the overhead comes on top.
+    The requests are those of the pod's containers and sidecars in total, or the peak of its init containers if that is
+    larger. Values of the pod's own `resources` for cpu, memory and huge pages replace those totals. The overhead is
+    added.
 
     Raises:
-        QuantityError: a request or limit is no quantity.
+        QuantityError: a request or limit is not a quantity.
     """
     running: dict[str, int] = {}
     for index, container in enumerate(spec.containers):

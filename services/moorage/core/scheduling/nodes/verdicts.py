@@ -1,8 +1,4 @@
-"""Every filter's and prioritizer's word on every node for one pod: the decision again, with nothing thrown away.
-
-Built from the plugins of a `Decider`, and apart from it, so that deciding stays as fast as it is: a decision counts
-the nodes that the first filter against them rules out, and keeps the best few scores.
-"""
+"""The results of all filters and prioritizers on all nodes for one pod."""
 
 from __future__ import annotations
 
@@ -11,26 +7,26 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.nodes.fleet import Counts, Mask
-from moorage.core.scheduling.nodes.plugin import Filter, Prioritizer, Request
-from moorage.core.scheduling.nodes.scheduler import Decider, preference
+from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler, preference
 
 ONE_NODE: Final = "DaemonSet"
-"""Stands for a filter: a DaemonSet's pod belongs on one node."""
+"""Used in place of a filter name: a DaemonSet's pod belongs on one node."""
 
 
-class NodeVerdicts:
-    """What becomes of each node of a fleet, as it is now, for one pod. Holds as long as the fleet does not change.
+class NodeVerdicts(Verdicts):
+    """The results for each node of the present fleet, for one pod.
 
     Args:
-        decider: decides on the fleet.
+        scheduler: decides on the fleet.
         request: the pod.
-        only: the one node that it may go to (a DaemonSet's pod).
+        only: the one node on which the pod may run (for a DaemonSet's pod).
     """
 
-    def __init__(self, decider: Decider, request: Request, *, only: str | None = None) -> None:
-        fleet = decider.fleet
+    def __init__(self, scheduler: NodeScheduler, request: PodRequest, *, only: str | None = None) -> None:
+        fleet = scheduler.fleet
         self._fleet, self._request, self._only = fleet, request, only
         alive = fleet.alive.copy()
         if only is not None:
@@ -38,11 +34,8 @@ class NodeVerdicts:
             if only in fleet:
                 alive[fleet.row_of(only)] = True
         self.considered = int(np.count_nonzero(alive))
-        """Nodes that may come into question at all."""
-
-        self._objections: list[tuple[Filter, list[tuple[str, Mask]]]] = [
-            (one, list(one.objections(request.shape, fleet, None if one.static else request.now)))
-            for one in decider.filters
+        self._objections: list[tuple[NodeFilter, list[tuple[str, Mask]]]] = [
+            (one, list(one.objections(one.asked(request), fleet))) for one in scheduler.filters
         ]
         passed = alive
         reasons: list[Reason] = []
@@ -54,32 +47,27 @@ class NodeVerdicts:
                 left = left & ~against
             passed = left
         self.reasons = tuple(reasons)
-        """Why nodes are ruled out, in the order of the filters."""
-
         rows = np.flatnonzero(passed)
-        self._columns: list[tuple[Prioritizer, Counts]] = []
+        self._columns: list[tuple[NodePrioritizer, Counts]] = []
         total = np.zeros(rows.size, dtype=np.int64)
-        for prioritizer in decider.prioritizers if rows.size else ():
+        for prioritizer in scheduler.prioritizers if rows.size else ():
             scores = prioritizer.scores(request, fleet, rows)
             self._columns.append((prioritizer, scores))
             total += prioritizer.weight * scores
         order = np.argsort(preference(fleet, rows, total))
         self.ranked = tuple(fleet.name_at(int(row)) for row in rows[order])
-        """The nodes that pass every filter, best first."""
-
         self._place = {fleet.name_at(int(rows[at])): (rank, int(at)) for rank, at in enumerate(order, start=1)}
 
     def __contains__(self, name: object) -> bool:
         """Whether there is such a node."""
         return name in self._fleet
 
-    def names(self) -> Iterable[str]:
-        """Every node: those that pass, best first, then the others by name."""
-        yield from self.ranked
-        yield from sorted(name for name in self._fleet.names() if name not in self._place)
+    def targets(self) -> Iterable[str]:
+        """See `Verdicts`."""
+        return self._fleet.names()
 
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one node.
+        """The full result for one node.
 
         Raises:
             KeyError: there is no such node.
@@ -89,12 +77,15 @@ class NodeVerdicts:
             FilterVerdict(
                 one.name,
                 tuple(reason for reason, against in objections if against[row]),
-                tuple(one.details(request.shape, self._fleet, name, None if one.static else request.now)),
+                tuple(one.details(one.asked(request), self._fleet, name)),
             )
             for one, objections in self._objections
         ]
         if self._only is not None and name != self._only:
             filters.insert(0, FilterVerdict(ONE_NODE, (f"the pod belongs on node {self._only} alone",)))
         rank, at = self._place.get(name, (None, -1))
-        scores = [] if rank is None else [PartScore(one.name, int(has[at]), one.weight) for one, has in self._columns]
+        scores = [
+            PartScore(one.name, int(has[at]), one.weight, tuple(one.details(request, self._fleet, name)))
+            for one, has in (self._columns if rank is not None else ())
+        ]
         return TargetVerdict(name, tuple(filters), tuple(scores), rank)

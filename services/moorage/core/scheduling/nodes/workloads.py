@@ -1,7 +1,7 @@
-"""Pods from what makes pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job (docs/domain.md, "Controllers").
+"""Pods of controllers: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job (docs/domain.md, "Controllers").
 
-Names are hashes of what led to a pod, never random: the same history gives the same names. A pod that
-was evicted is followed by one with another name; a StatefulSet's keeps its own.
+Names are hashes of their cause, never random: the same history gives the same names. The replacement of an evicted pod
+gets another name, except in a StatefulSet, where it keeps the name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 253
 
 
 class WorkloadError(ValueError):
-    """An object that makes pods is wrong: names the field, its value and the rule."""
+    """The object of a controller is invalid. The error names the field, its value and the rule."""
 
     def __init__(self, field: str, value: object, rule: str) -> None:
         super().__init__(f"{field}: Invalid value: {value!r}: {rule}")
@@ -39,30 +39,30 @@ class WorkloadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadController:
-    """What makes pods, as placement sees it."""
+    """A controller of pods, as placement sees it."""
 
     ref: WorkloadRef
     uid: str
     api_version: str
     replicas: int
-    """How many pods; 0 of a DaemonSet, whose number is the nodes'."""
+    """The number of pods. 0 for a DaemonSet, whose number depends on the nodes."""
 
     template: Mapping[str, Any]
     template_hash: str
 
     @property
     def daemon(self) -> bool:
-        """Whether it wants one pod on every node that fits."""
+        """Whether the controller runs one pod on every node that fits."""
         return self.ref.kind == "DaemonSet"
 
     @property
     def keeps_names(self) -> bool:
-        """Whether a pod that follows another has its name."""
+        """Whether a replacement pod keeps the name of its predecessor."""
         return self.ref.kind == "StatefulSet"
 
     @property
     def rolls(self) -> bool:
-        """Whether pods of an older template are replaced; a ReplicaSet and a Job leave them."""
+        """Whether pods of an older template are replaced. A ReplicaSet and a Job keep them."""
         return self.ref.kind in {"Deployment", "StatefulSet", "DaemonSet"}
 
 
@@ -70,7 +70,7 @@ def controller_of(obj: Mapping[str, Any]) -> WorkloadController:
     """The controller that an object declares.
 
     Raises:
-        WorkloadError: it is of no such kind, or its numbers are wrong.
+        WorkloadError: the object is of another kind, or its numbers are invalid.
     """
     kind = str(obj.get("kind", ""))
     if kind not in CONTROLLERS:
@@ -98,13 +98,13 @@ def pod_name(controller: WorkloadController, index: int, *salt: object) -> str:
     """The name of a pod.
 
     Args:
-        controller: what makes it.
-        index: its place among the replicas.
-        salt: what tells it from earlier pods of that place: the version of the controller that wanted it, or the pod
-            that it follows. Means nothing to a StatefulSet.
+        controller: the controller that makes the pod.
+        index: the index among the replicas.
+        salt: distinguishes the pod from earlier pods of the same index: the version of the controller that requested
+            the pod, or the pod that it replaces. Not used for a StatefulSet.
 
     Raises:
-        WorkloadError: a StatefulSet's name leaves no room for the index.
+        WorkloadError: the name of a StatefulSet leaves no room for the index.
     """
     name = controller.ref.name
     if controller.keeps_names:
@@ -119,24 +119,24 @@ def pod_name(controller: WorkloadController, index: int, *salt: object) -> str:
 
 
 def pod_uid(controller: WorkloadController, name: str, *salt: object) -> str:
-    """The uid of a pod, in the form of a UUID; another `salt` gives another."""
+    """The uid of a pod, in the form of a UUID. A different `salt` gives a different uid."""
     text = hashlib.blake2b(repr((controller.uid, name, *salt)).encode(), digest_size=16).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 @lru_cache(maxsize=65_536)
 def daemon_index(node: str) -> int:
-    """The place of a DaemonSet's pod: a number that stands for its node, 48 bits of a hash."""
+    """The index of a DaemonSet's pod: a number for its node, 48 bits of a hash."""
     return int.from_bytes(hashlib.blake2b(node.encode(), digest_size=6).digest(), "big")
 
 
 def text_labels(labels: object) -> dict[str, str]:
-    """Labels as texts: the gateway lets nothing else through, and what came past it must not stop anyone."""
+    """Labels as text. The gateway admits nothing else; a record written past it must not stop a service."""
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else {}
 
 
 def pod_labels(controller: WorkloadController, *, name: str, index: int = 0, made_from: str = "") -> dict[str, str]:
-    """The labels of a pod of the controller; the arguments are those of `make_pod`."""
+    """The labels of a pod of the controller. For the arguments, see `make_pod`."""
     labels = text_labels((controller.template.get("metadata") or {}).get("labels"))
     if controller.ref.kind == "Deployment":
         labels[TEMPLATE_HASH_LABEL] = made_from or controller.template_hash
@@ -152,22 +152,20 @@ def make_pod(
     uid: str,
     index: int = 0,
     made_from: str = "",
-    node_name: str = "",
     rules: Sequence[DedicatedNodes] = (),
 ) -> dict[str, Any]:
-    """A pod of the controller's template, admitted, as an API shows it.
+    """A pod made from the controller's template, after admission, as an API shows it.
 
     Args:
-        controller: what makes it.
-        name: from `pod_name`.
-        uid: from `pod_uid`.
-        index: its place among the replicas.
-        made_from: the hash of the template it was made from, when that is no longer the present one.
-        node_name: where it is bound; empty when it is not.
+        controller: the controller.
+        name: the result of `pod_name`.
+        uid: the result of `pod_uid`.
+        index: the index among the replicas.
+        made_from: the hash of the template that the pod was made from, if that is no longer the present one.
         rules: the fleet's `DedicatedNodes`.
 
     Raises:
-        QuantityError: a request or limit in the template is no quantity.
+        QuantityError: a request or limit in the template is not a quantity.
     """
     metadata = dict(controller.template.get("metadata") or {})
     labels = pod_labels(controller, name=name, index=index, made_from=made_from)
@@ -189,9 +187,7 @@ def make_pod(
         "spec": {**(controller.template.get("spec") or {})},
     }
     admitted = admit_pod(pod, rules, daemon=controller.daemon)
-    if node_name:
-        admitted["spec"]["nodeName"] = node_name
-    admitted["status"] = {"phase": "Running" if node_name else "Pending", "qosClass": qos_class(admitted["spec"])}
+    admitted["status"] = {"phase": "Pending", "qosClass": qos_class(admitted["spec"])}
     return admitted
 
 

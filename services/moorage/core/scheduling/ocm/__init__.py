@@ -1,1 +1,1 @@
-"""OCM placements: which managed clusters are candidates, which pass, how they score, and the decisions' pages."""
+"""OCM placements: the candidates among the managed clusters, filters, scores, and the pages of a decision."""

@@ -1,26 +1,23 @@
-"""A column of what a CEL expression says of each cluster."""
+"""A column with the results of a CEL expression for each cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import cel
 import numpy as np
 
 from moorage.core.apimachinery.cel import Expression, context
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
-
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 
 UNKNOWN, FALSE, TRUE = 0, 1, 2
-"""Answers of a `CelColumn`; unknown is not asked yet."""
+"""The values of a `CelColumn`. `UNKNOWN` means that the expression has not been evaluated yet."""
 
 
-def scores_of(fleet: ManagedFleet) -> cel.Context:
-    """What expressions are asked in, with the scores that a fleet knows."""
+def scores_of(fleet: ColumnSource) -> cel.Context:
+    """The context for evaluating expressions, with the scores of a fleet."""
 
     def scores(cluster: str, resource: str) -> Mapping[str, int] | None:
         found = fleet.score(cluster, resource)
@@ -31,7 +28,7 @@ def scores_of(fleet: ManagedFleet) -> cel.Context:
 
 @dataclass(frozen=True, slots=True)
 class CelColumn(Column):
-    """Whether an expression holds; asked of a cluster when somebody needs to know."""
+    """Whether an expression is true. It is evaluated for a cluster only when the result is needed."""
 
     expression: Expression
 
@@ -39,15 +36,15 @@ class CelColumn(Column):
     lazy: ClassVar[bool] = True
 
     def empty(self, capacity: int) -> Values:
-        """Not asked yet."""
+        """Not evaluated yet."""
         return np.zeros(capacity, dtype=np.uint8)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
-        """Ask about one cluster."""
+    def answer(self, fleet: ColumnSource, row: int) -> int:
+        """Evaluate the expression for one cluster."""
         return TRUE if self.expression.holds(fleet.at(row).document, scores_of(fleet)) else FALSE
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
-        """Ask about the rows."""
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
+        """Evaluate the expression for the rows."""
         within = scores_of(fleet)
         for row in rows.tolist():
             values[row] = TRUE if self.expression.holds(fleet.at(row).document, within) else FALSE

@@ -1,10 +1,10 @@
-"""Which managed clusters a ManagedClusterSet has, and which sets a placement may choose from.
+"""The managed clusters of each ManagedClusterSet, and the sets that a placement may choose from.
 
 See docs/domain.md, "ManagedClusterSets".
 
-A set of the exclusive kind has the clusters that name it in the label `SET_LABEL`, so that a cluster is in one of
-them at most; a set of the other kind has those that its label selector selects. `default` and `global` are always
-there: a cluster that names no set is in `default`, and `global` has every cluster.
+An exclusive set contains the clusters that name it in the label `SET_LABEL`, so a cluster is in at most one of them.
+Any other set contains the clusters that its label selector selects. `default` and `global` always exist: a cluster that
+names no set is in `default`, and `global` contains every cluster.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from moorage_schemas.resources.managed import (
 
 
 def named_set(labels: Mapping[str, str], *, as_upstream: bool = False) -> str:
-    """The exclusive set that a cluster of these labels is in: the one that it names, else `default`.
+    """The exclusive set of a cluster with these labels: the one that it names, otherwise `default`.
 
-    Whether a set of that name exists is another question: see `ManagedSets.missing`. As upstream, a cluster that names
-    none is in none (empty): there the webhook gives it the label when it is declared.
+    The set need not exist; see `ManagedSets.missing`. With upstream's behaviour, a cluster that names no set is in none
+    (empty text): there the webhook adds the label when the cluster is declared.
     """
     return labels.get(SET_LABEL) or ("" if as_upstream else DEFAULT_SET)
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedSet:
-    """How one set finds its clusters.
+    """How one set selects its clusters.
 
     Attributes:
         name: the set's name.
-        exclusive: whether clusters name it; else `terms` select them.
-        terms: of the label selector; selects nothing when None, everything when it has no requirement.
-        problem: why it selects nothing at all, in upstream's words; empty when nothing is wrong.
+        exclusive: whether clusters name the set in a label. Otherwise `terms` select them.
+        terms: the requirements of the label selector. None selects nothing; no requirements select everything.
+        problem: why the set selects nothing at all, in upstream's words. Empty if there is no problem.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ManagedSet:
 
     @classmethod
     def of(cls, name: str, spec: ManagedClusterSetSpec, *, as_upstream: bool = False) -> ManagedSet:
-        """Read a set. `default` and `global` are what they are, whatever `spec` says, unless as upstream."""
+        """Convert a set's spec. Unless with upstream's behaviour, `default` and `global` ignore their spec."""
         if name in BUILT_IN_SETS and not as_upstream:
             return _BUILT_IN[name]
         kind, selector = spec.cluster_selector.selector_type, spec.cluster_selector.label_selector
@@ -68,7 +68,7 @@ class ManagedSet:
         return cls(name, exclusive=False, terms=terms)
 
     def has(self, labels: Mapping[str, str]) -> bool:
-        """Whether a cluster of these labels is in the set."""
+        """Whether a cluster with these labels is in the set."""
         if self.exclusive:
             return named_set(labels) == self.name
         return self.terms is not None and self.terms.hold(labels)
@@ -81,20 +81,20 @@ _BUILT_IN: Final = {
 
 
 class ManagedSets:
-    """The sets that there are, `default` and `global` always among them unless as upstream.
+    """The existing sets. Unless with upstream's behaviour, `default` and `global` are always among them.
 
-    A cluster's sets follow from its labels alone, so whoever keeps clusters by set asks `of` when a cluster's labels
-    change, and asks `of` for every cluster when `put` or `remove` says that a set is another one now.
+    The sets of a cluster depend only on its labels. A caller that groups clusters by set must call `of` when the labels
+    of a cluster change, and for every cluster when `put` or `remove` returns True.
     """
 
     def __init__(self, *, as_upstream: bool = False) -> None:
-        """With the built-in sets only; as upstream, without any, for its controllers have to make them."""
+        """Start with the built-in sets. Upstream's controllers create them, so `as_upstream` starts without sets."""
         self._upstream = as_upstream
         self._sets: dict[str, ManagedSet] = {} if as_upstream else dict(_BUILT_IN)
         self._selecting = {name: made for name, made in self._sets.items() if not made.exclusive}
 
     def put(self, name: str, spec: ManagedClusterSetSpec) -> bool:
-        """A set is declared. Returns whether that can change which clusters it has, or that it exists."""
+        """Add or replace a set. Returns whether the set is new or may contain other clusters now."""
         made = ManagedSet.of(name, spec, as_upstream=self._upstream)
         if self._sets.get(name) == made:
             return False
@@ -105,7 +105,7 @@ class ManagedSets:
         return True
 
     def remove(self, name: str) -> bool:
-        """A set is deleted. Returns whether it was there; a built-in one stays."""
+        """Remove a set. Returns whether it existed. A built-in set stays."""
         if name not in self._sets or (name in BUILT_IN_SETS and not self._upstream):
             return False
         del self._sets[name]
@@ -126,7 +126,7 @@ class ManagedSets:
         return sorted(self._sets)
 
     def of(self, labels: Mapping[str, str]) -> frozenset[str]:
-        """The sets that a cluster of these labels is in; one that it names and that is not there is none of them."""
+        """The sets of a cluster with these labels. A set that it names and that does not exist is not included."""
         found = {name for name, made in self._selecting.items() if made.has(labels)}
         exclusive = self._sets.get(named_set(labels, as_upstream=self._upstream))
         if exclusive is not None and exclusive.exclusive:
@@ -134,7 +134,7 @@ class ManagedSets:
         return frozenset(found)
 
     def missing(self, labels: Mapping[str, str]) -> str:
-        """The exclusive set that a cluster names and that is not there; empty when nothing is missing."""
+        """The exclusive set that a cluster names and that does not exist. Empty if there is no such set."""
         named = named_set(labels, as_upstream=self._upstream)
         made = self._sets.get(named)
         return "" if made is not None and made.exclusive else named
@@ -142,12 +142,12 @@ class ManagedSets:
 
 @dataclass(frozen=True, slots=True)
 class UsableSets:
-    """The sets that one placement may choose from; names, sorted.
+    """The sets that one placement may choose from. Names are sorted.
 
     Attributes:
-        bound: those that are bound to its namespace and exist.
-        eligible: those of them that its spec asks for; all of them when it asks for none.
-        asked: what its spec asks for, in its order.
+        bound: the existing sets that are bound to the placement's namespace.
+        eligible: those of `bound` that its spec names, or all of them if it names none.
+        asked: the sets that its spec names, in its order.
     """
 
     bound: tuple[str, ...]
@@ -156,12 +156,12 @@ class UsableSets:
 
 
 def usable_sets(bindings: Iterable[str], existing: ManagedSets | Collection[str], asked: Sequence[str]) -> UsableSets:
-    """Which sets a placement may choose from.
+    """The sets that a placement may choose from.
 
     Args:
-        bindings: names of the ManagedClusterSetBindings of its namespace; a binding binds the set of its own name.
-        existing: the sets that there are.
-        asked: the placement's `spec.clusterSets`; empty means all that are bound.
+        bindings: the names of the ManagedClusterSetBindings in its namespace. A binding binds the set of the same name.
+        existing: the existing sets.
+        asked: the placement's `spec.clusterSets`. Empty means all bound sets.
     """
     bound = tuple(sorted({name for name in bindings if name in existing}))
     wanted = frozenset(asked)

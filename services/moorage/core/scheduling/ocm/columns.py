@@ -1,76 +1,97 @@
-"""Columns over the clusters of a fleet: what a placement asks of each cluster, asked once and kept.
+"""Columns over the clusters of a fleet: properties that placements need of each cluster, computed once and cached.
 
-A column is a frozen value, so that equal questions share one answer. Its answers lie in one numpy array, a row a
-cluster; when a cluster changes, its row is answered again, in the columns that rest on what changed.
+A column is a frozen value, so equal columns share one array. The array has one row for each cluster. When a cluster
+changes, its row is computed again in the columns that depend on the change.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.facts import ClusterFacts
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 
 Rows: TypeAlias = NDArray[np.intp]
-"""Numbers of rows."""
+"""Row numbers."""
 
 Mask: TypeAlias = NDArray[np.bool_]
-"""A truth a row; as long as the fleet's `capacity`."""
+"""A boolean for each row, as long as the fleet's `capacity`."""
 
 Scores: TypeAlias = NDArray[np.int64]
-"""A score a row."""
+"""A score for each row."""
 
 Values: TypeAlias = NDArray[Any]
-"""A column's answers: of shape `(capacity,)`, or `(parts, capacity)`."""
+"""The values of a column, with shape `(capacity,)` or `(parts, capacity)`."""
 
 
 class Aspect(Flag):
-    """What can change about a cluster."""
+    """The aspects of a cluster that can change."""
 
     LABELS = auto()
     CLAIMS = auto()
     TAINTS = auto()
     AMOUNTS = auto()
     DOCUMENT = auto()
-    """Anything of its object, which is what CEL sees."""
+    """Anything in its object, which is what CEL expressions see."""
 
     SCORES = auto()
     LIFE = auto()
-    """Whether it is there, and whether it is about to go."""
+    """Whether the cluster exists, and whether it is being deleted."""
 
 
 NOTHING = Aspect(0)
 ALL_ASPECTS = ~NOTHING
 
 
+class ColumnSource(Protocol):
+    """What a column is computed from. `ManagedFleet` implements it."""
+
+    @property
+    def capacity(self) -> int:
+        """The length of columns."""
+
+    def name(self, row: int) -> str:
+        """The name of the cluster in a row."""
+
+    def at(self, row: int) -> ManagedClusterFacts:
+        """What is known of the cluster of a row."""
+
+    def score(self, cluster: str, resource: str) -> ScoreFacts | None:
+        """The scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
+
+    def code(self, text: str) -> int:
+        """An integer that stands for a text."""
+
+    def column(self, column: Column) -> Values:
+        """The values of another column."""
+
+
 class Column(ABC):
-    """A question about every cluster. Subclasses are frozen dataclasses: their fields are the question."""
+    """A property of every cluster. Subclasses are frozen dataclasses whose fields define the property."""
 
     aspects: ClassVar[Aspect]
-    """What the answers rest on."""
+    """The aspects of a cluster on which the values depend."""
 
     lazy: ClassVar[bool] = False
-    """Whether answers are dear: a row that changed is only marked as not answered, with `empty`."""
+    """Whether values are expensive to compute. A changed row is then only reset to `empty`."""
 
     @abstractmethod
     def empty(self, capacity: int) -> Values:
-        """Answers for rows without a cluster."""
+        """The values for rows without a cluster."""
 
     @abstractmethod
-    def answer(self, fleet: ManagedFleet, row: int) -> Any:
-        """The answer for the row, which has a cluster; of a column of several parts, one of each."""
+    def answer(self, fleet: ColumnSource, row: int) -> Any:
+        """The value for a row that has a cluster. For a column with several parts, one value for each part."""
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
-        """Write the answers for the rows, which all have a cluster, into `values`."""
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
+        """Write the values for the rows into `values`. All rows have a cluster."""
         for row in rows.tolist():
             values[..., row] = self.answer(fleet, row)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:  # noqa: ARG002 - for subclasses
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether a cluster that changed surely has the answer that it had; False when that is to be found out."""
         return False

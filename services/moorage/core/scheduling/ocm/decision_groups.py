@@ -1,8 +1,9 @@
-"""How the clusters of an OCM placement are cut into decision groups (`spec.decisionStrategy.groupStrategy`).
+"""How the clusters of an OCM placement are divided into decision groups (`spec.decisionStrategy.groupStrategy`).
 
-The named groups come first, in their order; each takes the selected clusters that its selector matches and no group
-before it has taken. The rest follows without a name. Whatever is longer than `clustersPerDecisionGroup` is cut into
-several groups of the same name. Within each, clusters are by name.
+The named groups come first, in their order. Each takes the selected clusters that its selector matches and that no
+earlier group has taken. The remaining clusters follow without a group name. A group with more clusters than
+`clustersPerDecisionGroup` is divided into several groups of the same name. Within each group, clusters are sorted by
+name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from moorage.core.apimachinery.cel import ExpressionError
 from moorage.core.scheduling.ocm.columns import NOTHING, Aspect
-from moorage.core.scheduling.ocm.facts import ClusterFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.selector import SelectorError
 from moorage.core.scheduling.ocm.terms import SelectorTerms
 from moorage_schemas.resources.managed import DecisionStrategy, GroupClusterSelector, RequiredClusterSelector
@@ -23,21 +24,21 @@ from moorage_schemas.resources.managed import DecisionStrategy, GroupClusterSele
 _PERCENT: Final = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE
 )
-"""Numbers as Go's `ParseFloat` reads them, but for hexadecimal ones."""
+"""Numbers as Go's `ParseFloat` accepts them, except hexadecimal ones."""
 _LENGTH: Final = re.compile(r"(100|[1-9][0-9]?)%|[1-9][0-9]*")
-"""What the API's schema allows as text."""
+"""The text values that the API's schema allows."""
 
 _SHOWN: Final = Aspect.DOCUMENT | Aspect.LABELS | Aspect.TAINTS
-"""What an expression sees of a cluster."""
+"""The aspects of a cluster that an expression sees."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SelectedGroup:
     """A decision group.
 
     Attributes:
-        name: empty for the clusters that are in no named group.
-        clusters: by name.
+        name: the group's name. Empty for clusters that are in no named group.
+        clusters: the clusters, sorted by name.
     """
 
     name: str
@@ -49,7 +50,7 @@ class _Named:
     name: str
     selector: SelectorTerms
 
-    def takes(self, cluster: ClusterFacts) -> bool:
+    def takes(self, cluster: ManagedClusterFacts) -> bool:
         selector = self.selector
         return (
             selector.labels.hold(cluster.labels)
@@ -60,26 +61,26 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class GroupTerms:
-    """A group strategy, read once.
+    """A parsed group strategy.
 
     Attributes:
-        problem: what is wrong with it, in words; empty when nothing is.
+        problem: the error in the strategy, as text. Empty if it is valid.
     """
 
     named: tuple[_Named, ...] = ()
     number: int = 0
-    """At most so many clusters a group; 0 or less means all."""
+    """The maximum number of clusters in a group. 0 or less means all."""
     share: float | None = None
-    """Instead of `number`: at most this share of the selected clusters, in percent."""
+    """Replaces `number`: the maximum size of a group as a percentage of the selected clusters."""
     problem: str = ""
     nothing: bool = False
-    """As upstream, a wrong strategy leaves no groups, and its decisions are lost."""
+    """With upstream's behaviour, an invalid strategy leads to no groups, and its decisions are lost."""
 
     @classmethod
     def of(cls, strategy: DecisionStrategy, *, as_upstream: bool = False) -> GroupTerms:
-        """Read a strategy. What is wrong in it is told in `problem`; the rest of it counts, unless as upstream.
+        """Parse a strategy. An error is stored in `problem`. Unless with upstream's behaviour, the rest still applies.
 
-        As documented, a wrong length counts as none, and a group with a wrong selector as not there.
+        As documented, an invalid length counts as absent, and so does a group with an invalid selector.
         """
         group = strategy.group_strategy
         number, share, problem = _length(group.clusters_per_decision_group, as_upstream=as_upstream)
@@ -93,35 +94,35 @@ class GroupTerms:
                 )
             except (SelectorError, ExpressionError) as error:
                 if as_upstream:
-                    # Those before it stand, and their clusters with them; it and the rest are lost.
+                    # The groups before this one remain with their clusters. This group and all later ones are lost.
                     return cls(tuple(named), number, share, str(error), nothing=True)
                 problem = problem or f"decisionStrategy.groupStrategy.decisionGroups[{i}].groupClusterSelector: {error}"
         return cls(tuple(named), number, share, problem)
 
     @property
     def aspects(self) -> Aspect:
-        """Which changes of a selected cluster, and not only of the selection, can change the groups."""
+        """The aspects of a selected cluster that can change the groups. So can any change of the selection."""
         found = Aspect.LABELS | Aspect.CLAIMS if self.named else NOTHING
         return found | _SHOWN if any(one.selector.expressions for one in self.named) else found
 
     def length(self, selected: int) -> int:
-        """How many clusters a group has at most, of so many that are selected."""
+        """The maximum number of clusters in a group for this number of selected clusters."""
         length = self.number
         if self.share is not None:
             exact = self.share / 100 * selected
             length = math.ceil(exact) if math.isfinite(exact) else 0
         return length if 0 < length <= selected else max(selected, 1)
 
-    def cut(self, selected: Collection[str], facts: Callable[[str], ClusterFacts]) -> list[Group]:
+    def cut(self, selected: Collection[str], facts: Callable[[str], ManagedClusterFacts]) -> list[SelectedGroup]:
         """The groups of the selected clusters; one without clusters when none is selected.
 
         Args:
-            selected: names, each once.
-            facts: what is known of a selected cluster.
+            selected: the names of the selected clusters, each once.
+            facts: returns the facts about a selected cluster.
         """
         length = self.length(len(selected))
         rest = sorted(selected)
-        groups: list[Group] = []
+        groups: list[SelectedGroup] = []
         for named in self.named:
             taken = [name for name in rest if named.takes(facts(name))]
             rest = sorted(set(rest).difference(taken)) if taken else rest
@@ -129,11 +130,11 @@ class GroupTerms:
         if self.nothing:
             return groups
         groups += _cut("", rest, length)
-        return groups or [Group("", ())]
+        return groups or [SelectedGroup("", ())]
 
 
 def _selector(selector: GroupClusterSelector, *, as_upstream: bool) -> SelectorTerms:
-    """The selector of a group; upstream's has no CEL expressions."""
+    """The selector of a group. Upstream's has no CEL expressions."""
     return SelectorTerms.of(
         RequiredClusterSelector(
             label_selector=selector.label_selector,
@@ -143,8 +144,8 @@ def _selector(selector: GroupClusterSelector, *, as_upstream: bool) -> SelectorT
     )
 
 
-def _cut(name: str, clusters: Sequence[str], length: int) -> list[Group]:
-    return [Group(name, tuple(clusters[i : i + length])) for i in range(0, len(clusters), length)]
+def _cut(name: str, clusters: Sequence[str], length: int) -> list[SelectedGroup]:
+    return [SelectedGroup(name, tuple(clusters[i : i + length])) for i in range(0, len(clusters), length)]
 
 
 def _length(value: int | str | None, *, as_upstream: bool) -> tuple[int, float | None, str]:

@@ -1,8 +1,8 @@
-"""PlacementDecisions: how an OCM placement's clusters are written down, and what a change of them tells.
+"""PlacementDecisions: how the clusters of an OCM placement are written to records, and what a change reports.
 
-A PlacementDecision has at most 100 clusters of one decision group. A deployer that reads a placement's records in their
-order learns of each cluster once that it is selected (`added`) and once that it is no more (`removed`); a cluster
-that moves to another PlacementDecision is neither.
+A PlacementDecision contains at most 100 clusters of one decision group. A deployer that reads the records of a
+placement in order sees each cluster once when it is selected (`added`), and once when it is no longer selected
+(`removed`). A cluster that moves to another PlacementDecision is in neither list.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from moorage.core.scheduling.ocm.decision_groups import Group
+from moorage.core.scheduling.ocm.decision_groups import SelectedGroup
 from moorage_schemas.placement import DecisionGroupStatus
 
 MOST_CLUSTERS: Final = 100
-"""In one PlacementDecision."""
+"""The maximum number of clusters in one PlacementDecision."""
 
 PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
 GROUP_NAME_LABEL: Final = "cluster.open-cluster-management.io/decision-group-name"
@@ -24,11 +24,11 @@ GROUP_INDEX_LABEL: Final = "cluster.open-cluster-management.io/decision-group-in
 
 @dataclass(frozen=True, slots=True)
 class DecisionPart:
-    """What one PlacementDecision says.
+    """The content of one PlacementDecision.
 
     Attributes:
-        clusters: by name, at most `MOST_CLUSTERS`.
-        labels: which placement and which decision group it belongs to.
+        clusters: the clusters sorted by name, at most `MOST_CLUSTERS`.
+        labels: labels that name its placement and its decision group.
     """
 
     clusters: tuple[str, ...]
@@ -40,7 +40,7 @@ class Layout:
     """All PlacementDecisions of a placement.
 
     Attributes:
-        parts: by name, in the order of their numbers.
+        parts: the PlacementDecisions by name, in the order of their numbers.
         groups: the decision groups, for the placement's status.
     """
 
@@ -48,15 +48,15 @@ class Layout:
     groups: tuple[DecisionGroupStatus, ...] = ()
 
 
-def laid_out(placement: str, groups: Sequence[Group]) -> Layout:
+def layout_of(placement: str, groups: Sequence[SelectedGroup]) -> Layout:
     """Write decision groups down as PlacementDecisions.
 
-    They are named `<placement>-decision-<n>`, n from 1 over all groups; a group without clusters has one without
-    clusters.
+    They are named `<placement>-decision-<n>`, where n counts from 1 over all groups. A group without clusters has one
+    PlacementDecision without clusters.
 
     Args:
         placement: the placement's name.
-        groups: as `grouping.GroupTerms.cut` gives them.
+        groups: the result of `decision_groups.GroupTerms.cut`.
     """
     parts: dict[str, DecisionPart] = {}
     statuses = []
@@ -75,13 +75,13 @@ def laid_out(placement: str, groups: Sequence[Group]) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A record that is to be written for one PlacementDecision.
+    """A record to write for one PlacementDecision.
 
     Attributes:
-        name: the PlacementDecision's.
-        part: what it says now; None for a tombstone, when it is no more.
+        name: the name of the PlacementDecision.
+        part: its present content. None for the tombstone of one that no longer exists.
         added: clusters in it that the placement has just selected.
-        removed: clusters that it listed and that the placement selects no more.
+        removed: clusters that it listed and that the placement no longer selects.
     """
 
     name: str
@@ -91,15 +91,15 @@ class DecisionRecord:
 
 
 def records_between(before: Mapping[str, DecisionPart], after: Mapping[str, DecisionPart]) -> list[DecisionRecord]:
-    """The records that lead from one layout to the next, in the order in which they are to be written.
+    """The records that lead from one layout to the next, in the order in which they must be written.
 
-    What stays as it is gets no record. Those that there should be come first, by number, so that a cluster that moves
-    out of one that is no more is listed elsewhere before. One that is no more first tells what the placement selects
-    no more, if anything, as a record without clusters; its tombstone follows.
+    An unchanged PlacementDecision gets no record. Those in the new layout come first, by number. So a cluster that
+    moves out of a deleted one is listed elsewhere before. If the placement no longer selects some clusters of a deleted
+    PlacementDecision, a record without clusters first reports them as removed. The tombstone follows.
 
     Args:
-        before: the PlacementDecisions that there are, by name.
-        after: those that there should be; empty when the placement is deleted.
+        before: the present PlacementDecisions, by name.
+        after: the new PlacementDecisions. Empty if the placement is deleted.
     """
     old = frozenset(cluster for part in before.values() for cluster in part.clusters)
     new = frozenset(cluster for part in after.values() for cluster in part.clusters)

@@ -1,4 +1,4 @@
-"""What placing sees of one managed cluster, and of the scores that add-ons give to it."""
+"""The facts about a managed cluster, and about the scores of its add-ons, that placement uses."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _NONE: Final[Mapping[str, str]] = {}
 
 
 @dataclass(slots=True)
-class ClusterFacts:
+class ManagedClusterFacts:
     """One managed cluster.
 
     Attributes:
         name: the cluster's name.
-        labels: the labels of its object, the system's on top.
-        claims: value by name of its `status.clusterClaims`; of several with one name the last counts.
-        taints: all of them; `time_added` may be missing.
+        labels: the labels of its object. The system's labels take precedence.
+        claims: the value of each of its `status.clusterClaims`, by name. If a name occurs twice, the last value counts.
+        taints: all taints. `time_added` may be missing.
         allocatable: quantities by resource, as written.
         capacity: quantities by resource, as written.
-        document: the whole object with those labels and taints, which is what a CEL expression sees.
-        deleting: whether it is about to go (`metadata.deletionTimestamp`), so that no placement may have it.
+        document: the whole object with those labels and taints. CEL expressions see this.
+        deleting: whether it is being deleted (`metadata.deletionTimestamp`). No placement may choose it then.
     """
 
     name: str
@@ -45,15 +45,15 @@ class ClusterFacts:
         taints: Sequence[Taint] | None = None,
         labels: Mapping[str, str] = _NONE,
     ) -> Self:
-        """What placing sees of a `ManagedCluster` object.
+        """The facts of a `ManagedCluster` object.
 
         Args:
             document: the object, as in `resources`.
-            taints: the merged taints of the cluster, as in `taints`; the object's own `spec.taints` when None.
-            labels: labels that the system keeps on the cluster (`TargetTainted.labels`), which win.
+            taints: the merged taints of the cluster, as in `taints`. If None, the object's own `spec.taints`.
+            labels: labels that the system maintains on the cluster (`TargetTainted.labels`). They take precedence.
 
         Raises:
-            pydantic.ValidationError: it is no ManagedCluster.
+            pydantic.ValidationError: the object is not a ManagedCluster.
         """
         cluster = ManagedCluster.model_validate({"apiVersion": "", "kind": "", **document})
         own = tuple(Taint(**taint.model_dump(include=set(Taint.model_fields))) for taint in cluster.spec.taints or ())
@@ -73,7 +73,7 @@ class ClusterFacts:
 
 
 def _shown(document: Mapping[str, Any], taints: tuple[Taint, ...], labels: Mapping[str, str]) -> Mapping[str, Any]:
-    """The object as upstream shows it to CEL: what is empty is left out, and what always is there is there."""
+    """The object as upstream passes it to CEL: empty fields are left out, and fields that always exist are added."""
     metadata = {**(document.get("metadata") or {}), "labels": dict(labels)}
     spec = {"hubAcceptsClient": False, **(document.get("spec") or {})}
     spec["taints"] = [taint.model_dump(mode="json", by_alias=True, exclude_defaults=True) for taint in taints]
@@ -91,8 +91,8 @@ class ScoreFacts:
     Attributes:
         cluster: the cluster's name.
         resource: the object's name.
-        scores: score by name; of several with one name the last counts.
-        valid_until: the last instant at which they count; None for ever.
+        scores: the scores by name. If a name occurs twice, the last score counts.
+        valid_until: the last instant at which the scores count. None means forever.
     """
 
     cluster: str
@@ -105,7 +105,7 @@ class ScoreFacts:
         """The scores of an `AddOnPlacementScore` object.
 
         Raises:
-            pydantic.ValidationError: it is none.
+            pydantic.ValidationError: the object is not an AddOnPlacementScore.
         """
         found = AddOnPlacementScore.model_validate({"apiVersion": "", "kind": "", **document})
         return cls(

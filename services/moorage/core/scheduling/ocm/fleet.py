@@ -1,7 +1,7 @@
 """The managed clusters of a fleet, as columns.
 
-A cluster that goes leaves its row behind, for its name may still stand in decisions; `forget` gives such rows to
-others. Answers to what placements ask are kept by column and updated by row when a cluster changes.
+The row of a deleted cluster is kept, because decisions may still contain its name. `forget` releases such rows for
+reuse. Columns are cached, and a change of a cluster updates its row in them.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ from typing import Any, Final
 import numpy as np
 
 from moorage.core.scheduling.ocm.columns import ALL_ASPECTS, NOTHING, Aspect, Column, Mask, Rows, Scores, Values
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 
 _FIRST: Final = 64
 _FEW: Final = 32
-"""So many clusters that came or went are put into the order one by one; more, and it is made anew."""
+"""Up to this many added or removed clusters are inserted into the sort order one by one. For more, it is sorted
+again."""
 
 _UNHELD: Final = 512
-"""Columns that nobody holds and that are kept all the same."""
+"""The number of cached columns that are kept although nobody holds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a change of one cluster has changed.
+    """The effect of a change of one cluster.
 
     Attributes:
         cluster: the cluster's name.
         row: its row.
-        aspects: what is another by now; nothing when the change changed nothing.
-        columns: the columns whose answer for the cluster is another by now; of lazy ones all that rest on what changed.
-        before: whether a placement could have had it before: it was there and not about to go.
-        after: whether a placement may have it now.
+        aspects: the aspects that have changed. Empty if nothing has changed.
+        columns: the columns whose value for the cluster has changed. Includes all lazy columns that depend on the
+            change.
+        before: whether a placement could choose the cluster before: it existed and was not being deleted.
+        after: whether a placement can choose the cluster now.
     """
 
     cluster: str
@@ -45,29 +47,29 @@ class Touched:
     after: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything changed."""
+        """Whether anything has changed."""
         return bool(self.aspects)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A column's answers, what they rest on, and by how many it is held."""
+    """The values of a column, the aspects on which they depend, and how many times it is held."""
 
     values: Values
     aspects: int
     blank: list[Any]
-    """The answer where there is no cluster, one for each part."""
+    """The value for rows without a cluster, one for each part."""
 
     holders: int = 0
 
 
 @dataclass(slots=True)
 class _Order:
-    """The order of the names of the clusters that are there."""
+    """The sort order of the names of the present clusters."""
 
     names: list[str]
     by_row: Scores
-    """The place of each row; of no meaning where there is no cluster."""
+    """The position of each row. Undefined for rows without a cluster."""
 
 
 def _kept(column: Column, capacity: int) -> _Kept:
@@ -76,15 +78,15 @@ def _kept(column: Column, capacity: int) -> _Kept:
 
 
 class ManagedFleet:
-    """Managed clusters, their add-on scores, and the columns over them."""
+    """Managed clusters, their add-on scores, and columns over them."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
-        """Rows that no name has."""
+        """Rows without a name."""
 
-        self._facts: list[ClusterFacts | None] = []
+        self._facts: list[ManagedClusterFacts | None] = []
         self._scores: dict[str, dict[str, ScoreFacts]] = {}
         self._live = np.zeros(_FIRST, dtype=np.bool_)
         self._present = np.zeros(_FIRST, dtype=np.bool_)
@@ -92,11 +94,11 @@ class ManagedFleet:
         self._columns: dict[Column, _Kept] = {}
         self._order: _Order | None = None
         self._unordered: list[str] = []
-        """Names that came or went since the order was made."""
+        """Names that were added or removed since the order was computed."""
 
         self._codes: dict[str, int] = {}
         self.version = 0
-        """Grows with every change of a cluster or a score."""
+        """Increases with every change of a cluster or a score."""
 
     def __len__(self) -> int:
         return self._count
@@ -107,7 +109,7 @@ class ManagedFleet:
 
     @property
     def capacity(self) -> int:
-        """How long masks and columns are; grows, and then masks that were made before are of no use."""
+        """The length of masks and columns. When it grows, masks that were made before become invalid."""
         return int(self._live.size)
 
     @property
@@ -117,23 +119,23 @@ class ManagedFleet:
 
     @property
     def available(self) -> Mask:
-        """The clusters that a placement may have: those that are there and not about to go."""
+        """The clusters that a placement may choose: those that exist and are not being deleted."""
         return self._live
 
     @property
     def present(self) -> Mask:
-        """The clusters that are there."""
+        """The clusters that exist."""
         return self._present
 
     # --- one cluster
 
-    def facts(self, name: str) -> ClusterFacts | None:
+    def facts(self, name: str) -> ManagedClusterFacts | None:
         """What is known of a cluster; None when there is none of the name."""
         row = self._rows.get(name)
         return None if row is None else self._facts[row]
 
     def row(self, name: str) -> int:
-        """The row of a name; one is given to a name that has none."""
+        """The row of a name. A name without a row gets one."""
         row = self._rows.get(name)
         if row is None and self._free:
             row = self._rows[name] = self._free.pop()
@@ -148,16 +150,16 @@ class ManagedFleet:
 
     @property
     def left_behind(self) -> int:
-        """How many names have a row and no cluster."""
+        """The number of names that have a row but no cluster."""
         return len(self._rows) - self._count
 
     def forget(self, kept: Mask) -> None:
-        """Give up the rows of names that have no cluster; nobody may hold one of them.
+        """Release the rows of names without a cluster. Nobody may hold one of these rows.
 
         Args:
-            kept: the rows that are not to be given up, for they still stand for their names somewhere.
+            kept: the rows to keep, because they still stand for their names somewhere.
         """
-        self._ordered()  # it must not hear of the names later
+        self._ordered()  # apply pending names to the order while they still have a row
         for row in np.flatnonzero(~(self._present | kept)[: len(self._names)]).tolist():
             if self._rows.get(self._names[row]) == row:
                 del self._rows[self._names[row]]
@@ -169,7 +171,7 @@ class ManagedFleet:
         """The name of a row."""
         return self._names[row]
 
-    def at(self, row: int) -> ClusterFacts:
+    def at(self, row: int) -> ManagedClusterFacts:
         """What is known of the cluster of a row.
 
         Raises:
@@ -180,7 +182,7 @@ class ManagedFleet:
             raise LookupError(f"{self._names[row]} is no cluster of the fleet")
         return found
 
-    def put(self, facts: ClusterFacts) -> Touched:
+    def put(self, facts: ManagedClusterFacts) -> Touched:
         """Add a cluster, or change it."""
         row = self.row(facts.name)
         before = self._facts[row]
@@ -197,7 +199,7 @@ class ManagedFleet:
         return self._changed(facts.name, row, aspects, was=was, before=before)
 
     def remove(self, name: str) -> Touched:
-        """Take a cluster away."""
+        """Remove a cluster."""
         row = self.row(name)
         was = bool(self._live[row])
         if self._facts[row] is None:
@@ -211,11 +213,11 @@ class ManagedFleet:
     # --- scores
 
     def score(self, cluster: str, resource: str) -> ScoreFacts | None:
-        """The scores that an `AddOnPlacementScore` gives to a cluster; None when there is no such object."""
+        """The scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
         return self._scores.get(cluster, {}).get(resource)
 
     def put_score(self, score: ScoreFacts) -> Touched:
-        """Add or change the scores of an add-on; the cluster may come later."""
+        """Add or replace the scores of an add-on. The cluster may be added later."""
         row = self.row(score.cluster)
         was = bool(self._live[row])
         of_cluster = self._scores.setdefault(score.cluster, {})
@@ -225,7 +227,7 @@ class ManagedFleet:
         return self._changed(score.cluster, row, Aspect.SCORES, was=was)
 
     def remove_score(self, cluster: str, resource: str) -> Touched:
-        """Take the scores of an add-on away."""
+        """Remove the scores of an add-on."""
         row = self.row(cluster)
         was = bool(self._live[row])
         of_cluster = self._scores.get(cluster, {})
@@ -238,14 +240,14 @@ class ManagedFleet:
     # --- many clusters
 
     def mask(self, names: Collection[str]) -> Mask:
-        """The rows of those of the names that are clusters of the fleet."""
+        """The rows of those names that are clusters of the fleet."""
         found = [row for name in names if (row := self._rows.get(name)) is not None and self._facts[row] is not None]
         mask = np.zeros(self.capacity, dtype=np.bool_)
         mask[found] = True
         return mask
 
     def names_of(self, mask: Mask) -> list[str]:
-        """The names of a mask's clusters, sorted."""
+        """The names of the clusters in a mask, sorted."""
         return sorted(self._names[row] for row in np.flatnonzero(mask))
 
     def names_at(self, rows: Rows) -> tuple[str, ...]:
@@ -254,11 +256,11 @@ class ManagedFleet:
         return tuple([names[row] for row in rows.tolist()])
 
     def rows_of(self, names: Iterable[str]) -> Rows:
-        """The rows of names that were seen before; others are left out."""
+        """The rows of known names. Unknown names are left out."""
         return np.array([row for name in names if (row := self._rows.get(name)) is not None], dtype=np.intp)
 
     def ranks(self, rows: Rows) -> Scores:
-        """The places of rows in the order of all clusters' names; all of them must have a cluster."""
+        """The positions of rows in the order of all cluster names. All rows must have a cluster."""
         ranks: Scores = self._ordered().by_row[rows]
         return ranks
 
@@ -278,7 +280,7 @@ class ManagedFleet:
         return order
 
     def _reorder(self, order: _Order, name: str) -> None:
-        """Put a name into the order, or take it out, as it is there or not."""
+        """Insert a name into the order or remove it, depending on whether its cluster exists."""
         row = self._rows[name]
         place = bisect.bisect_left(order.names, name)
         known = place < len(order.names) and order.names[place] == name
@@ -293,13 +295,13 @@ class ManagedFleet:
             order.by_row[row] = place
 
     def code(self, text: str) -> int:
-        """A number that stands for a text: the same for the same text, 0 or more."""
+        """An integer that stands for a text: the same for the same text, 0 or more."""
         return self._codes.setdefault(text, len(self._codes))
 
     # --- columns
 
     def column(self, column: Column) -> Values:
-        """The answers of a column, made when nobody asked before."""
+        """The values of a column. They are computed on first use."""
         kept = self._columns.get(column)
         if kept is None:
             kept = self._columns[column] = _kept(column, self.capacity)
@@ -309,13 +311,13 @@ class ManagedFleet:
         return kept.values
 
     def hold(self, columns: Iterable[Column]) -> None:
-        """Keep columns, so that `Touched` tells of them, until they are released as often."""
+        """Keep columns cached, so that `Touched` reports them, until `release` is called as many times."""
         for column in columns:
             self.column(column)
             self._columns[column].holders += 1
 
     def release(self, columns: Iterable[Column]) -> None:
-        """Take back a `hold`."""
+        """Undo one `hold`."""
         for column in columns:
             kept = self._columns.get(column)
             if kept is not None and kept.holders:
@@ -325,7 +327,7 @@ class ManagedFleet:
         return np.flatnonzero(self._present)
 
     def _shed(self) -> None:
-        """Forget the oldest columns that nobody holds, when there are too many of them."""
+        """Drop the oldest columns that nobody holds, if there are too many."""
         if len(self._columns) <= _UNHELD:
             return
         loose = [column for column, kept in self._columns.items() if not kept.holders]
@@ -333,9 +335,9 @@ class ManagedFleet:
             del self._columns[column]
 
     def _changed(
-        self, name: str, row: int, aspects: Aspect, *, was: bool, before: ClusterFacts | None = None
+        self, name: str, row: int, aspects: Aspect, *, was: bool, before: ManagedClusterFacts | None = None
     ) -> Touched:
-        """Answer the columns that rest on what changed; `before` is what was known of a cluster that stays."""
+        """Update the columns that depend on the change. `before` has the previous facts of a cluster that stays."""
         self.version += 1
         after = self._facts[row]
         touched = set()
@@ -361,7 +363,7 @@ class ManagedFleet:
 
 
 def _rewrite(kept: _Kept, row: int, answer: Any) -> bool:
-    """Write an answer down; whether it is another one. Not a number is the same as not a number."""
+    """Write a value. Returns whether it differs from the old one. NaN equals NaN here."""
     values = kept.values
     if values.ndim == 1:
         new = answer[0] if isinstance(answer, list) else answer
@@ -376,7 +378,7 @@ def _rewrite(kept: _Kept, row: int, answer: Any) -> bool:
     return True
 
 
-def _differences(before: ClusterFacts, after: ClusterFacts) -> Aspect:
+def _differences(before: ManagedClusterFacts, after: ManagedClusterFacts) -> Aspect:
     aspects = NOTHING
     if before.labels != after.labels:
         aspects |= Aspect.LABELS

@@ -1,4 +1,4 @@
-"""Instants as whole microseconds since 1970, as columns hold them."""
+"""Instants as whole microseconds since 1970, as stored in columns."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ FOREVER: Final = 2**63 - 1
 """An end that never comes."""
 
 NEVER: Final = -(2**63)
-"""An end that was before everything."""
+"""An end before all times."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def microseconds(instant: datetime) -> int:
-    """An instant in microseconds since 1970."""
+    """Convert an instant to microseconds since 1970."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 def instant(us: int) -> datetime | None:
-    """The instant of so many microseconds since 1970; None for one that no calendar has."""
+    """Convert microseconds since 1970 to an instant. None if it is outside the calendar."""
     try:
         return _EPOCH + timedelta(microseconds=us)
     except OverflowError:

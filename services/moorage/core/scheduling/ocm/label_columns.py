@@ -4,91 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from moorage.core.apimachinery.selectors import EXISTS, IN, NOT_IN
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Rows, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.selector import LabelTerms
-
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.facts import ClusterFacts
-    from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 _ABSENT: Final = -1
 _FEW: Final = 16
-"""Of so many clusters each is asked by itself."""
+"""Up to this many clusters are evaluated one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeColumn(Column):
-    """The value of one label as a number (`ManagedFleet.code`); -1 where it is absent."""
+    """The value of one label as an integer (`ManagedFleet.code`). -1 if the label is absent."""
 
     key: str
 
     aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No cluster, no label."""
+        """Absent."""
         return np.full(capacity, _ABSENT, dtype=np.int32)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
-        """The number."""
+    def answer(self, fleet: ColumnSource, row: int) -> int:
+        """The code of the label's value."""
         value = _labels(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same value."""
         return _labels(before).get(self.key) == _labels(after).get(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCodeColumn(Column):
-    """The value of one claim as a number; -1 where it is absent."""
+    """The value of one claim as an integer. -1 if the claim is absent."""
 
     key: str
 
     aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No cluster, no claim."""
+        """Absent."""
         return np.full(capacity, _ABSENT, dtype=np.int32)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
-        """The number."""
+    def answer(self, fleet: ColumnSource, row: int) -> int:
+        """The code of the claim's value."""
         value = _claims(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same value."""
         return _claims(before).get(self.key) == _claims(after).get(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelColumn(Column):
-    """Whether the labels satisfy a selector."""
+    """Whether a cluster's labels match a selector."""
 
     terms: LabelTerms
 
     aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No cluster, no label."""
+        """False."""
         return np.zeros(capacity, dtype=np.bool_)
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
-        """Ask about the rows, and about many of them at once."""
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
+        """Evaluate the rows. Many rows are evaluated together."""
         if rows.size > _FEW:
             values[rows] = _hold(self.terms, CodeColumn, fleet)[rows]
         else:
             Column.fill(self, fleet, values, rows)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> bool:
-        """Whether they do."""
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
+        """Whether the labels match."""
         return self.terms.hold(_labels(fleet.at(row)))
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same of what the selector names."""
         was, now = _labels(before), _labels(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
@@ -96,42 +93,42 @@ class LabelColumn(Column):
 
 @dataclass(frozen=True, slots=True)
 class ClaimColumn(Column):
-    """Whether the claims satisfy a selector."""
+    """Whether a cluster's claims match a selector."""
 
     terms: LabelTerms
 
     aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No cluster, no claim."""
+        """False."""
         return np.zeros(capacity, dtype=np.bool_)
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
-        """Ask about the rows, and about many of them at once."""
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
+        """Evaluate the rows. Many rows are evaluated together."""
         if rows.size > _FEW:
             values[rows] = _hold(self.terms, ClaimCodeColumn, fleet)[rows]
         else:
             Column.fill(self, fleet, values, rows)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> bool:
-        """Whether they do."""
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
+        """Whether the claims match."""
         return self.terms.hold(_claims(fleet.at(row)))
 
-    def same(self, before: ClusterFacts, after: ClusterFacts) -> bool:
+    def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
         """Whether it has the same of what the selector names."""
         was, now = _claims(before), _claims(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
 
 
-def _labels(facts: ClusterFacts) -> Mapping[str, str]:
+def _labels(facts: ManagedClusterFacts) -> Mapping[str, str]:
     return facts.labels
 
 
-def _claims(facts: ClusterFacts) -> Mapping[str, str]:
+def _claims(facts: ManagedClusterFacts) -> Mapping[str, str]:
     return facts.claims
 
 
-def _hold(terms: LabelTerms, kind: type[CodeColumn | ClaimCodeColumn], fleet: ManagedFleet) -> Mask:
+def _hold(terms: LabelTerms, kind: type[CodeColumn | ClaimCodeColumn], fleet: ColumnSource) -> Mask:
     """`LabelTerms.hold` for all clusters at once."""
     good = np.ones(fleet.capacity, dtype=np.bool_)
     for key, operator, values in terms.requirements:

@@ -1,4 +1,4 @@
-"""Which clusters of a fleet are in which sets, as columns."""
+"""The members of cluster sets, as columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Values
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 
@@ -21,16 +21,16 @@ class SetColumn(Column):
     aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No cluster is in none."""
+        """False."""
         return np.zeros(capacity, dtype=np.bool_)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> bool:
-        """Whether it is."""
+    def answer(self, fleet: ColumnSource, row: int) -> bool:
+        """Whether the cluster is in the set."""
         return self.of.has(fleet.at(row).labels)
 
 
 def members(fleet: ManagedFleet, sets: frozenset[ManagedSet]) -> Mask:
-    """The clusters of the sets that a placement may have."""
+    """The clusters of these sets that a placement may choose."""
     found = np.zeros(fleet.capacity, dtype=np.bool_)
     for one in sets:
         found |= fleet.column(SetColumn(one))

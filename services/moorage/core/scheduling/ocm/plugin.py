@@ -1,24 +1,22 @@
-"""What a filter and a prioritizer of managed clusters are, and how they are found.
-
-A filter or a prioritizer is one module in `filters` or `prioritizers` that ends with `PLUGIN = TheFilter()`.
-"""
+"""What a filter and a prioritizer of managed clusters are."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Final
+from functools import cache
+from typing import ClassVar, Final
 
-from moorage.core.scheduling.framework.plugins import plugins_in
+import numpy as np
+
+from moorage.core.scheduling.framework.plugins import Basis, Filter, Prioritizer
 from moorage.core.scheduling.ocm.columns import Column, Mask, Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
-
-if TYPE_CHECKING:
-    from moorage.core.scheduling.ocm.usage import Usage
+from moorage.core.scheduling.ocm.usage import Usage
 
 
 class Code(StrEnum):
@@ -65,7 +63,7 @@ class MisconfiguredError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlacementRequest:
     """The placement that looks for clusters.
 
     Attributes:
@@ -104,96 +102,184 @@ class Scored:
     since: int | None = None
 
 
-class ManagedFilter(ABC):
-    """Rules clusters out."""
+class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
+    """Rules clusters out.
 
-    name: ClassVar[str]
-    order: ClassVar[int]
-    """Filters run from low to high; a cluster that one ruled out is not shown to the next."""
+    What it answers is shared by all placements that ask the same. A filter that rests on time says in `validity`,
+    `until` and `requeue_at` when its answers change; one that rests on what is decided says where in
+    `differs_if_decided`.
+    """
+
+    package: ClassVar[str] = "moorage.core.scheduling.ocm.filters"
 
     summary: ClassVar[str]
-    """Why it rules clusters out, in words that hold for all of them."""
+    """Why it rules clusters out, in words that hold for all of them: what decisions count."""
 
-    @abstractmethod
-    def apply(self, request: Request, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """Those of the shown clusters that pass. Not asked when none are shown.
+    def apply(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
+        """Those of the shown clusters that pass.
 
         Raises:
             MisconfiguredError: the placement's spec is wrong.
         """
+        if problem := self.problem(request.terms):
+            raise MisconfiguredError(self.name, problem)
+        return self.passed(request, fleet, shown)
+
+    @abstractmethod
+    def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
+        """Those of the shown clusters that pass. It does not write into `shown`."""
+
+    def problem(self, terms: PlacementTerms) -> str:
+        """Why it cannot be applied to a placement; empty when it can. With a problem the placement is misconfigured."""
+        return ""
 
     @abstractmethod
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """The columns that the answer rests on."""
+        """The columns that the answer rests on: a change of a cluster that touches none of them changes no answer."""
 
-    @abstractmethod
-    def reason(self, request: Request, fleet: ManagedFleet, row: int) -> str:
-        """Why the cluster of a row does not pass, in words; empty when it does."""
+    def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
+        """Why the cluster of a row does not pass, in words; empty when it does, or when the filter has a problem."""
+        if self.problem(request.terms):
+            return ""
+        alone = np.zeros(fleet.capacity, dtype=np.bool_)
+        alone[row] = True
+        return "" if self.passed(request, fleet, alone)[row] else self.summary
 
-    def until(self, request: Request, fleet: ManagedFleet, row: int) -> datetime | None:  # noqa: ARG002 - for subclasses
-        """Until before when the cluster of a row passes; None when no time ends it, or when it does not pass."""
-        return None
+    def timed(self, terms: PlacementTerms) -> bool:
+        """Whether time alone may change the answer for a placement."""
+        return Basis.CLOCK in self.rests_on
 
-    def span(self, request: Request, fleet: ManagedFleet) -> tuple[int | None, int | None]:  # noqa: ARG002 - as above
+    def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
         """From and until when, in microseconds since 1970, the answer stays as it is if the fleet does."""
         return None, None
 
-    def wary(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:  # noqa: ARG002 - as above
+    def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
+        """Until before when the cluster of a row passes; None when no time ends it, or when it does not pass."""
+        return None
+
+    def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
+        """When, in microseconds since 1970, a placement that has these clusters is to be decided again; None: never."""
+        return None
+
+    def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
         """The clusters on which the answer is another one when the placement has them already; None for none."""
         return None
 
-    def again(self, request: Request, fleet: ManagedFleet, rows: Rows) -> int | None:  # noqa: ARG002 - as above
-        """When, in microseconds since 1970, clusters that are decided are to be looked at again; None for never."""
-        return None
+    def flaws(self) -> Iterable[str]:
+        """See `Plugin`."""
+        yield from super().flaws()
+        if not getattr(self, "summary", ""):
+            yield "it has no summary"
+        if Basis.USAGE in self.rests_on:
+            yield "it rests on usage, but its answers are shared by placements"
 
 
-class ManagedPrioritizer(ABC):
-    """Scores the clusters that passed every filter."""
+class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
+    """Scores clusters that passed every filter. A placement names it in `scoreCoordinate.builtIn`.
 
-    built_in: ClassVar[Mapping[str, int]] = {}
-    """Built-in names that it answers to, each with its weight when nobody gives one in mode `Additive`."""
+    Its `weight` is the one that it has in placements of mode `Additive` which do not name it.
+    """
 
-    add_on: ClassVar[bool] = False
-    """Whether it answers to the coordinates of add-ons."""
+    package: ClassVar[str] = "moorage.core.scheduling.ocm.prioritizers"
 
-    departs: ClassVar[bool] = False
-    """Whether upstream does not have it."""
+    weight: ClassVar[int] = 0
 
-    static: ClassVar[bool]
-    """Whether the scores rest only on the clusters that are to be scored and on the time, not on decisions; then they
-    are shared by all placements that have the same clusters to score."""
+    built_in: ClassVar[bool] = True
+    """Whether placements name it by its own name."""
+
+    upstream: ClassVar[bool] = True
+    """Whether upstream has it."""
+
+    @property
+    def static(self) -> bool:
+        """Whether the scores rest only on the clusters that are scored and on the time, not on decisions.
+
+        Then all placements that have the same clusters to score share them.
+        """
+        return not self.rests_on & (Basis.DECIDED | Basis.USAGE)
+
+    def answers(self, coordinate: Coordinate) -> ManagedPrioritizer | None:
+        """The prioritizer of a coordinate; None when the coordinate is not of this plugin."""
+        return self if coordinate.built_in_type and self.built_in and coordinate.built_in == self.name else None
 
     @abstractmethod
-    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """Scores for the rows, in their order; they are those of all clusters that passed the filters."""
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
+        """Scores from `lowest` to `highest` for the rows, in their order; they are all clusters that passed."""
 
-    def columns(self, coordinate: Coordinate, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - as above
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """The columns that the scores rest on."""
         return ()
 
+    def score_ends(self, fleet: ManagedFleet, row: int) -> bool:
+        """Whether time ends the score of a cluster."""
+        return Basis.CLOCK in self.rests_on
+
+    def flaws(self) -> Iterable[str]:
+        """See `Plugin`."""
+        yield from super().flaws()
+        if self.static and type(self).columns is ManagedPrioritizer.columns:
+            yield "its scores rest on the clusters, and it names no columns"
+
+    def drifts(self, weight: int) -> bool:
+        """Whether deciding anew may choose other clusters though nothing about the clusters has changed.
+
+        No placement is decided again for that alone.
+        """
+        return bool(weight) and not self.static
+
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """A prioritizer of a placement."""
+
+    prioritizer: ManagedPrioritizer
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Plugins:
-    """The filters and prioritizers that there are."""
+    """The filters and prioritizers that there are, in their order."""
 
     filters: tuple[ManagedFilter, ...]
     prioritizers: tuple[ManagedPrioritizer, ...]
-    by_name: Mapping[str, ManagedPrioritizer] = field(default_factory=dict)
+
+    @staticmethod
+    def discovered() -> Plugins:
+        """Those in the folders of plugins."""
+        return _plugins(ManagedFilter.discovered(), ManagedPrioritizer.discovered())
+
+    @property
+    def built_in_names(self) -> tuple[str, ...]:
+        """The names that `scoreCoordinate.builtIn` may have."""
+        return tuple(one.name for one in self.prioritizers if one.built_in)
+
+    def defaults(self, *, as_upstream: bool) -> tuple[tuple[Coordinate, int], ...]:
+        """The prioritizers with which mode `Additive` begins, each with its weight."""
+        found = (one for one in self.prioritizers if one.built_in and one.weight and (one.upstream or not as_upstream))
+        return tuple((Coordinate(one.name), one.weight) for one in found)
 
     def find(self, coordinate: Coordinate, *, as_upstream: bool) -> ManagedPrioritizer | None:
         """The prioritizer of a coordinate; None when there is none."""
-        if not coordinate.built_in_type:
-            return next((one for one in self.prioritizers if one.add_on), None)
-        found = self.by_name.get(coordinate.built_in)
-        return None if found is None or (as_upstream and found.departs) else found
+        found = (one.answers(coordinate) for one in self.prioritizers if one.upstream or not as_upstream)
+        return next((one for one in found if one is not None), None)
+
+    def chosen(self, terms: PlacementTerms) -> tuple[Chosen, ...]:
+        """The prioritizers of a placement, without those that are not there."""
+        found = ((self.find(one, as_upstream=terms.as_upstream), weight) for one, weight in terms.weights)
+        return tuple(Chosen(one, weight) for one, weight in found if one is not None)
+
+    def problems(self, terms: PlacementTerms) -> tuple[tuple[str, str], ...]:
+        """What makes a placement misconfigured: pairs of the filter's name (empty for the policy) and the message."""
+        found = [(one.name, one.problem(terms)) for one in self.filters]
+        return tuple((plugin, message) for plugin, message in (*found, ("", terms.policy_error)) if message)
+
+    def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
+        """When, in microseconds since 1970, a placement that has these clusters is to be decided again; None: never."""
+        ends = (one.requeue_at(request, fleet, rows) for one in self.filters if one.timed(request.terms))
+        return min((end for end in ends if end is not None), default=None)
 
 
-def discovered() -> Plugins:
-    """Every filter, in the order in which they run, and every prioritizer."""
-    filters = plugins_in("moorage.core.scheduling.ocm.filters", ManagedFilter)  # type: ignore[type-abstract]  # the kind, not made
-    prioritizers = plugins_in("moorage.core.scheduling.ocm.prioritizers", ManagedPrioritizer)  # type: ignore[type-abstract]  # as above
-    return Plugins(
-        filters=tuple(sorted(filters, key=lambda one: (one.order, one.name))),
-        prioritizers=prioritizers,
-        by_name={name: one for one in prioritizers for name in one.built_in},
-    )
+@cache
+def _plugins(filters: tuple[ManagedFilter, ...], prioritizers: tuple[ManagedPrioritizer, ...]) -> Plugins:
+    """One object for the same plugins."""
+    return Plugins(filters, prioritizers)

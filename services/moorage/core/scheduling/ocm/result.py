@@ -1,25 +1,32 @@
-"""Which clusters a placement has got, and why: the filters, the scores, the verdict on each cluster."""
+"""The clusters that a placement selects, with the reasons: filters, scores and the verdict on each cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
+from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
 from moorage.core.scheduling.ocm.columns import Mask, Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Plugins, Request, Scored, Status
-from moorage.core.scheduling.ocm.terms import Coordinate
+from moorage.core.scheduling.ocm.plugin import (
+    ManagedFilter,
+    ManagedPrioritizer,
+    PlacementRequest,
+    Plugins,
+    Scored,
+    Status,
+)
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN: Final = 10
-"""Names and scores that a decision keeps, at most."""
+"""The maximum number of names and of scores that a decision keeps."""
 
 _BARE: Final = 50
-"""So many rows take as much as a shared result without any: some three kilobytes."""
+"""The size of a shared result without rows, expressed in rows: about three kilobytes."""
 
 NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
@@ -27,67 +34,42 @@ NO_SCORES: Final[Scores] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What one filter has left: `passed` are the clusters that it and those before it let pass."""
+    """The result of one filter. `passed` contains the clusters that pass it and all filters before it."""
 
     name: str
     passed: Mask
     summary: str
-    """Why it rules clusters out."""
+    """Why the filter rules clusters out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prioritized:
-    """The scores of one prioritizer, for the feasible clusters (`Scheduled.rows`) in their order."""
+    """The scores of one prioritizer for the feasible clusters, in the order of `Scheduled.rows`."""
 
     name: str
     weight: int
     values: Scores
     given: Mask | None = None
-    """Which of them have a score; all of them when None."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterVerdict:
-    """All that is said of one cluster.
-
-    Attributes:
-        cluster: the cluster's name.
-        candidate: whether the placement may choose it at all: it is in one of its sets and not about to go.
-        filters: every filter's name, whether the cluster passes it, and why not (empty when it does).
-        scores: name, score and weight of each prioritizer; empty unless it passes every filter.
-        total: their weighted sum.
-        rank: its place among those that pass, from 1.
-        selected: whether it is among the decisions.
-        until: until before when its taints are tolerated; None when no time ends that.
-    """
-
-    cluster: str
-    candidate: bool
-    filters: tuple[tuple[str, bool, str], ...]
-    scores: tuple[tuple[str, int, int], ...] = ()
-    total: int | None = None
-    rank: int | None = None
-    selected: bool = False
-    until: datetime | None = None
+    """Which clusters have a score. None if all do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A prioritizer of a placement; with its scores where they are static."""
+    """A prioritizer of a placement. If its scores are static, it contains them."""
 
-    coordinate: Coordinate
-    weight: int
     plugin: ManagedPrioritizer
+    weight: int
     scored: Scored | None
 
 
 @dataclass(slots=True)
 class Shared:
-    """What placements share that ask the same of the same clusters."""
+    """The results that placements with equal terms and candidates share."""
 
     version: int
     since: int
-    """From when, in microseconds since 1970, it holds if the fleet does not change; and until before when."""
+    """With `until`, the time during which the result is valid if the fleet does not change: from `since`, inclusive, to
+    `until`, exclusive, in microseconds since 1970."""
 
     until: int
     candidates: Mask
@@ -97,42 +79,45 @@ class Shared:
     """The clusters that pass every filter."""
 
     scores: tuple[Score, ...] = ()
-    again: int | None = None
-    """When a static score ends."""
+    requeue_at: int | None = None
+    """When a static score expires."""
 
     total: Scores = field(default_factory=lambda: NO_SCORES)
     """The weighted sum of the static scores."""
 
     ranks: Scores = field(default_factory=lambda: NO_SCORES)
-    """The places of the rows in the order of all names."""
+    """The positions of the rows in the order of all names."""
 
     step: int = 0
-    """`ranks - step * total` is in the order of totals and then names; 0 when the numbers are too large for that."""
+    """Sorting by `ranks - step * total` sorts by total and then by name. 0 if the numbers are too large for that."""
 
     order: Scores = field(default_factory=lambda: NO_SCORES)
     """`ranks - step * total` with the static total."""
 
-    wary: Mask | None = None
-    """The clusters on which a filter's answer is another one when the placement has them already."""
+    timed: tuple[ManagedFilter, ...] = ()
+    """The filters whose results can change by time alone."""
+
+    differs_if_decided: Mask | None = None
+    """The clusters for which a filter's result is different if the placement has them already."""
 
     ruled_out: tuple[FilterResult, ...] | None = None
 
     @property
     def size(self) -> int:
-        """How many rows it holds, with and without scores; what it takes without any counts as some."""
+        """The size of the result in rows, including a fixed part."""
         return _BARE + self.candidates.size // 8 + self.rows.size
 
 
 class Scheduled:
-    """Which clusters a placement has, and why.
+    """The clusters that a placement selects, with the reasons.
 
-    What says why is worked out when it is asked for; it must be asked before the fleet changes.
+    The reasons are computed on request. They must be requested before the fleet changes.
 
     Attributes:
         status: how it ended; with an error nothing is decided.
         decisions: the clusters' names, best first.
         unscheduled: how many clusters are missing to the number that is asked for.
-        decide_again: when to decide again even if nothing changes; None for never.
+        requeue_at: when to decide again even if nothing changes; None for never.
     """
 
     __slots__ = (
@@ -141,8 +126,8 @@ class Scheduled:
         "_request",
         "_scored",
         "_shared",
-        "decide_again",
         "decisions",
+        "requeue_at",
         "status",
         "unscheduled",
     )
@@ -150,7 +135,7 @@ class Scheduled:
     def __init__(
         self,
         shared: Shared,
-        request: Request,
+        request: PlacementRequest,
         fleet: ManagedFleet,
         plugins: Plugins,
         *,
@@ -158,7 +143,7 @@ class Scheduled:
         scored: Sequence[Scored] = (),
         decisions: tuple[str, ...] = (),
         unscheduled: int = 0,
-        decide_again: datetime | None = None,
+        requeue_at: datetime | None = None,
     ) -> None:
         self._shared = shared
         self._request = request
@@ -168,44 +153,49 @@ class Scheduled:
         self.status = status
         self.decisions = decisions
         self.unscheduled = unscheduled
-        self.decide_again = decide_again
+        self.requeue_at = requeue_at
+
+    @property
+    def request(self) -> PlacementRequest:
+        """The placement for which the decision was made."""
+        return self._request
 
     @property
     def considered(self) -> int:
-        """How many candidates there were."""
+        """The number of candidates."""
         return int(np.count_nonzero(self._shared.candidates))
 
     @property
     def candidates(self) -> Mask:
-        """The clusters that it could choose from, before any filter."""
+        """The clusters that the placement could choose from, before any filter."""
         return self._shared.candidates
 
     @property
     def filters(self) -> tuple[Filtered, ...]:
-        """What each filter has left, in the order in which they ran; one that found the spec wrong is not there."""
+        """The result of each filter, in the order in which they ran, except a filter that found the spec invalid."""
         return self._shared.filtered
 
     @property
     def rows(self) -> Rows:
-        """The rows of the feasible clusters: those that passed every filter."""
+        """The rows of the feasible clusters, which passed every filter."""
         return self._shared.rows
 
     @property
     def feasible(self) -> list[str]:
-        """Their names, sorted."""
+        """The names of the feasible clusters, sorted."""
         return sorted(map(self._fleet.name, self.rows.tolist()))
 
     @property
     def prioritizers(self) -> tuple[Prioritized, ...]:
         """The scores of each prioritizer."""
         return tuple(
-            Prioritized(one.coordinate.name, one.weight, scored.values, scored.given)
+            Prioritized(one.plugin.name, one.weight, scored.values, scored.given)
             for one, scored in zip(self._shared.scores, self._scored, strict=True)
         )
 
     @property
     def totals(self) -> Scores:
-        """The weighted sum of the scores, for `rows` in their order."""
+        """The weighted sum of the scores, in the order of `rows`."""
         total = np.zeros(self.rows.size, dtype=np.int64)
         for one, scored in zip(self._shared.scores, self._scored, strict=True):
             total += one.weight * scored.values
@@ -237,44 +227,82 @@ class Scheduled:
         few = np.flatnonzero(totals >= np.partition(totals, totals.size - shown)[totals.size - shown])
         return few[np.lexsort((self._shared.ranks[few], -totals[few]))][:shown]
 
-    def verdict(self, cluster: str) -> ClusterVerdict:
-        """All that is said of one cluster.
+    def is_candidate(self, cluster: str) -> bool:
+        """Whether the placement may choose a cluster at all: it is in one of its sets and not being deleted."""
+        return cluster in self._fleet and bool(self._shared.candidates[self._fleet.row(cluster)])
+
+    def until(self, cluster: str) -> datetime | None:
+        """The end of the time for which a cluster passes, exclusive. None if no time limit applies or it does not pass.
 
         Raises:
             LookupError: there is no such cluster.
         """
-        fleet, request = self._fleet, self._request
-        if cluster not in fleet:
-            raise LookupError(f"there is no cluster {cluster}")
-        row = fleet.row(cluster)
-        candidate = bool(self._shared.candidates[row])
+        row = self._row(cluster)
+        timed = (one for one in self._plugins.filters if one.timed(self._request.terms))
+        ends = (one.until(self._request, self._fleet, row) for one in timed)
+        return min((end for end in ends if end is not None), default=None)
+
+    def verdict(self, cluster: str) -> TargetVerdict:
+        """The results of every filter and prioritizer for one cluster.
+
+        Raises:
+            LookupError: there is no such cluster.
+        """
+        fleet, request, row = self._fleet, self._request, self._row(cluster)
         filters = []
-        until: datetime | None = None
         for one in self._plugins.filters:
             reason = one.reason(request, fleet, row)
-            filters.append((one.name, not reason, reason))
-            end = one.until(request, fleet, row)
-            until = end if until is None else until if end is None else min(until, end)
+            details = tuple(one.details(request, fleet, cluster))
+            filters.append(FilterVerdict(one.name, (reason,) if reason else (), details))
         place = np.flatnonzero(self.rows == row)
         if self.status.is_error or not place.size:
-            return ClusterVerdict(cluster, candidate, tuple(filters), until=until)
+            return TargetVerdict(cluster, tuple(filters))
         i = int(place[0])
         totals, ranks = self.totals, self._shared.ranks
         ahead = (totals > totals[i]) | ((totals == totals[i]) & (ranks < ranks[i]))
-        return ClusterVerdict(
-            cluster,
-            candidate,
-            tuple(filters),
-            scores=tuple((one.name, int(one.values[i]), one.weight) for one in self.prioritizers),
-            total=int(totals[i]),
-            rank=int(np.count_nonzero(ahead)) + 1,
-            selected=cluster in self.decisions,
-            until=until,
+        scores = tuple(
+            PartScore(
+                one.plugin.name, int(scored.values[i]), one.weight, tuple(one.plugin.details(request, fleet, cluster))
+            )
+            for one, scored in zip(self._shared.scores, self._scored, strict=True)
         )
+        return TargetVerdict(cluster, tuple(filters), scores, rank=int(np.count_nonzero(ahead)) + 1)
+
+    def may_stand(self, decided: Collection[str]) -> bool:
+        """Whether a placement's present clusters can be right although it would choose others now.
+
+        Scores that depend on decisions drift. As upstream, that alone does not cause a new decision. So a selection may
+        stay as long as all of its clusters pass every filter, their number is right, and the drifting prioritizers can
+        have preferred them at some time.
+        """
+        if not self._request.terms.number or self.status.is_error or len(decided) != len(self.decisions):
+            return False
+        drifting: dict[str, tuple[ManagedPrioritizer, int]] = {}
+        lasting = np.zeros(self.rows.size, dtype=np.int64)
+        for one, scored in zip(self._shared.scores, self._scored, strict=True):
+            if one.plugin.static:
+                lasting += one.weight * scored.values
+            else:  # a prioritizer that is listed twice counts once, with the sum of its weights
+                before = drifting.get(one.plugin.name, (one.plugin, 0))[1]
+                drifting[one.plugin.name] = (one.plugin, before + one.weight)
+        if not any(plugin.drifts(weight) for plugin, weight in drifting.values()):
+            return False
+        mine = np.isin(self.rows, self._fleet.rows_of(decided))
+        if int(np.count_nonzero(mine)) != len(decided):
+            return False
+        if mine.all():
+            return True
+        span = sum((plugin.highest - plugin.lowest) * abs(weight) for plugin, weight in drifting.values())
+        return bool(lasting[~mine].max() - lasting[mine].min() <= span)
+
+    def _row(self, cluster: str) -> int:
+        if cluster not in self._fleet:
+            raise LookupError(f"there is no cluster {cluster}")
+        return self._fleet.row(cluster)
 
 
 def _weighted(parts: Sequence[Prioritized], i: int) -> dict[str, int]:
-    """Weighted scores by prioritizer; those of one that is listed twice are added up."""
+    """Weighted scores by prioritizer. The scores of one that is listed twice are added up."""
     found: dict[str, int] = {}
     for one in parts:
         found[one.name] = found.get(one.name, 0) + one.weight * int(one.values[i])

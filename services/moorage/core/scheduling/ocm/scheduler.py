@@ -1,19 +1,18 @@
-"""Filter → score → choose: which managed clusters a placement has.
+"""Filter, score and select managed clusters for placements.
 
-What rests on the clusters alone (the filters, the scores of resources and add-ons) is shared by all placements that
-ask the same; of one placement only what rests on decisions (Balance, Steady) and the choice of the best remain.
+Results that depend only on the clusters (filters, and scores of resources and add-ons) are shared by all placements
+with equal terms. For a single placement, only the scores that depend on decisions and the selection of the best remain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.columns import Column, Mask, Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
@@ -21,42 +20,31 @@ from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, micros
 from moorage.core.scheduling.ocm.membership import SetColumn, members
 from moorage.core.scheduling.ocm.plugin import (
     SUCCESS,
-    ManagedPrioritizer,
+    Chosen,
     MisconfiguredError,
+    PlacementRequest,
     Plugins,
-    Request,
     Scored,
-    discovered,
 )
-from moorage.core.scheduling.ocm.result import (
-    NO_ROWS,
-    ClusterVerdict,
-    Filtered,
-    Prioritized,
-    Scheduled,
-    Score,
-    Shared,
-)
-from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
+from moorage.core.scheduling.ocm.result import NO_ROWS, Filtered, Scheduled, Score, Shared
+from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
 
-__all__ = ["Candidates", "ClusterVerdict", "Filtered", "Prioritized", "Scheduled", "Scheduler"]
-
 Candidates = frozenset[ManagedSet] | Mask | None
-"""The clusters that a placement may choose from: those of sets, those of a mask, or all."""
+"""The clusters that a placement may choose from: those in sets, those in a mask, or all."""
 
 _ROWS: Final = 4_000_000
-"""So many rows of shared results are remembered; some 60 bytes each."""
+"""The maximum size of the cache of shared results in rows, each about 60 bytes."""
 
 _ROOM: Final = 2**62
 
 
-class Scheduler:
+class PlacementScheduler:
     """Schedules one placement after another on a fleet."""
 
     def __init__(self, fleet: ManagedFleet, *, plugins: Plugins | None = None) -> None:
         self._fleet = fleet
-        self._plugins = plugins or discovered()
+        self._plugins = plugins or Plugins.discovered()
         self._shared: dict[Hashable, Shared] = {}
         self._remembered = 0
 
@@ -70,22 +58,22 @@ class Scheduler:
         usage_has_decided: bool = True,
         now: datetime,
     ) -> Scheduled:
-        """The clusters for a placement.
+        """Select the clusters for a placement.
 
         Args:
-            terms: what it asks for.
-            candidates: the clusters that it may choose from: those of sets, those of a mask, or all. Those that are
-                about to go are left out of sets; a mask is taken as it is.
-            decided: the clusters that it has by now.
-            usage: decisions by cluster, over all placements.
-            usage_has_decided: whether `usage` counts `decided` too, once each.
-            now: the instant of the decision.
+            terms: the terms of the placement.
+            candidates: the clusters that it may choose from: those in sets, those in a mask, or all. Clusters that are
+                being deleted are left out of sets. A mask is used unchanged.
+            decided: the clusters that it has now.
+            usage: the number of decisions by cluster, over all placements.
+            usage_has_decided: whether `usage` includes `decided`, once each.
+            now: the time of the decision.
 
         Raises:
-            ValueError: `now` has no time zone, or the number of clusters is negative, as only upstream would have it.
+            ValueError: `now` has no time zone, or the number of clusters is negative, which only upstream would allow.
         """
         rows = self._fleet.rows_of(decided) if decided else NO_ROWS
-        request = Request(terms, rows, usage, usage_has_decided, now, microseconds(now))
+        request = PlacementRequest(terms, rows, usage, usage_has_decided, now, microseconds(now))
         shared = self._share(request, candidates)
         if shared.status.is_error:
             return Scheduled(shared, request, self._fleet, self._plugins, status=shared.status)
@@ -96,7 +84,7 @@ class Scheduler:
             if one.scored is not None:
                 scored.append(one.scored)
                 continue
-            part = one.plugin.score(one.coordinate, request, self._fleet, shared.rows)
+            part = one.plugin.score(request, self._fleet, shared.rows)
             weighted = part.values if one.weight == 1 else part.values * one.weight
             total = weighted if total is None else total + weighted
             scored.append(part)
@@ -113,48 +101,45 @@ class Scheduler:
             scored=scored,
             decisions=names,
             unscheduled=0 if terms.number is None else terms.number - len(names),
-            decide_again=self._again(request, shared, best),
+            requeue_at=self._requeue_at(request, shared, best),
         )
 
     def columns(self, terms: PlacementTerms, sets: frozenset[ManagedSet] = frozenset()) -> frozenset[Column]:
-        """The columns that decisions for the terms rest on: a change that touches none of them changes no decision.
+        """The columns on which decisions for the terms depend. Other changes of the clusters change no decision.
 
-        Decisions of other placements are not among them.
+        Decisions of other placements are not included.
         """
         found: set[Column] = {SetColumn(one) for one in sets}
-        for one in self._plugins.filters:
-            found.update(one.columns(terms))
-        for coordinate, _ in terms.weights:
-            plugin = self._plugins.find(coordinate, as_upstream=terms.as_upstream)
-            if plugin is not None:
-                found.update(plugin.columns(coordinate, terms))
+        for rule in self._plugins.filters:
+            found.update(rule.columns(terms))
+        for one in self._plugins.chosen(terms):
+            found.update(one.prioritizer.columns(terms))
         return frozenset(found)
 
-    def requeue(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
+    def requeue_at(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
         """When a tolerated time of a cluster that is decided is over; None for never."""
         usage = Usage(self._fleet)
-        request = Request(
+        request = PlacementRequest(
             terms, self._fleet.rows_of(decided), usage, usage_has_decided=False, now=now, now_us=microseconds(now)
         )
-        ends = [one.again(request, self._fleet, request.decided) for one in self._plugins.filters]
-        found = [end for end in ends if end is not None]
-        return instant(min(found)) if found else None
+        found = self._plugins.requeue_at(request, self._fleet, request.decided)
+        return None if found is None else instant(found)
 
-    def _again(self, request: Request, shared: Shared, best: Rows) -> datetime | None:
-        """The end of a tolerated time of a cluster that is decided, or of a score.
+    def _requeue_at(self, request: PlacementRequest, shared: Shared, best: Rows) -> datetime | None:
+        """When time alone may change the decision: the result of a filter for a selected cluster, or a score.
 
-        As upstream, of the clusters that were decided before, and of no score.
+        With upstream's behaviour, only the clusters that were selected before count, and scores do not.
         """
-        # Where every cluster that fits is selected, scores decide nothing.
-        found = None if request.terms.as_upstream or not request.terms.number else shared.again
-        if request.terms.limited:
+        # If every cluster that fits is selected, scores have no influence.
+        found = None if request.terms.as_upstream or not request.terms.number else shared.requeue_at
+        if shared.timed:
             rows = request.decided if request.terms.as_upstream else shared.rows[best]
-            for one in self._plugins.filters:
-                end = one.again(request, self._fleet, rows)
+            for one in shared.timed:
+                end = one.requeue_at(request, self._fleet, rows)
                 found = end if found is None else found if end is None else min(found, end)
         return None if found is None else instant(found)
 
-    def _share(self, request: Request, candidates: Candidates) -> Shared:
+    def _share(self, request: PlacementRequest, candidates: Candidates) -> Shared:
         key = None if isinstance(candidates, np.ndarray) else (request.terms.key, candidates)
         known = self._shared.get(key) if key is not None else None
         if (
@@ -166,7 +151,8 @@ class Scheduler:
             known = self._make(replace(request, decided=NO_ROWS), candidates)
             if key is not None:
                 self._remember(key, known)
-        if known.wary is not None and request.decided.size and known.wary[request.decided].any():
+        differs = known.differs_if_decided
+        if differs is not None and request.decided.size and differs[request.decided].any():
             return self._make(request, candidates)
         return known
 
@@ -177,52 +163,68 @@ class Scheduler:
         while self._remembered > _ROWS and len(self._shared) > 1:
             self._remembered -= self._shared.pop(next(iter(self._shared))).size
 
-    def _make(self, request: Request, candidates: Candidates) -> Shared:
-        fleet, terms = self._fleet, request.terms
-        shown = _candidates(fleet, candidates)
-        shared = Shared(fleet.version, NEVER, FOREVER, shown, (), SUCCESS)
-        filtered: list[Filtered] = []
+    def _make(self, request: PlacementRequest, candidates: Candidates) -> Shared:
+        shown = _candidates(self._fleet, candidates)
+        shared = Shared(self._fleet.version, NEVER, FOREVER, shown, (), SUCCESS)
         try:
-            for one in self._plugins.filters:
-                if shown.any():
-                    shown = one.apply(request, fleet, shown)
-                    _add_wary(shared, one.wary(terms, fleet))
-                    _narrow(shared, *one.span(request, fleet))
-                filtered.append(Filtered(one.name, shown, one.summary))
-                shared.filtered = tuple(filtered)
-            chosen = self._prioritizers(terms)
+            shown = self._filter(shared, request, shown)
+            chosen = self._chosen(request.terms)
         except MisconfiguredError as error:
             shared.status = error.status
             return shared
-        rows = shared.rows = np.flatnonzero(shown)
+        self._score(shared, request, np.flatnonzero(shown), chosen)
+        return shared
+
+    def _filter(self, shared: Shared, request: PlacementRequest, shown: Mask) -> Mask:
+        """The clusters that pass every filter. The results of the filters are added to `shared`."""
+        fleet, terms = self._fleet, request.terms
+        filters = self._plugins.filters
+        shared.timed = tuple(one for one in filters if one.timed(terms))
+        for one in filters:
+            if shown.any():
+                shown = one.apply(request, fleet, shown)
+                _add_differing(shared, one.differs_if_decided(terms, fleet))
+                _narrow(shared, *one.validity(request, fleet))
+            shared.filtered = (*shared.filtered, Filtered(one.name, shown, one.summary))
+        return shown
+
+    def _score(self, shared: Shared, request: PlacementRequest, rows: Rows, chosen: Sequence[Chosen]) -> None:
+        """Add the scores of the clusters that passed to `shared`, as far as they can be shared."""
+        fleet = self._fleet
+        shared.rows = rows
         shared.ranks = fleet.ranks(rows)
         shared.total = np.zeros(rows.size, dtype=np.int64)
         scores = []
-        for coordinate, weight, plugin in chosen:
-            scored = plugin.score(coordinate, request, fleet, rows) if plugin.static else None
-            scores.append(Score(coordinate, weight, plugin, scored))
+        for one in chosen:
+            scored = one.prioritizer.score(request, fleet, rows) if one.prioritizer.static else None
+            scores.append(Score(one.prioritizer, one.weight, scored))
             if scored is None:
                 continue
-            shared.total += weight * scored.values
+            shared.total += one.weight * scored.values
             _narrow(shared, scored.since, scored.until)
             if scored.until is not None:
-                shared.again = scored.until if shared.again is None else min(shared.again, scored.until)
+                known = shared.requeue_at
+                shared.requeue_at = scored.until if known is None else min(known, scored.until)
             if shared.status == SUCCESS:
-                # The first warning is the one that is told; upstream's is any of them.
+                # The first warning is reported. Upstream reports any one of them.
                 shared.status = scored.status
         shared.scores = tuple(scores)
-        _lay_out(shared, fleet)
-        return shared
+        _set_order(shared, fleet)
 
-    def _prioritizers(self, terms: PlacementTerms) -> list[tuple[Coordinate, int, ManagedPrioritizer]]:
+    def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
+        """The prioritizers of a placement.
+
+        Raises:
+            MisconfiguredError: the policy is invalid, or it names a prioritizer that does not exist.
+        """
         if terms.policy_error:
             raise MisconfiguredError("", terms.policy_error)
         chosen = []
         for coordinate, weight in terms.weights:
-            plugin = self._plugins.find(coordinate, as_upstream=terms.as_upstream)
-            if plugin is None:
+            found = self._plugins.find(coordinate, as_upstream=terms.as_upstream)
+            if found is None:
                 raise MisconfiguredError("", f"incorrect builtin prioritizer: {coordinate.built_in}")
-            chosen.append((coordinate, weight, plugin))
+            chosen.append(Chosen(found, weight))
         return chosen
 
 
@@ -243,23 +245,24 @@ def _narrow(shared: Shared, since: int | None, until: int | None) -> None:
         shared.until = min(shared.until, until)
 
 
-def _add_wary(shared: Shared, wary: Mask | None) -> None:
-    if wary is not None:
-        shared.wary = wary if shared.wary is None else shared.wary | wary
+def _add_differing(shared: Shared, differs: Mask | None) -> None:
+    if differs is not None:
+        known = shared.differs_if_decided
+        shared.differs_if_decided = differs if known is None else known | differs
 
 
-def _lay_out(shared: Shared, fleet: ManagedFleet) -> None:
-    """Make one number of each cluster's total and rank, where numbers are small enough."""
+def _set_order(shared: Shared, fleet: ManagedFleet) -> None:
+    """Combine total and rank of each cluster in one number, if the numbers are small enough."""
     step = len(fleet) + 1
     largest = int(np.abs(shared.total).max(initial=0))
-    largest += sum(abs(one.weight) * MAX_SCORE for one in shared.scores if one.scored is None)
+    largest += sum(abs(one.weight) * one.plugin.reach for one in shared.scores if one.scored is None)
     if (largest + 1) * step < _ROOM:
         shared.step = step
         shared.order = shared.ranks - step * shared.total
 
 
 def _best(shared: Shared, total: Scores | None, number: int | None) -> Rows:
-    """Places in `shared.rows` of the best clusters, best first: by total from high to low, then by name."""
+    """The positions of the best clusters in `shared.rows`, best first: by total from high to low, then by name."""
     wanted = shared.rows.size if number is None else number
     if wanted < 0:
         raise ValueError(f"numberOfClusters: Invalid value: {wanted}: must be greater than or equal to 0")

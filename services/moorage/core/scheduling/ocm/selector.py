@@ -1,7 +1,7 @@
-"""Label selectors of the OCM dialect, over labels and over claims: read once, with the errors that upstream gives.
+"""Label selectors of the OCM dialect, over labels and over claims, with upstream's error messages.
 
-Kubernetes checks keys and values of a selector when it is read, and a selector that breaks a rule is an error; see
-`selectors` for the reading that takes a wrong requirement as one that never holds.
+Kubernetes validates the keys and values of a selector when it parses the selector, and an invalid selector is an error.
+In `apimachinery.selectors`, by contrast, an invalid requirement is one that never matches.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _RULES: Final = {
 
 
 class SelectorError(ValueError):
-    """A selector breaks a rule; the text is upstream's."""
+    """A selector is invalid. The text is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelTerms:
-    """The requirements of a selector, ANDed; without any it selects everything.
+    """The requirements of a selector, ANDed. Without any, the selector selects everything.
 
-    Each is (key, operator, values); a `matchLabels` entry is one with `In` and one value.
+    Each is (key, operator, values). An entry of `matchLabels` is a requirement with `In` and one value.
     """
 
     requirements: tuple[tuple[str, str, frozenset[str]], ...] = ()
 
     @classmethod
     def of(cls, selector: LabelSelector) -> LabelTerms:
-        """Read a selector.
+        """Parse a selector.
 
         Raises:
-            SelectorError: a key, a value, an operator or the number of values is wrong; the first that is.
+            SelectorError: the first key, value, operator or number of values that is invalid.
         """
         made = []
         for key, value in (selector.match_labels or {}).items():
@@ -58,7 +58,7 @@ class LabelTerms:
         return cls(tuple(made))
 
     def hold(self, labels: Mapping[str, str]) -> bool:
-        """Whether the selector selects what has these labels, or claims."""
+        """Whether the selector matches these labels or claims."""
         for key, operator, values in self.requirements:
             there = key in labels
             if operator == IN:

@@ -1,4 +1,4 @@
-"""How many decisions each cluster has, over all placements: what Balance rests on."""
+"""The number of decisions on each cluster, over all placements. The prioritizer Balance uses it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from moorage.core.scheduling.ocm.columns import Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 _FEW: Final = 64
-"""So many names are counted one by one; more of them all at once."""
+"""Up to this many names are counted one by one, more of them all at once."""
 
 
 class Usage:
-    """Decisions by cluster; clusters that are gone, or not there yet, count too."""
+    """The number of decisions by cluster. Clusters that no longer exist, or do not exist yet, count too."""
 
     def __init__(self, fleet: ManagedFleet) -> None:
         self._fleet = fleet
         self._counts = np.zeros(fleet.capacity, dtype=np.int64)
         self._having = [0]
-        """How many clusters have so many decisions, by that number."""
+        """The number of clusters with a given number of decisions. The index is the number of decisions."""
 
         self._most = 0
 
     @property
     def most(self) -> int:
-        """The most decisions that a cluster has."""
+        """The highest number of decisions on a cluster."""
         return self._most
 
     @property
     def counts(self) -> Scores:
-        """Decisions by row of the fleet; not to be written into."""
+        """The number of decisions by row of the fleet. Do not modify it."""
         if self._counts.size < self._fleet.capacity:
             longer = np.zeros(self._fleet.capacity, dtype=np.int64)
             longer[: self._counts.size] = self._counts
@@ -40,7 +40,7 @@ class Usage:
         return self._counts
 
     def add(self, names: Collection[str]) -> None:
-        """Count a decision for each of the names."""
+        """Add a decision for each of the names."""
         if len(names) > _FEW:
             self._count_many(names, 1)
             return
@@ -57,7 +57,7 @@ class Usage:
         self._most = len(having) - 1
 
     def remove(self, names: Collection[str]) -> None:
-        """Take a decision back for each of the names; one that has none keeps none."""
+        """Remove a decision for each of the names. A cluster without decisions stays at zero."""
         if len(names) > _FEW:
             self._count_many(names, -1)
             return
@@ -82,7 +82,7 @@ class Usage:
         self._most = len(self._having) - 1
 
     def without(self, rows: Rows) -> tuple[Scores, int]:
-        """The decisions by row, and the most of them, without one for each of `rows`."""
+        """The decisions by row, and the highest of them, after subtracting one for each of `rows`."""
         counts = self.counts
         if not rows.size:
             return counts, self._most
@@ -91,6 +91,6 @@ class Usage:
         at_most = int(np.count_nonzero(counts[rows] == self._most))
         most = self._most
         if most and at_most == self._having[most]:
-            # All that have the most lose one; no cluster had more than the most, so one less is the most now.
+            # All clusters with the highest number lose one, so the highest number is now one less.
             most -= 1
         return less, most

@@ -1,5 +1,5 @@
-"""Which taints a target should have: from its conditions, its policies, people's edits, and what it carries already.
+"""The taints that a target should have, computed from its conditions, policies, taint edits and present taints.
 
-Built-in taints, holds, incidents, Karmada's cluster taint policies, OCM's own taints, add-ons and leases. It may use
-`apimachinery` and the rest of `taints`.
+Contains built-in taints, holds, incidents, Karmada's cluster taint policies, OCM's own taints, add-ons and leases. This
+room may import `apimachinery` and the rest of `taints`.
 """

@@ -1,13 +1,13 @@
 """The states of a managed cluster's add-ons, as labels of the cluster (docs/domain.md, "Add-ons").
 
-An add-on is enabled by a ManagedClusterAddOn in the namespace that is named after the cluster, and shows that it lives
-by renewing the Lease of its own name there. While it is enabled the cluster has a label for it: `available` until the
-lease's grace is over, `unhealthy` from that instant on, `unreachable` without a lease, or while the cluster itself is
-not available. An add-on that says that it looks after its health itself (`status.healthCheck.mode: Customized`) is
-taken at the word of its condition `Available`.
+A ManagedClusterAddOn in the namespace that is named after the cluster enables an add-on. The add-on shows that it is
+alive by renewing the Lease of its own name there. While it is enabled, the cluster has a label for it: `available`
+until the lease expires, `unhealthy` from that instant on, and `unreachable` without a lease or while the cluster itself
+is not available. For an add-on that reports its health itself (`status.healthCheck.mode: Customized`), the label
+follows its condition `Available`.
 
-Everything here is worked out from records alone. A restored table may lack a record that was compacted away, whose
-successor is yet to be read. So what is not there leaves a label as it was; that it was taken away is said in `gone`.
+Everything here is computed from records. A restored table may lack a record that was compacted away and whose successor
+has not been read yet. So a missing record leaves a label unchanged; a removal is stated explicitly in `gone`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.leases import DEFAULT_GRACE, lease_grace
 from moorage.core.taints.desired.ocm import AVAILABLE as CLUSTER_AVAILABLE
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import OF_MANAGED_CLUSTERS, ResourceDeclared
 from moorage_schemas.times import parse_time
@@ -29,14 +30,14 @@ ADD_ON: Final = "ManagedClusterAddOn"
 LEASE: Final = "Lease"
 
 LABEL_PREFIX: Final = "feature.open-cluster-management.io/addon-"
-"""What the key of an add-on's label begins with; the add-on's name follows."""
+"""The prefix of an add-on's label key. The add-on's name follows."""
 
 AVAILABLE: Final = "available"
 UNHEALTHY: Final = "unhealthy"
 UNREACHABLE: Final = "unreachable"
 
 Named = tuple[str, str]
-"""Kind and name of an add-on or a lease."""
+"""The kind and name of an add-on or a lease."""
 
 _CUSTOMIZED: Final = "Customized"
 _BY_STATUS: Final = {"True": AVAILABLE, "False": UNHEALTHY}
@@ -45,13 +46,13 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which record an entry is from, so that an older one changes nothing."""
+    """The version of the record behind an entry, so that an older record changes nothing."""
 
     uid: str
     number: int
 
     def newer_than(self, known: Version | None) -> bool:
-        """Whether this record supersedes the one that is known."""
+        """Whether this record supersedes the known one."""
         return known is None or known.uid != self.uid or self.number > known.number
 
 
@@ -61,11 +62,11 @@ class AddOnState:
 
     version: Version
     said: str = ""
-    """Its state by its own word; empty when it goes by its lease."""
+    """The state that the add-on reports itself. Empty if its state follows its lease."""
 
     @classmethod
     def of(cls, declared: ResourceDeclared) -> AddOnState | None:
-        """The add-on that an object enables; None while it is being deleted."""
+        """The add-on that an object enables. None while the object is being deleted."""
         document = declared.object
         if part(document, "metadata").get("deletionTimestamp"):
             return None
@@ -84,15 +85,15 @@ def _own_word(status: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AddOnLease:
-    """A sign of life."""
+    """The lease of an add-on."""
 
     version: Version
     expires: datetime | None
-    """From when on it is too old; None when it was never renewed."""
+    """When the lease expires. None if it was never renewed."""
 
     @classmethod
     def of(cls, declared: ResourceDeclared) -> AddOnLease:
-        """The lease that an object is; one whose `renewTime` is no time was never renewed."""
+        """The lease of an object. If its `renewTime` is not a time, the lease was never renewed."""
         spec = part(declared.object, "spec")
         grace = lease_grace(spec.get("leaseDurationSeconds")) or DEFAULT_GRACE
         try:
@@ -105,22 +106,22 @@ class AddOnLease:
         return cls(Version(declared.uid, declared.version), expires)
 
     def state(self, now: datetime) -> str:
-        """What it says at an instant; at the one at which it expires it has expired."""
+        """The state of the add-on by its lease at an instant. At the very instant of expiry, the lease has expired."""
         return AVAILABLE if self.expires is not None and now < self.expires else UNHEALTHY
 
 
 @dataclass(slots=True)
 class AddOns:
-    """What is known of one cluster's add-ons, whether the cluster is declared or not."""
+    """What is known of one cluster's add-ons, whether or not the cluster is declared."""
 
     enabled: dict[str, AddOnState] = field(default_factory=dict)
     """By name."""
 
     leases: dict[str, AddOnLease] = field(default_factory=dict)
-    """By name; also of what is no add-on (yet)."""
+    """By name. May include leases of names that are not (yet) add-ons."""
 
     def put(self, kind: str, name: str, declared: ResourceDeclared | None) -> None:
-        """Fold an add-on or a lease in; None takes it away. One that is older than what is known changes nothing."""
+        """Apply the record of an add-on or a lease. None removes it. An older record than the known one is ignored."""
         if kind == LEASE:
             _put(self.leases, name, AddOnLease.of(declared) if declared is not None else None)
         elif declared is None:
@@ -139,7 +140,7 @@ class AddOns:
         return bool(self.enabled or self.leases)
 
     def first_end(self, labels: Mapping[str, str]) -> datetime | None:
-        """When the first lease ends on which one of these labels rests; None when none does."""
+        """When the first lease expires on which one of these labels is based. None if no label is based on a lease."""
         ends = [
             lease.expires
             for name, lease in self.leases.items()
@@ -164,8 +165,8 @@ class Labels:
     """The labels that a cluster has for its add-ons.
 
     Attributes:
-        labels: sorted by key.
-        due: when time alone will change one, later than the instant; None when only an event can.
+        labels: the labels, sorted by key.
+        due: when time alone will change a label, after the present instant. None if only an event can change one.
     """
 
     labels: dict[str, str]
@@ -173,7 +174,7 @@ class Labels:
 
 
 def is_available(conditions: Mapping[str, ConditionChanged]) -> bool | None:
-    """Whether a managed cluster is available by its conditions; None when that is not known."""
+    """Whether a managed cluster is available by its conditions. None if that is not known."""
     condition = conditions.get(CLUSTER_AVAILABLE)
     return None if condition is None else condition.status is ConditionStatus.TRUE
 
@@ -189,11 +190,12 @@ def add_on_labels(
     """The labels of a cluster for its add-ons.
 
     Args:
-        before: its labels as they were; empty when it is another cluster than the one that had them.
-        known: its add-ons and leases.
-        available: whether the cluster is; None when that is not known, which leaves labels as they were.
-        now: the instant.
-        gone: (kind, name) of what has just been taken away, or changed so that its label must be found anew.
+        before: the previous labels of this cluster. Empty if the previous labels belong to an earlier cluster.
+        known: the cluster's add-ons and leases.
+        available: whether the cluster is available. None if that is not known; then existing labels stay unchanged.
+        now: the present time.
+        gone: (kind, name) of objects that were just removed, or that changed so that their label must be computed
+            again.
     """
     found: dict[str, str] = {}
     for name in known.enabled:
@@ -202,7 +204,7 @@ def add_on_labels(
         if key not in found and (ADD_ON, key.removeprefix(LABEL_PREFIX)) not in gone:
             found[key] = state
     labels = dict(sorted(found.items()))
-    # Where availability is not known, a lease that has ended changes nothing until it is.
+    # While availability is not known, the end of a lease has no effect.
     return Labels(labels, known.first_end(labels) if available else None)
 
 
@@ -229,9 +231,8 @@ def _state(
 
 
 def of_managed_cluster(key: str) -> tuple[str, str, str] | None:
-    """The target's key, the kind and the name of an add-on or lease by its record key; None for any other record."""
-    kind, _, rest = key.partition("/")
+    """The target's key, the kind and the name for the record key of an add-on or lease. None for any other record."""
+    kind, namespace, name, _ = ResourceKey.parse(key)
     if kind not in OF_MANAGED_CLUSTERS:
         return None
-    namespace, _, name = rest.partition("/")
     return f"{TargetKind.MANAGED_CLUSTER.value}/{namespace}", kind, name

@@ -26,7 +26,7 @@ ZONE: Final = "zone"
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What affinities look at."""
+    """The facts about a cluster that affinities consider."""
 
     name: str
     labels: Mapping[str, str]
@@ -36,9 +36,9 @@ class ClusterFacts:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The facts of a `Cluster` object; what is not of its type counts as absent.
+        """The facts of a `Cluster` object. A field with the wrong type counts as absent.
 
-        A cluster with the older field `spec.zone` alone is in that one zone, as upstream's webhook writes it.
+        A cluster that has only the older field `spec.zone` is in that one zone, as upstream's webhook writes it.
         """
         metadata, spec = part(document, "metadata"), part(document, "spec")
         zones = spec.get("zones")
@@ -58,10 +58,10 @@ def _text(document: Mapping[str, Any], name: str) -> str:
 
 
 def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
-    """Whether an affinity selects a cluster; none, and an empty one, select every cluster.
+    """Whether an affinity selects a cluster. An absent affinity and an empty one select every cluster.
 
-    All parts are ANDed: not excluded, named when names are given, labels, fields. A list of names that is empty
-    is no list, as upstream has it.
+    All parts are ANDed: the cluster is not excluded, it is among the given names, and labels and fields match. As
+    upstream, an empty list of names counts as absent.
     """
     if affinity is None:
         return True
@@ -76,7 +76,7 @@ def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
 
 
 def objections(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> Iterator[str]:
-    """Each part of an affinity that does not select a cluster, in words; none exactly when `selects` holds."""
+    """Each part of an affinity that does not select a cluster, as text. Empty exactly if `selects` is true."""
     if affinity is None:
         return
     if cluster.name in (affinity.exclude or ()):
@@ -108,13 +108,13 @@ def _present(value: str | None) -> str:
 def _field_matches(wish: SelectorRequirement, cluster: ClusterFacts) -> bool:
     if wish.key == ZONE:
         return _zones_match(wish, cluster.zones)
-    # The other fields are read as labels are: an empty one is absent, and so is one that clusters do not have.
+    # As with labels, an empty field counts as absent, and so does a field that clusters do not have.
     known = {PROVIDER: cluster.provider, REGION: cluster.region}.get(wish.key)
     return test_of(wish, node=True)(known or None)
 
 
 def _zones_match(wish: SelectorRequirement, zones: tuple[str, ...]) -> bool:
-    """Whether a requirement on the zones holds; In wants one at least, and each of them among the values."""
+    """Whether a requirement on the zones matches. `In` requires at least one zone, and all zones among the values."""
     values = wish.values or ()
     if wish.operator == IN:
         return bool(zones) and all(zone in values for zone in zones)

@@ -1,9 +1,9 @@
-"""What Karmada's `ClusterTaintPolicy` asks for: which taints a cluster gets and loses, and when.
+"""Evaluation of Karmada's `ClusterTaintPolicy`: which taints a cluster gets and loses, and when.
 
 See docs/domain.md, "ClusterTaintPolicy".
 
-Pure evaluation: policies in order of creation, then name; of each what it adds comes before what it removes, so
-removal wins. Who owns the taints applies what comes out.
+The evaluation is pure. Policies are in order of creation, then by name. Within a policy, additions come before
+removals, so removals take precedence. The owner of the taints applies the result.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from moorage_schemas.taint import Taint
 
 KIND: Final = "ClusterTaintPolicy"
 ADD_HOLD: Final = "moorage.io/taint-add-hold"
-"""Annotation of a policy: for how long its `addOnConditions` must hold, such as `30s`; the setting when absent."""
+"""The annotation of a policy that states how long its `addOnConditions` must hold, such as `30s`. If absent, the
+setting applies."""
 
 REMOVE_HOLD: Final = "moorage.io/taint-remove-hold"
-"""The same of its `removeOnConditions`."""
+"""The same for its `removeOnConditions`."""
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class TaintPolicy:
-    """A ClusterTaintPolicy as it is evaluated.
+    """A ClusterTaintPolicy in the form in which it is evaluated.
 
     Attributes:
-        name: its name.
-        created: `creationTimestamp`; one without was created before all others.
-        affinity: which clusters; None selects every one.
-        add: the conditions that add the taints, ANDed; none adds nothing.
-        remove: the conditions that remove them, ANDed; none removes nothing.
-        taints: with distinct (key, effect), which admission sees to; `time_added` means nothing.
-        add_hold: for how long `add` must hold; None takes the setting.
-        remove_hold: for how long `remove` must hold; None takes the setting.
+        name: the policy's name.
+        created: its `creationTimestamp`. A policy without one comes before all others.
+        affinity: selects clusters. None selects every cluster.
+        add: the conditions that add the taints, ANDed. If empty, nothing is added.
+        remove: the conditions that remove the taints, ANDed. If empty, nothing is removed.
+        taints: the taints, with distinct (key, effect), which admission ensures. `time_added` is ignored.
+        add_hold: how long `add` must hold. None means the setting.
+        remove_hold: how long `remove` must hold. None means the setting.
     """
 
     name: str
@@ -55,10 +56,10 @@ class TaintPolicy:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """A policy from its object. An annotation that is no duration counts as absent; admission refuses it.
+        """The policy of an object. An annotation that is not a duration counts as absent; admission refuses it.
 
         Raises:
-            ValueError: the object is no ClusterTaintPolicy (pydantic's ValidationError, which names the field).
+            ValueError: the object is not a ClusterTaintPolicy (pydantic's ValidationError, which names the field).
         """
         policy = ClusterTaintPolicy.model_validate(document)
         spec, notes = policy.spec, policy.metadata.annotations or {}
@@ -75,17 +76,17 @@ class TaintPolicy:
 
     @property
     def order(self) -> tuple[datetime, str]:
-        """Its place among policies: by creation, then by name."""
+        """The sort key of the policy: by creation, then by name."""
         return (self.created or _EARLIEST, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing that a policy does to a cluster now.
+    """One action of a policy on a cluster.
 
     Attributes:
-        policy: whose.
-        adds: True adds `policy.taints` that are not there, False removes those that are.
+        policy: the policy.
+        adds: True adds those of `policy.taints` that are missing. False removes those that are there.
     """
 
     policy: TaintPolicy
@@ -98,18 +99,18 @@ class Act:
 
 
 def in_order(policies: Iterable[TaintPolicy]) -> tuple[TaintPolicy, ...]:
-    """Policies in the order in which they are evaluated."""
+    """The policies in their order of evaluation."""
     return tuple(sorted(policies, key=lambda policy: policy.order))
 
 
 def matches(requirements: Sequence[MatchCondition], statuses: Mapping[str, Sequence[str]]) -> bool:
-    """Whether all requirements hold; an empty list never does.
+    """Whether all requirements match. An empty list never matches.
 
     Args:
-        requirements: ANDed. One with an operator other than In and NotIn never holds.
-        statuses: of each condition that the cluster has, by type. A condition that it lacks matches neither
-            operator. More than one status a type is only in requests for upstream's own answer: In is content with
-            any of them, NotIn looks at the last.
+        requirements: the requirements, ANDed. One with an operator other than `In` and `NotIn` never matches.
+        statuses: the statuses of each condition that the cluster has, by type. A condition that the cluster lacks
+            matches neither operator. Only requests that are compared with upstream have more than one status for a
+            type: `In` then matches any of them, and `NotIn` considers the last.
     """
     return bool(requirements) and all(_matches(wish, statuses.get(wish.condition_type, ())) for wish in requirements)
 
@@ -123,11 +124,11 @@ def _matches(wish: MatchCondition, statuses: Sequence[str]) -> bool:
 def acts(
     policies: Sequence[TaintPolicy], cluster: ClusterFacts, statuses: Mapping[str, Sequence[str]]
 ) -> Iterator[Act]:
-    """What the policies do to a cluster whose conditions have these statuses, in order.
+    """The actions of the policies on a cluster, in order.
 
     Args:
-        policies: in their order, see `in_order`.
-        cluster: whose.
+        policies: the policies in their order, see `in_order`.
+        cluster: the cluster.
         statuses: see `matches`.
     """
     for policy in policies:

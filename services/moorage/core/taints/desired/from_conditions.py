@@ -1,15 +1,15 @@
-"""What the state of a target asks for: taints from its conditions and its spec, those that must wait, and why.
+"""The taints that a target's state requires: from its conditions and its spec. Also those that must wait, and why.
 
-A condition's taint may have to wait for two things: until the condition has held for some time (flap damping), and,
-where it evicts, until the governor of its zone lets it (docs/domain.md, "Zones"). When a node goes from not ready to
-unreachable, or back, one taint takes the other's place at once: it waits for neither. So it is with a managed cluster
+The taint of a condition may have to wait for two things: until the condition has held for some time (flap damping) and,
+if the taint evicts, until the governor grants it (docs/domain.md, "Zones"). When a node goes from not-ready to
+unreachable or back, one taint replaces the other at once and waits for neither. The same applies to a managed cluster
 that is unavailable or unreachable.
 
-A managed cluster of which nobody has ever said whether it is available is unreachable, from its declaration on; see
-docs/domain.md, "Managed cluster taints". That a condition is not known later means nothing: a restored table may lack
-what was compacted away.
+A managed cluster whose availability was never reported is unreachable from its declaration on; see docs/domain.md,
+"Managed cluster taints". If a condition is not known later, nothing follows from that: a restored table may lack what
+was compacted away.
 
-What the state may ask for is the state's alone, see `belongs_to_state`: nobody else puts such a taint on a target.
+Taints that the state may require belong to the state alone (see `belongs_to_state`): nobody else can add them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Identity = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DesiredTaint:
-    """A taint that the target's state asks for now."""
+    """A taint that the target's state requires now."""
 
     key: str
     effect: str
@@ -45,7 +45,7 @@ class DesiredTaint:
     origin: TaintOrigin
     reason: str
     time: datetime | None = None
-    """What its `timeAdded` is to be should it be added now; None for the present."""
+    """The `timeAdded` of the taint if it is added now. None means the present time."""
 
     @property
     def identity(self) -> Identity:
@@ -55,7 +55,7 @@ class DesiredTaint:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of a dialect's table, with what it asks for made once."""
+    """A row of a dialect's table, with its taints built once."""
 
     condition: str
     status: str
@@ -102,12 +102,12 @@ _ROWS: Final[Mapping[str, tuple[_Row, ...]]] = {
     TargetKind.CLUSTER.value: tuple(_row(row, gated=False) for row in _cluster_rows()),
     TargetKind.MANAGED_CLUSTER.value: tuple(_row(row, gated=False) for row in _managed_rows()),
 }
-"""By kind of target; a kind without rules has none."""
+"""By kind of target. A kind that is missing here has no rows."""
 
 _ROW_OF: Final = {
     (kind, desired.identity): row for kind, rows in _ROWS.items() for row in rows for desired in row.wanted
 }
-"""By kind and (key, effect): each is asked for by one row."""
+"""By kind and (key, effect). Each taint belongs to exactly one row."""
 
 
 _UNREPORTED: Final[Mapping[str, tuple[str, DesiredTaint]]] = {
@@ -122,7 +122,7 @@ _UNREPORTED: Final[Mapping[str, tuple[str, DesiredTaint]]] = {
         ),
     ),
 }
-"""By kind of target, the condition that must have been reported, and the taint that is there until it is."""
+"""By kind of target: the condition that must have been reported, and the taint that the target has until then."""
 
 
 def _system(taint: Taint, reason: str) -> DesiredTaint:
@@ -137,18 +137,18 @@ _UNINITIALIZED: Final = _system(
 
 
 def belongs_to_state(document: Mapping[str, Any], key: str, effect: str, value: str) -> bool:
-    """Whether a taint is built in: on this target it comes and goes with the target's state, whoever else asks for it.
+    """Whether a taint is built in: on this target it follows the target's state, whoever else requests it.
 
-    As upstream's controllers have it. Kubernetes' and Karmada's know their taints by key and effect, whatever the
-    value; OCM's by the value too, so that one with a value of its own is a person's. The effects that a system does not
-    use with a key are people's. `uninitialized` belongs to the state of a node that is declared with an external
-    cloud provider; the controller of that one takes it away with whatever effect once the node is initialised.
+    As with upstream's controllers. Kubernetes and Karmada identify their taints by key and effect, whatever the value.
+    OCM also considers the value, so a taint with a value of its own belongs to people. So do the effects of a key that
+    the system does not use. `uninitialized` belongs to the state of a node that is declared with an external cloud
+    provider; the cloud controller removes it, whatever its effect, once the node is initialised.
 
     Args:
         document: the target as declared.
-        key: the taint's.
-        effect: the taint's.
-        value: the taint's.
+        key: the taint's key.
+        effect: the taint's effect.
+        value: the taint's value.
     """
     kind = document.get("kind")
     if (kind, (key, effect)) in _ROW_OF:
@@ -166,10 +166,9 @@ def _external_cloud(document: Mapping[str, Any]) -> bool:
 
 
 def desired_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[DesiredTaint, ...]:
-    """What the declared state and the conditions of a target ask for now, by the target's dialect.
+    """The taints that the declared state and the conditions of a target require now, by the target's dialect.
 
-    Whether each may be there yet is another question, see `DesiredTaints`. Targets of a kind without rules ask for
-    nothing.
+    Whether each may be added yet is decided by `DesiredTaints`. Targets of a kind without rules require no taints.
     """
     unreported = _unreported(resource.kind, conditions)
     wanted: tuple[DesiredTaint, ...] = () if unreported is None else (unreported,)
@@ -200,19 +199,19 @@ def _of_spec(resource: ResourceDeclared) -> tuple[DesiredTaint, ...]:
 
 @dataclass(slots=True)
 class DesiredTaints:
-    """What a target's state asks for at an instant, sorted into what may be there and what waits.
+    """The taints that a target's state requires now, divided into those that may be there and those that wait.
 
     Attributes:
         kind: the target's kind.
-        conditions: its own.
-        present: the taints that it carries.
-        was_held: those that waited before.
-        now: the instant.
-        holds: for how long conditions must hold.
-        incident: of a node, with when it began; 0 while it is ready.
-        grant: the governor's last word on this target, if it is about this target.
-        zone: the target's.
-        first: whether nothing was ever decided about this target.
+        conditions: the target's own conditions.
+        present: the taints that the target has.
+        was_held: the taints that waited before.
+        now: the present time.
+        holds: how long conditions must hold.
+        incident: for a node, the incident and when it began. 0 while the node is ready.
+        grant: the governor's latest decision, if it is about this target and not an earlier one of its name.
+        zone: the target's zone.
+        first: whether no decision was ever made about this target.
     """
 
     kind: str
@@ -226,16 +225,16 @@ class DesiredTaints:
     zone: str
     first: bool = False
     active: dict[Identity, DesiredTaint] = field(default_factory=dict)
-    """What may be there."""
+    """The taints that may be there."""
 
     held: dict[Identity, HeldTaint] = field(default_factory=dict)
-    """What waits."""
+    """The taints that wait."""
 
     due: datetime | None = None
-    """When something of it has waited, or stayed, long enough; None when only an event can change it."""
+    """When one of them has waited, or stayed, for long enough. None if only an event can change them."""
 
     def work_out(self, resource: ResourceDeclared) -> None:
-        """Sort what the state asks for."""
+        """Divide the required taints into `active` and `held`."""
         for row in _ROWS.get(self.kind, ()) if self.conditions else ():
             condition = self.conditions.get(row.condition)
             if condition is not None and condition.status == row.status:
@@ -248,10 +247,10 @@ class DesiredTaints:
             self.active[desired.identity] = desired
 
     def stays(self, record: TaintRecord) -> bool:
-        """Whether a condition's taint that its condition does not ask for any more stays a while.
+        """Whether a taint of a condition stays for a while although the condition no longer requires it.
 
-        It does while nothing is known of the condition, and until the condition has held for long enough. But one that
-        was added when its own hold was over goes at once, if it turns out that its condition had ended before.
+        It stays while the condition is not known, and until the condition has held for long enough. But a taint that
+        was added at the end of its own hold is removed at once if it turns out that its condition had ended before.
         """
         row = _ROW_OF.get((self.kind, record.identity))
         if row is None:
@@ -272,14 +271,14 @@ class DesiredTaints:
         return True
 
     def wait_until(self, end: datetime) -> None:
-        """Look again at an instant, or earlier."""
+        """Set `due` to this instant, unless it is earlier already."""
         self.due = end if self.due is None else min(self.due, end)
 
     def _sort(self, row: _Row, desired: DesiredTaint, condition: ConditionChanged) -> None:
         gated = row.gated and desired.effect == TaintEffect.NO_EXECUTE.value
         granted = self._granted() if gated else True
         there = self._of_condition(desired.identity)
-        # Not ready and unreachable are one state, so it began with the incident.
+        # Not-ready and unreachable are one state, which began with the incident.
         since = (self.incident[1] if row.gated else None) or holds_since(condition)
         if granted is not False and (there or self._swaps(row, desired)):
             self.active[desired.identity] = desired
@@ -297,19 +296,19 @@ class DesiredTaints:
         self.held[desired.identity] = HeldTaint(key=desired.key, effect=desired.effect, since=since, reason=reason)
 
     def _timed(self, desired: DesiredTaint, end: datetime | None, *, gated: bool) -> DesiredTaint:
-        """The taint with its `timeAdded`: one that waited for the governor is there since it was granted."""
+        """The taint with its `timeAdded`. If it waited for the governor, that is the time of the grant."""
         if not gated or self.grant is None or desired.identity not in self.was_held:
             return desired
         time = self.grant.granted_time if end is None else max(self.grant.granted_time, end)
         return DesiredTaint(desired.key, desired.effect, desired.value, desired.origin, desired.reason, time)
 
     def _granted(self) -> bool | None:
-        """Whether the governor lets the taint be for this incident; None when it has not spoken."""
+        """Whether the governor allows the taint for this incident. None if it has not decided."""
         grant = self.grant
         return grant.granted if grant is not None and grant.incident == self.incident[0] else None
 
     def _taken_back(self) -> bool:
-        """Whether the governor's last word on a target that is well again is that the taint must go."""
+        """Whether the governor's latest decision on a target that has recovered is that the taint must go."""
         return self.grant is not None and not self.grant.granted
 
     def _swaps(self, row: _Row, desired: DesiredTaint) -> bool:

@@ -1,10 +1,10 @@
-"""Flap damping: for how long a condition must hold before it adds or removes a taint.
+"""Flap damping: how long a condition must hold before it adds or removes a taint.
 
-Off by default: a hold of zero acts at once and looks at no clock.
+Off by default: with a hold of zero, the condition acts at once and the time is not considered.
 
-A hold counts from the last change of a condition's status, for that is what is durable of it. So it begins anew
-when a condition changes between two statuses that a policy treats alike, too. Only of a node are not ready and
-unreachable one.
+A hold counts from the last change of a condition's status, because only that is stored. So it also starts again when a
+condition changes between two statuses that a policy treats alike. The exceptions are not-ready and unreachable of a
+node, which count as one state.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """For how long a condition must hold before it adds, and before it removes, a taint."""
+    """How long a condition must hold before it adds a taint, and before it removes one."""
 
     add: timedelta = NO_HOLD
     remove: timedelta = NO_HOLD
 
 
 def parse_hold(text: str) -> timedelta | None:
-    """A duration such as `30s` or `1m30s`, or `0`; None when the text is none."""
+    """Parse a duration such as `30s` or `1m30s`, or `0`. None if the text is not a duration."""
     text = text.strip()
     if text == "0":
         return NO_HOLD
@@ -41,12 +41,12 @@ def parse_hold(text: str) -> timedelta | None:
 
 
 def holds_since(condition: ConditionChanged) -> datetime:
-    """Since when a condition has its status: by Moorage's own clock, or by the probe's in records that lack that."""
+    """Since when a condition has its status, by Moorage's clock. Records without that time have the probe's."""
     return condition.status_since or condition.last_transition_time
 
 
 def hold_end(since: datetime, hold: timedelta) -> datetime | None:
-    """When something that has held since then may act; None when it need not wait at all."""
+    """When a state that began at `since` may act. None if it does not have to wait at all."""
     if hold <= NO_HOLD:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Where a target is, whether it is in an incident, and what its zone must know of it (docs/domain.md, "Zones")."""
+"""The zone of a target, its incident, and what the governor has to know about it (docs/domain.md, "Zones")."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ READY: Final = "Ready"
 
 _REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-"""The older name first: where a node has both, it counts, as in Kubernetes."""
+"""The older names come first. As in Kubernetes, they take precedence if a node has both."""
 
 _DISRUPTED: Final = frozenset({NOT_READY, UNREACHABLE})
 
 
 def zone_of_target(resource: ResourceDeclared) -> str:
-    """The zone of a declared target, `region/zone`; empty for a kind that has none."""
+    """The zone of a declared target, `region/zone`. Empty for kinds without zones."""
     if resource.kind == TargetKind.NODE.value:
         labels = part(part(resource.object, "metadata"), "labels")
         return zone_of(_first(labels, _REGION_LABELS), _first(labels, _ZONE_LABELS))
@@ -49,15 +49,16 @@ def incident_of(
     generation: int,
     now: datetime,
 ) -> tuple[int, datetime | None]:
-    """The incident of a target and when it began; 0 and None while it is ready, or is no node.
+    """The incident of a target and when it began. 0 and None while the target is ready, or if it is not a node.
 
     Args:
         kind: the target's kind.
-        conditions: its own.
-        before: its taints as they were, if they were its own. A condition that is not known leaves the incident as
-            it was: a restored table may lack what was compacted away.
-        generation: of the record that is being made: an incident that begins takes it for its number.
-        now: when it begins, should it.
+        conditions: the target's own conditions.
+        before: the target's previous taints, if they belong to the same target. A condition that is not known leaves
+            the incident unchanged, because a restored table may lack what was compacted away.
+        generation: the generation of the record that is being made. It becomes the number of an incident that begins
+            now.
+        now: the start time of an incident that begins now.
     """
     if kind != TargetKind.NODE.value:
         return 0, None
@@ -71,7 +72,7 @@ def incident_of(
 
 
 def carries_for_incident(event: TargetTainted) -> bool:
-    """Whether a node carries the taint that evicts because it is not ready, during an incident."""
+    """Whether a node has a `NoExecute` taint because it is not ready, during an incident."""
     return event.incident > 0 and any(
         record.effect == TaintEffect.NO_EXECUTE.value
         and record.key in _DISRUPTED
@@ -81,14 +82,15 @@ def carries_for_incident(event: TargetTainted) -> bool:
 
 
 def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hold: timedelta = NO_HOLD) -> ZoneMembered:
-    """A node as its zone sees it, from its taints as of `now`.
+    """The zone member record of a node, made from its taints.
 
     Args:
-        event: its taints.
-        now: since when it is ready, if it is.
-        correlation: of the chain that led here, which a grant that comes later goes on with.
-        hold: for how long its condition must hold before it adds a taint. The node waits for its zone from then on:
-            were it granted before, the grants of a whole hold would be used at once when that ends.
+        event: the node's taints.
+        now: the start time of the ready state, if the node is ready.
+        correlation: the correlation id of the chain that led here. A later grant continues this chain.
+        hold: how long the node's condition must hold before it adds a taint. The node waits for its zone from the end
+            of the hold. If grants were given before, all grants of a whole hold would be used at once when the hold
+            ends.
     """
     began = event.incident_time
     return ZoneMembered(
@@ -105,7 +107,7 @@ def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hol
 
 
 def zone_sees_change(before: TargetTainted | None, after: TargetTainted) -> bool:
-    """Whether a node's zone must be told of a change."""
+    """Whether a change of a node must be reported to the governor."""
     return (
         before is None
         or (before.target_uid, before.zone, before.incident) != (after.target_uid, after.zone, after.incident)

@@ -1,4 +1,4 @@
-"""Leases of Open Cluster Management: how many renewals may be missing before nobody is there any more."""
+"""Leases of Open Cluster Management: how many renewals may be missed before a lease expires."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 RENEWALS: Final = 5
-"""A lease is good for so many times its duration after it was renewed, of clusters and of add-ons alike."""
+"""How many times its duration a lease is valid after a renewal, for clusters and for add-ons."""
 
 LEASE_SECONDS: Final = 60
-"""The duration of a lease that does not say."""
+"""The duration of a lease that does not state one."""
 
 DEFAULT_GRACE: Final = timedelta(seconds=RENEWALS * LEASE_SECONDS)
 
@@ -17,9 +17,9 @@ _LONGEST: Final = timedelta(days=36_500)
 
 
 def lease_grace(seconds: Any) -> timedelta | None:
-    """For how long a lease of so many seconds is good, a hundred years at most.
+    """How long a lease with this duration in seconds is valid, a hundred years at most.
 
-    None when the field is absent, 0 or no number of seconds: then it says nothing.
+    None if the field is absent, 0 or not a number of seconds. Then the lease states no duration.
     """
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
         return None

@@ -1,4 +1,4 @@
-"""The taints that the system keeps on a managed cluster, and who sets `timeAdded` on the others.
+"""The taints that the system maintains on a managed cluster, and who sets `timeAdded` of the other taints.
 
 See docs/domain.md, "Managed cluster taints".
 """
@@ -10,31 +10,32 @@ from dataclasses import dataclass
 from typing import Final
 
 from moorage.core.apimachinery.field_errors import quote
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
 from moorage_schemas.taint import Taint, TaintEffect
 
-AVAILABLE: Final = "ManagedClusterConditionAvailable"
-"""The condition that the built-in taints follow."""
+AVAILABLE: Final = MANAGED_CLUSTER_AVAILABLE
+"""The condition that determines the built-in taints."""
 
 UNAVAILABLE_KEY: Final = "cluster.open-cluster-management.io/unavailable"
 UNREACHABLE_KEY: Final = "cluster.open-cluster-management.io/unreachable"
 
 UNAVAILABLE: Final = Taint(key=UNAVAILABLE_KEY, effect=TaintEffect.NO_SELECT)
-"""What a cluster carries that says it is not available."""
+"""The taint of a cluster that reports that it is not available."""
 
 UNREACHABLE: Final = Taint(key=UNREACHABLE_KEY, effect=TaintEffect.NO_SELECT)
-"""What a cluster carries whose availability nobody knows, or nobody has ever reported."""
+"""The taint of a cluster whose availability is unknown or was never reported."""
 
 BUILT_IN: Final = (UNAVAILABLE, UNREACHABLE)
 
 
 def built_in_taint(available: str | None) -> Taint | None:
-    """The built-in taint that goes with a status of the condition `AVAILABLE`, without `timeAdded`.
+    """The built-in taint for a status of the condition `AVAILABLE`, without `timeAdded`.
 
     Args:
-        available: `True`, `False` or `Unknown`; None when the cluster has no such condition.
+        available: `True`, `False` or `Unknown`. None if the cluster does not have the condition.
 
     Returns:
-        `unreachable` for Unknown and for no condition, `unavailable` for False, else None.
+        `unreachable` for Unknown and for a missing condition, `unavailable` for False, otherwise None.
     """
     if available is None or available == "Unknown":
         return UNREACHABLE
@@ -47,12 +48,12 @@ def _same(taint: Taint, other: Taint) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BuiltInUpdate:
-    """What the built-in taints make of a cluster's taints.
+    """A cluster's taints after the built-in taints were updated.
 
     Attributes:
-        taints: all of them, those that stay in their order, an added one last.
-        added: the built-in taint that was added, None when none was.
-        removed: the built-in taints that were taken away.
+        taints: all taints. Those that stay keep their order, and an added one is last.
+        added: the built-in taint that was added. None if none was.
+        removed: the built-in taints that were removed.
     """
 
     taints: tuple[Taint, ...]
@@ -61,16 +62,16 @@ class BuiltInUpdate:
 
 
 def with_built_in(taints: Sequence[Taint], available: str | None, *, by_identity: bool = True) -> BuiltInUpdate:
-    """Put the built-in taint for this status on a cluster, and take the other away.
+    """Add the built-in taint for this status to a cluster, and remove the other one.
 
-    Only a taint without value and with the effect NoSelect is taken away; a person's taint of the same key with
-    another value or effect stays. A status that is none of the three changes nothing.
+    Only a taint without value and with the effect NoSelect is removed. A person's taint with the same key but another
+    value or effect stays. Any status other than the three known ones changes nothing.
 
     Args:
-        taints: those that the cluster has.
-        available: the status of the condition `AVAILABLE`; None when there is none.
-        by_identity: whether a taint of the same key and effect stands in for the built-in one, whatever its value;
-            else, as OCM's controller has it, the value must be the same too, and the cluster may have both.
+        taints: the cluster's present taints.
+        available: the status of the condition `AVAILABLE`. None if there is none.
+        by_identity: whether a taint with the same key and effect counts as the built-in one, whatever its value. If
+            not, the value must be the same too, and the cluster may have both taints, as with OCM's controller.
     """
     if available not in {None, "True", "False", "Unknown"}:
         return BuiltInUpdate(tuple(taints), None, ())
@@ -85,12 +86,14 @@ def with_built_in(taints: Sequence[Taint], available: str | None, *, by_identity
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What becomes of the taints that a person submits.
+    """The result for the taints that a person submits.
 
     Attributes:
-        taints: as submitted; those that are `fresh` without `timeAdded`, for it is the time of the change.
-        fresh: for each of them whether its `timeAdded` is the time of the change.
-        refused: as upstream, keys of taints whose `timeAdded` may not be set so; nothing is to be changed then.
+        taints: the submitted taints. Those that are `fresh` have no `timeAdded`, because it will be the time of the
+            change.
+        fresh: for each of the taints, whether its `timeAdded` is the time of the change.
+        refused: with upstream's behaviour, the keys of taints whose `timeAdded` may not be set so. If there are any,
+            nothing may be changed.
     """
 
     taints: tuple[Taint, ...]
@@ -99,21 +102,22 @@ class Submitted:
 
     @property
     def message(self) -> str:
-        """The refusal in words; empty when nothing is refused."""
+        """The refusal as text. Empty if nothing is refused."""
         return f"It is not allowed to set TimeAdded of Taint {quote(','.join(self.refused))}." if self.refused else ""
 
 
 def submitted(taints: Sequence[Taint], old: Sequence[Taint] | None, *, as_upstream: bool = False) -> Submitted:
-    """Set `timeAdded` of the taints that a person submits, as the system alone may.
+    """Set `timeAdded` of the taints that a person submits. Only the system may set it.
 
-    On a create every taint's `timeAdded` is the time of the change, on an update that of the taints that are new or
-    have changed; a taint that stays as it was keeps its own. What the person says of it is not used.
+    On a create, the `timeAdded` of every taint is the time of the change. On an update, this applies to taints that are
+    new or have changed; an unchanged taint keeps its `timeAdded`. The `timeAdded` that the person gives is ignored.
 
     Args:
-        taints: those submitted.
-        old: those that the cluster has; None on a create.
-        as_upstream: do as OCM's webhook does: on an update a `timeAdded` that is not what it is to be is refused, that
-            of a taint that stays must be repeated, and the taint that was there is the first one of that key.
+        taints: the submitted taints.
+        old: the cluster's present taints. None on a create.
+        as_upstream: whether to behave like OCM's webhook: an update is refused if a `timeAdded` differs from the
+            expected one; an unchanged taint must repeat its own; and a taint is compared with the first existing one of
+            its key.
     """
     kept: list[Taint] = []
     fresh: list[bool] = []

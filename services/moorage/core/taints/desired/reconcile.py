@@ -1,11 +1,11 @@
-"""The taints of a target: what its state asks for, what policies and people ask for, and what it carries already.
+"""The taints of a target, merged from its state, policies, people's edits, and the taints that it already has.
 
-Of a managed cluster also the labels that tell the states of its add-ons, for they are written into the same record.
+For a managed cluster this includes the labels with the states of its add-ons, because they are in the same record.
 
-A target has one list of taints; a taint's identity there is (key, effect), and each remembers who asked for it.
-It stays as long as one of them does, but for the built-in ones: they belong to the state, and what people and policies
-ask for of them counts for nothing (`belongs_to_state`). Its `timeAdded`, from which deadlines are counted, is the
-instant at which it was really added, and stands until the taint goes or a person overwrites its value.
+A target has one list of taints. A taint is identified by (key, effect), and it records its origins. It stays as long as
+at least one origin is left. The built-in taints are an exception: they belong to the state, and requests of people and
+policies for them have no effect (`belongs_to_state`). `timeAdded`, from which deadlines count, is the instant at which
+the taint was really added. It stays the same until the taint is removed or a person overwrites its value.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from moorage_schemas.zone import NoExecuteGranted
 
 @dataclass(frozen=True, slots=True)
 class TaintRules:
-    """What of the settings decides about taints.
+    """The settings that affect taints.
 
     Attributes:
-        holds: for how long a condition must hold, unless a policy says otherwise.
-        policies: whether ClusterTaintPolicies count (the feature gate Failover).
-        no_execute_policies: whether they may add taints that evict; removing them they always may.
+        holds: how long a condition must hold, unless a policy states its own hold.
+        policies: whether ClusterTaintPolicies apply (the feature gate Failover).
+        no_execute_policies: whether policies may add taints that evict. They may always remove them.
     """
 
     holds: Holds = field(default_factory=Holds)
@@ -46,17 +46,17 @@ class TaintRules:
 
 
 NO_RULES: Final = TaintRules()
-"""The defaults of upstream: no damping, and no policies."""
+"""Upstream's defaults: no flap damping and no policies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconciledTaints:
-    """What becomes of a target's taints.
+    """The result for a target's taints.
 
     Attributes:
-        event: the new set; None when nothing changes.
-        due: when time alone will change it; None when only an event can.
-        evaluate: whether policies are to be evaluated then.
+        event: the new set of taints. None if nothing changes.
+        due: when time alone will change the set. None if only an event can.
+        evaluate: whether policies must be evaluated at that time.
     """
 
     event: TargetTainted | None
@@ -66,7 +66,7 @@ class ReconciledTaints:
 
 @dataclass(slots=True)
 class _Policies:
-    """Works policies into a draft, or looks what of them waits."""
+    """Applies policies to a draft, or only determines which of their actions wait."""
 
     taint_list: TaintList
     rules: TaintRules
@@ -77,7 +77,7 @@ class _Policies:
     """When policies act next."""
 
     freed: datetime | None = None
-    """When something is held no more, because what waits would be taken away again at once."""
+    """When something stops being held, because what waits would be removed again at once."""
 
     def work_in(self, policies: Sequence[TaintPolicy], cluster: ClusterFacts) -> None:
         conditions = self.taint_list.desired.conditions
@@ -89,12 +89,12 @@ class _Policies:
             if end is not None:
                 self._wait(act, end)
             elif not act.adds:
-                # What an earlier policy would add after its wait, this one takes away again.
+                # What an earlier policy would add after its wait is removed again by this one.
                 for taint in act.policy.taints:
                     self.held.pop(taint.identity, None)
 
     def _evaluate(self, matched: Iterable[Act]) -> None:
-        """Let acts follow one another; a taint that goes and comes again with its value was there all the time."""
+        """Apply actions in order. A taint that is removed and added again with its value counts as never removed."""
         taint_list = self.taint_list
         before = taint_list.taints
         taint_list.taints = dict(before)
@@ -109,7 +109,7 @@ class _Policies:
         taint_list.taints = kept | taint_list.taints | kept
 
     def _end(self, act: Act, conditions: Mapping[str, ConditionChanged]) -> datetime | None:
-        """When the conditions of an act will have held for long enough; None when they have, or need not."""
+        """When the conditions of an action will have held for long enough. None if they have, or do not need to."""
         own = act.policy.add_hold if act.adds else act.policy.remove_hold
         general = self.rules.holds.add if act.adds else self.rules.holds.remove
         hold = general if own is None else own
@@ -133,7 +133,7 @@ class _Policies:
                 )
 
     def _moves(self, act: Act, taint: Taint) -> bool:
-        """Whether an act would change a taint."""
+        """Whether an action would change a taint."""
         record = self.taint_list.taints.get(taint.identity)
         if act.adds:
             may = self._allowed(taint.effect) and not self.taint_list.of_state(taint.key, taint.effect, taint.value)
@@ -153,7 +153,7 @@ class _Policies:
             elif act.adds:
                 taint_list.change(record, (*record.origins, TaintOrigin.POLICY))
             else:
-                # State was followed before, so what is derived of the taint is as it must be.
+                # The state was applied before, so what the taint derives from it is up to date.
                 active = taint_list.desired.active.get(record.identity)
                 left = [origin for origin in record.origins if origin in DERIVED]
                 taint_list.change(record, left, value=active.value if active is not None and left else None)
@@ -175,7 +175,7 @@ def _work_out(
     *,
     evaluate: bool,
 ) -> _Policies | None:
-    """Wishes, then the state, then policies, worked into a draft; None when nothing asks for anything."""
+    """Apply taint edits, then the state, then policies to a draft. None if nothing requires a taint."""
     policies = policies if resource.kind == TargetKind.CLUSTER.value else ()
     if not (pending or desired.present or desired.active or policies):
         return None
@@ -195,7 +195,7 @@ def _work_out(
 
 
 def _waits(desired: DesiredTaints, merged: _Policies | None) -> tuple[tuple[HeldTaint, ...], datetime | None, bool]:
-    """What waits, until when, and whether it is then that policies act."""
+    """The taints that wait, until when, and whether policies act at that time."""
     if merged is None:
         held, due, of_policy = desired.held, desired.due, False
     else:
@@ -220,28 +220,28 @@ def reconcile_taints(
     addons: AddOns | None = None,
     gone: Collection[Named] = (),
 ) -> ReconciledTaints:
-    """The taints of a target after what has happened.
+    """The taints of a target after something has happened.
 
-    A target that is declared always has a set, even if it is empty, from the first decision on: whoever finds none
-    knows that nothing was decided yet.
+    From the first decision on, a declared target always has a set of taints, even if it is empty. So a reader that
+    finds no set knows that no decision has been made yet.
 
-    Wishes above `wishes_applied` are worked in first, in the order of their generations; that they are is a change
-    too, for it is written down once. Then the taints that are derived from the target's state follow it, then come the
-    policies. Order is kept: a taint that changes stays in its place, a new one comes last.
+    Taint edits above `wishes_applied` are applied first, in the order of their generations. Applying them counts as a
+    change, because it is recorded once. Then the taints that derive from the target's state are updated, then policies
+    are applied. The order of taints is kept: a taint that changes stays at its position, a new one is last.
 
     Args:
-        current: the taints as they are; None when there never were any. Those of an earlier target of that name
-            (another uid) do not count, but the generation goes on from them.
-        resource: the target as declared, with its wishes.
-        conditions: its conditions by type. Those of an earlier target of that name do not count.
-        now: the time of what led here; it, or when the last of the conditions came to be if that is later, becomes
-            `timeAdded` of the taints that its state and policies add.
-        report_time: when the report that led here was made, if one did.
-        grant: the governor's last word on this target; without one what evicts and is there stays, and nothing comes.
-        rules: what the settings say.
-        policies: in their order.
-        evaluate: whether policies act now; else only what of them waits is looked at.
-        addons: of a managed cluster, what is known of its add-ons; without it the labels stay as they are.
+        current: the present taints. None if there never were any. The taints of an earlier target of that name (with
+            another uid) do not count, but its generation is continued.
+        resource: the target as declared, with its taint edits.
+        conditions: the target's conditions by type. Conditions of an earlier target of that name are ignored.
+        now: the time of the event that led here. This time becomes `timeAdded` of the taints that state and policies
+            add, or the time at which the last of the conditions began, if that is later.
+        report_time: when the report that led here was made, if there is one.
+        grant: the governor's latest decision on this target. Without one, taints that evict stay and none is added.
+        rules: the settings.
+        policies: the policies in their order.
+        evaluate: whether policies act now. If not, only their waiting actions are determined.
+        addons: for a managed cluster, what is known of its add-ons. If None, the labels stay unchanged.
         gone: see `add_on_labels`.
     """
     known = current if current is not None and current.target_uid == resource.uid else None
@@ -290,10 +290,10 @@ def _desired(
     grant: NoExecuteGranted | None,
     holds: Holds,
 ) -> DesiredTaints:
-    """What the state of a target demands; conditions and grants of an earlier target of its name are left out."""
+    """What the state of a target requires. Conditions and grants of an earlier target of its name are ignored."""
     uid = resource.uid
     own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
-    # A target may be read after later news of its conditions: what these bring did not begin before they did.
+    # A target may be read after later records of its conditions. What those lead to did not begin before they did.
     now = max([now, *(condition.status_since for condition in own.values() if condition.status_since is not None)])
     return DesiredTaints(
         kind=resource.kind,
@@ -316,13 +316,13 @@ def next_taints(
     now: datetime,
     report_time: datetime | None = None,
 ) -> TargetTainted | None:
-    """The taints of a target by its wishes and its state alone, as far as they can be told without the governor.
+    """The taints of a target by its taint edits and state alone, as far as they are known without the governor.
 
-    What policies have added stays; nothing is damped. See `reconcile_taints`; None when nothing changes.
+    What policies have added stays, and there is no flap damping. See `reconcile_taints`. None if nothing changes.
     """
     return reconcile_taints(current, resource, conditions, now, report_time).event
 
 
 def newer_taints(event: TargetTainted, known: TargetTainted | None) -> bool:
-    """Whether a set of taints supersedes the one that is known."""
+    """Whether a set of taints supersedes the known one."""
     return known is None or known.target_uid != event.target_uid or event.generation > known.generation

@@ -1,4 +1,4 @@
-"""A target's set of taints while it is being worked out: wishes, then what follows from the target's state."""
+"""A target's set of taints while it is being computed: first the taint edits, then the state of the target."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from moorage_schemas.resource import TaintWish
 from moorage_schemas.taint import TaintOrigin, TaintRecord
 
 DERIVED: Final = frozenset({TaintOrigin.CONDITION, TaintOrigin.SYSTEM})
-"""Origins that follow from the target's state: they come and go with it."""
+"""Origins that follow from the target's state. They come and go with it."""
 
 BY_POLICY: Final = "ClusterTaintPolicy "
-"""How the reason of a taint that a policy asks for begins; the policy's name follows."""
+"""The start of the reason of a taint that a policy adds. The policy's name follows."""
 
 
 @dataclass(slots=True)
 class TaintList:
-    """The set while it is being worked out; only what changes is built anew.
+    """The set of taints while it is being computed. Only taints that change are built anew.
 
     Attributes:
         document: the target as declared.
-        wishes: people's last words, for the reasons of taints.
-        want: what the target's state asks for.
+        wishes: the latest taint edits, for the reasons of taints.
+        desired: the taints that the target's state requires.
         taints: the set, in its order.
-        policies: the policy that has just asked for a taint.
+        policies: for each taint, the policy that has just requested it.
     """
 
     document: Mapping[str, Any]
@@ -37,11 +37,11 @@ class TaintList:
     policies: dict[Identity, str] = field(default_factory=dict)
 
     def of_state(self, key: str, effect: str, value: str) -> bool:
-        """Whether a taint comes and goes with the target's state alone."""
+        """Whether a taint depends on the target's state alone."""
         return belongs_to_state(self.document, key, effect, value)
 
     def add(self, key: str, effect: str, value: str, time: datetime, origin: TaintOrigin) -> None:
-        """Add a taint that is not there, as the last."""
+        """Add a taint that is not there yet, at the end."""
         origins = (origin,)
         self.taints[(key, effect)] = TaintRecord(
             key=key,
@@ -60,7 +60,7 @@ class TaintList:
         value: str | None = None,
         time: datetime | None = None,
     ) -> None:
-        """Keep the taint in its place with these origins; away with it when none is left."""
+        """Set the origins of a taint and keep its position. Remove the taint if no origin is left."""
         ordered = tuple(sorted(set(origins)))
         if not ordered:
             del self.taints[record.identity]
@@ -77,19 +77,19 @@ class TaintList:
         )
 
     def take_away(self, record: TaintRecord) -> None:
-        """Take away what people and policies ask for; what is derived from state stays, with its own value.
+        """Remove what people and policies request of a taint. What follows from the state stays, with its own value.
 
-        It would be added again at once by the system that derives it, so it never leaves.
+        The controller would add it again at once, so such a taint never leaves.
         """
         active = self.desired.active.get(record.identity)
         left = [origin for origin in record.origins if origin in DERIVED and active is not None]
         self.change(record, left, value=active.value if active is not None and left else None)
 
     def leave_to_state(self, record: TaintRecord) -> None:
-        """Take away what people and policies ask for of a taint that is the state's.
+        """Remove what people and policies request of a taint that belongs to the state.
 
-        Earlier versions took such words down. Of what they made of the value nothing is left, of `timeAdded` all: a
-        deadline that runs is not put off.
+        Earlier versions recorded such requests. A value that they set is dropped, but `timeAdded` is kept, so that a
+        running deadline is not postponed.
         """
         derived = [origin for origin in record.origins if origin in DERIVED]
         if len(derived) != len(record.origins):
@@ -112,7 +112,7 @@ class TaintList:
 
 
 def work_in_edit(taint_list: TaintList, edit: TaintWish) -> None:
-    """Work one wish in; one for a taint that belongs to the state adds nothing, and has nothing stay."""
+    """Apply one taint edit. An edit of a taint that belongs to the state adds nothing and keeps nothing."""
     record = taint_list.taints.get((edit.key, edit.effect))
     if edit.present and taint_list.of_state(edit.key, edit.effect, edit.value):
         if record is not None:
@@ -129,7 +129,7 @@ def work_in_edit(taint_list: TaintList, edit: TaintWish) -> None:
 
 
 def follow_state(taint_list: TaintList, now: datetime) -> None:
-    """Take away what is derived from a state that is over, then add what is wanted and missing."""
+    """Remove taints that follow from a state that is over, then add the required ones that are missing."""
     desired = taint_list.desired
     for record in list(taint_list.taints.values()):
         if taint_list.of_state(record.key, record.effect, record.value):

@@ -1,4 +1,4 @@
-"""What differs between Kubernetes, Karmada and OCM: effects, well-known keys, which comparisons count.
+"""The differences between Kubernetes, Karmada and OCM: effects, well-known keys, and which conditions become taints.
 
-One module for each system; `table` finds the dialect of a target's kind.
+There is one module for each system. `table` maps a target's kind to its dialect.
 """

@@ -1,4 +1,4 @@
-"""The Karmada dialect: what each effect does, and the taints that the system keeps on clusters.
+"""The Karmada dialect: what each effect does, and the taints that the system maintains on clusters.
 
 See docs/domain.md, "Cluster taints".
 """
@@ -14,7 +14,7 @@ from moorage_schemas.taint import Taint, TaintEffect
 UNREACHABLE: Final = "cluster.karmada.io/unreachable"
 NOT_READY: Final = "cluster.karmada.io/not-ready"
 UNSCHEDULABLE: Final = "cluster.karmada.io/unschedulable"
-"""What a person's cordon puts on a cluster; the system neither adds nor removes it."""
+"""The taint key that a person's cordon adds to a cluster. The system neither adds nor removes it."""
 
 KARMADA: Final = Dialect(
     name="karmada",
@@ -28,4 +28,4 @@ READY_TAINTS: Final[Mapping[str, Taint]] = {
     "Unknown": Taint(key=UNREACHABLE, effect=TaintEffect.NO_SCHEDULE.value),
     "False": Taint(key=NOT_READY, effect=TaintEffect.NO_SCHEDULE.value),
 }
-"""Status of `Ready` → the taint that a cluster carries while that is its status. The system adds no NoExecute."""
+"""The taint of a cluster for each status of `Ready`. The system adds no NoExecute taint."""

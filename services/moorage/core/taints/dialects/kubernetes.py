@@ -24,7 +24,7 @@ CONTROL_PLANE_OLD: Final = "node-role.kubernetes.io/master"
 
 
 class EffectRules(Protocol):
-    """What a dialect says about effects; `KUBERNETES` is one, the others follow with their dialects."""
+    """What a dialect defines about effects. `KUBERNETES` is one implementation; each other system has its own."""
 
     @property
     def name(self) -> str:
@@ -32,19 +32,19 @@ class EffectRules(Protocol):
 
     @property
     def effects(self) -> tuple[str, ...]:
-        """Every effect the dialect knows, in the order in which error messages list them."""
+        """Every effect of the dialect, in the order in which error messages list them."""
 
     @property
     def filtering(self) -> frozenset[str]:
-        """Effects that keep new work away when untolerated."""
+        """Effects that keep new work away if untolerated."""
 
     @property
     def scoring(self) -> frozenset[str]:
-        """Effects that only make a target less liked when untolerated."""
+        """Effects that only lower a target's score if untolerated."""
 
     @property
     def evicting(self) -> frozenset[str]:
-        """Effects that make running work leave when untolerated, or when the time is over."""
+        """Effects that evict running work if untolerated, or when the tolerated time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,10 @@ KUBERNETES: Final = Dialect(
 
 @dataclass(frozen=True, slots=True)
 class ConditionTaint:
-    """A row of the table: while `condition` has `status`, the node carries `key` with each of `effects`.
+    """A row of the table: while `condition` has `status`, the node has a taint `key` for each of `effects`.
 
-    An effect that evicts is rate limited, and comes and goes in one update with that of its `opposite`.
+    A taint that evicts is rate limited. When `opposite` replaces it, or it replaces `opposite`, both change in one
+    update.
     """
 
     condition: str
@@ -99,33 +100,33 @@ CONDITION_TAINTS: Final = (
     ConditionTaint("PIDPressure", "True", PID_PRESSURE),
     ConditionTaint("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
 )
-"""Condition → taint, in the order in which taints are added (docs/domain.md, "Node taints")."""
+"""The taint for each condition, in the order in which taints are added (docs/domain.md, "Node taints")."""
 
 UNSCHEDULABLE_TAINT: Final = Taint(key=UNSCHEDULABLE, effect=TaintEffect.NO_SCHEDULE)
-"""What `spec.unschedulable` puts on a node."""
+"""The taint that `spec.unschedulable` adds to a node."""
 
 EXTERNAL_CLOUD: Final = ("moorage.io/cloud-provider", "external")
-"""The annotation by which a node is declared with an external cloud provider; a cloud controller says that it has
-initialised the node by setting `spec.providerID`."""
+"""The annotation of a node with an external cloud provider. A cloud controller sets `spec.providerID` when it has
+initialised the node."""
 
 UNINITIALIZED_TAINT: Final = Taint(key=UNINITIALIZED, value="true", effect=TaintEffect.NO_SCHEDULE)
-"""What a node declared with an external cloud provider carries until a cloud controller has initialised it."""
+"""The taint of a node with an external cloud provider until a cloud controller has initialised it."""
 
 CONTROL_PLANE_TAINTS: Final = (
     Taint(key=CONTROL_PLANE, effect=TaintEffect.NO_SCHEDULE),
     Taint(key=CONTROL_PLANE_OLD, effect=TaintEffect.NO_SCHEDULE),
 )
-"""What a control-plane node carries: today's key and the older one."""
+"""The taints of a control-plane node: the present key and the older one."""
 
 SYSTEM_KEYS: Final = frozenset({row.key for row in CONDITION_TAINTS} | {UNSCHEDULABLE})
-"""Keys whose presence follows from the node's state; the system adds and removes them."""
+"""Keys whose presence follows from the node's state. The system adds and removes them."""
 
 
 def condition_taints(conditions: Mapping[str, str], *, unschedulable: bool = False) -> tuple[Taint, ...]:
-    """The taints that a node's state asks for, without `timeAdded`.
+    """The taints that a node's state requires, without `timeAdded`.
 
     Args:
-        conditions: status (`True`, `False`, `Unknown`) by condition type; types without a rule add nothing.
+        conditions: the status (`True`, `False`, `Unknown`) by condition type. Types without a rule add nothing.
         unschedulable: the node's `spec.unschedulable`.
     """
     wanted = [

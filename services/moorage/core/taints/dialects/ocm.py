@@ -1,4 +1,4 @@
-"""The OCM dialect: what each effect does, and the names of its prioritizers (docs/domain.md, "Taints and effects")."""
+"""The OCM dialect: what each effect does (docs/domain.md, "Taints and effects")."""
 
 from __future__ import annotations
 
@@ -18,11 +18,4 @@ OCM: Final = Dialect(
     scoring=frozenset({PREFER_NO_SELECT}),
     evicting=frozenset({NO_SELECT}),
 )
-"""`evicting` takes clusters out of decisions that exist; no toleration's time counts for `NoSelectIfNew`."""
-
-BALANCE: Final = "Balance"
-STEADY: Final = "Steady"
-ALLOCATABLE_CPU: Final = "ResourceAllocatableCPU"
-ALLOCATABLE_MEMORY: Final = "ResourceAllocatableMemory"
-PREFER_NO_SELECT_SCORE: Final = "PreferNoSelect"
-"""Moorage's own: fewer untolerated `PreferNoSelect` taints are better; its default weight is 0."""
+"""`evicting` effects remove clusters from existing decisions. `tolerationSeconds` has no effect for `NoSelectIfNew`."""

@@ -1,4 +1,4 @@
-"""Which dialect rules each kind of target."""
+"""The dialect of each kind of target."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ DIALECTS: Final[Mapping[str, EffectRules]] = {
     TargetKind.CLUSTER.value: KARMADA,
     TargetKind.MANAGED_CLUSTER.value: OCM,
 }
-"""By the target's kind. A kind without rules has no effects."""
+"""The dialects by target kind. A kind that is missing here has no effects."""

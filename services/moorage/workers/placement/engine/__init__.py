@@ -1,5 +1,6 @@
-"""What the three placement controllers share: the controller, its work queue, the outbox, tables of the view.
+"""What the three placement controllers share: the controller, its work queue, the outbox, and tables of the view.
 
-`controller` says what a controller is and drives it; `outbox` writes what it decides; `target_table`, `overlay` and
-`evictions` keep what the log says of targets, bindings and evictions. It knows none of the three; they rest on it.
+`controller` defines a controller and drives it. `outbox` writes its decisions. `target_table`, `overlay` and
+`evictions` keep what the log says about targets, bindings and evictions. The engine does not know the three
+controllers; they are built on it.
 """

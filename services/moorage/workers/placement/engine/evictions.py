@@ -1,4 +1,4 @@
-"""Evictions as placement needs them: which are requested, and up to which generation bindings were evicted."""
+"""Evictions as placement needs them: those that are requested, and the highest generation of an evicted binding."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import EvictionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,11 @@ class EvictionTable:
         self._highest: dict[str, int] = {}
 
     def fold(self, record: Input) -> Requested | None:
-        """Fold a record of `evictions` in. Returns the eviction when it is one that is requested."""
-        workload, generation = record.key.partition("|")[0], record.key.rpartition("|")[2]
+        """Fold in a record of `evictions`. Return the eviction if it is requested."""
+        workload, _, generation = EvictionKey.parse(record.key)
         event = record.event if isinstance(record.event, EvictionDecided) else None
-        if event is not None and generation.isdigit():
-            self._highest[workload] = max(self._highest.get(workload, 0), int(generation))
+        if event is not None:
+            self._highest[workload] = max(self._highest.get(workload, 0), generation)
         if event is not None and event.state is EvictionState.REQUESTED:
             found = Requested(event, record.meta)
             self._requested.setdefault(workload, {})[record.key] = found
@@ -40,11 +41,11 @@ class EvictionTable:
         return None
 
     def of(self, workload: str) -> list[Requested]:
-        """The evictions that are requested of a workload."""
+        """Return the requested evictions of a workload."""
         return list(self._requested.get(workload, {}).values())
 
     def requested(self, workload: str, uid: str, target: str, generation: int) -> Requested | None:
-        """The eviction that requests the end of exactly this binding; None when none does."""
+        """Return the eviction that requests the end of exactly this binding; None when there is none."""
         for one in self._requested.get(workload, {}).values():
             event = one.event
             same_life = not event.workload_uid or event.workload_uid == uid
@@ -53,5 +54,5 @@ class EvictionTable:
         return None
 
     def highest(self, workload: str) -> int:
-        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        """Return the highest generation of a binding of this workload that an eviction was about; 0 without any."""
         return self._highest.get(workload, 0)

@@ -1,4 +1,4 @@
-"""The last decision on a workload, as far as the next one rests on it; each controller adds what is its own."""
+"""The last decision on a workload, as far as the next decision needs it. Each controller adds its own fields."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from moorage_schemas.placement import PlacementState, WorkloadPlaced
 
 @dataclass(slots=True, eq=False)
 class LastDecision:
-    """What the records of all three controllers have in common."""
+    """What the decisions of all three controllers have in common."""
 
     workload: str
     uid: str
-    """Of the workload."""
+    """The uid of the workload."""
 
     generation: int
     state: PlacementState
@@ -24,5 +24,5 @@ class LastDecision:
 
 
 def supersedes(event: WorkloadPlaced, known: LastDecision | None) -> bool:
-    """Whether a decision takes the place of the one that is known: it is newer, or about another life."""
+    """Return whether a decision replaces the known one: it is newer, or about a later workload of the same name."""
     return known is None or known.uid != event.uid or event.generation >= known.generation

@@ -1,4 +1,4 @@
-"""What is written: for each piece of work, with its cause, and in force as soon as it is put in."""
+"""The records to write for each piece of work, with their cause. They take effect as soon as they are put in."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Apply = Callable[[Topic, str, Model | None], None]
 
 
 class Outbox:
-    """The records of one call, in the order in which they are to be written.
+    """The records of one call, in the order in which they are written.
 
     Args:
-        apply: folds a decision into the state, so that what is decided next rests on it.
+        apply: folds a decision into the state, so that later decisions use it.
         now: the time of the call.
     """
 
@@ -30,32 +30,33 @@ class Outbox:
         self.now = now
         self.emits: list[Emit] = []
         self.cause = Meta(id="", source="", type="")
-        """What leads to the records that are put in from now on."""
+        """The cause of the records that are put in from now on."""
 
         self._apply = apply
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return len(self.emits)
 
     def begin(self, cause: Meta | None, *grounds: object) -> None:
-        """Take up a piece of work.
+        """Begin a piece of work.
 
         Args:
-            cause: what led to it; None when no event did.
-            grounds: what tells this work from other work that no event led to: its id is made of that and the time.
+            cause: the event that led to it; None when no event did.
+            grounds: values that distinguish this work from other work without an event. Its id is made from them and
+                the time.
         """
         if cause is None:
             cause = Meta(event_id(SOURCE, *grounds, self.now.isoformat()), SOURCE, PLACEMENTS.event_type)
         self.cause = cause
 
     def put(self, topic: Topic, key: str, partition_key: str, event: Model | None, *, step: str = "") -> None:
-        """Write a record, or a tombstone (None); see `Emit` for what the arguments mean."""
+        """Write a record, or a tombstone (None). See `Emit` for the arguments."""
         self.emits.append(Emit(topic, key, partition_key, event, self.cause, step=step))
         if topic is PLACEMENTS:
             self._apply(topic, key, event)
 
 
 def timed_cause(key: str, at: datetime) -> Meta:
-    """What causes work that is due because a time has come."""
+    """Return the cause of work that is due at a certain time."""
     return Meta(event_id(SOURCE, key, at.isoformat()), SOURCE, WorkloadPlaced.event_type, time=at)

@@ -1,4 +1,4 @@
-"""The latest value of each key: as the log has it, and, before it is there, as this process has decided it."""
+"""The latest value of each key: from the log or, until it is there, as this process has decided it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ V = TypeVar("V")
 
 
 class Overlay(Generic[V]):
-    """What was decided counts from the moment of the decision, although the log does not have it yet.
+    """Keeps values that count from the moment of their decision, although the log does not have them yet.
 
     Args:
-        reaches: whether a value from the log is the assumed one, or a later one.
+        reaches: returns whether a value from the log is the assumed one, or a later one.
     """
 
     def __init__(self, reaches: Callable[[V, V], bool]) -> None:
@@ -22,16 +22,16 @@ class Overlay(Generic[V]):
 
     @property
     def logged(self) -> Mapping[str, V]:
-        """What the log has."""
+        """The values in the log."""
         return self._logged
 
     def get(self, key: str) -> V | None:
-        """The value that holds now; None when there is none."""
+        """Return the present value; None when there is none."""
         assumed = self._assumed.get(key)
         return assumed[1] if assumed is not None else self._logged.get(key)
 
     def arrive(self, key: str, value: V | None) -> bool:
-        """A value is in the log; None when it was deleted. Returns whether it settles an assumption."""
+        """Take in a value from the log; None when it was deleted. Return whether it confirms an assumption."""
         if value is None:
             self._logged.pop(key, None)
         else:
@@ -39,7 +39,7 @@ class Overlay(Generic[V]):
         return self.settle(key, value)
 
     def settle(self, key: str, value: V | None) -> bool:
-        """Drop the assumption that a value from the log makes true. Returns whether there was such a one."""
+        """Drop the assumption that a value from the log confirms. Return whether there was one."""
         if key not in self._assumed:
             return False
         assumed = self._assumed[key][1]
@@ -49,20 +49,20 @@ class Overlay(Generic[V]):
         return settled
 
     def assume(self, key: str, value: V | None, by: object) -> None:
-        """A value is about to be written, or a tombstone (None)."""
+        """Count a value, or a tombstone (None), that is about to be written."""
         self._assumed[key] = (by, value)
 
     def assumption(self, key: str) -> tuple[object, V | None] | None:
-        """Who has assumed what of a key; None when nobody has."""
+        """Return who has assumed what for a key; None when nobody has."""
         return self._assumed.get(key)
 
     def put_back(self, key: str, assumption: tuple[object, V | None] | None) -> None:
-        """Make the assumption of a key what `assumption` said it was."""
+        """Restore the assumption of a key that `assumption` returned."""
         if assumption is None:
             self._assumed.pop(key, None)
         else:
             self._assumed[key] = assumption
 
     def assumed_by(self, who: object) -> list[str]:
-        """The keys of what one has assumed."""
+        """Return the keys of the values that one partition has assumed."""
         return [key for key, (by, _) in self._assumed.items() if by is who]

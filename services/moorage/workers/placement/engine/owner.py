@@ -1,4 +1,4 @@
-"""A resource that is, or makes, pods, as it is declared."""
+"""A declared resource that is a pod, or makes pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Owner:
-    """A resource that is, or makes, pods."""
+    """A resource that is a pod, or makes pods."""
 
     def __init__(self, event: ResourceDeclared) -> None:
         self.key = event.key
@@ -40,10 +40,10 @@ class Owner:
         self.version = event.version
         self.controller: WorkloadController | None = None
         self.error = ""
-        """Why it cannot be read; such an owner keeps the pods that it has."""
+        """Why it cannot be read. Such an owner keeps the pods that it has."""
 
         self.node_name = ""
-        """The node that the person named; empty for none."""
+        """The node that the person has named; empty for none."""
 
         self._shape: tuple[int, PodShape] | None = None
         self._labels: tuple[str, dict[str, str]] = ("", {})
@@ -61,9 +61,9 @@ class Owner:
             self.error = str(error)
 
     def shape(self, rules: tuple[DedicatedNodes, ...], rules_version: int) -> PodShape:
-        """The shape of its pods, under the rules for dedicated nodes for what is made from a template.
+        """Return the shape of its pods. The rules for dedicated nodes apply to pods from a template.
 
-        A declared pod was admitted when it was made, so rules that came later do not touch it.
+        A declared pod was admitted when it was created, so later rules do not affect it.
         """
         if self.controller is not None and (self._shape is None or self._shape[0] != rules_version):
             self._shape = (rules_version, self._read_template(rules))
@@ -72,7 +72,7 @@ class Owner:
         return self._shape[1]
 
     def labels(self, name: str, index: int, made_from: str) -> dict[str, str]:
-        """The labels of one of its pods; one object for all pods that have the same."""
+        """Return the labels of one of its pods. Pods with equal labels share one object."""
         if self.controller is None:
             return self._labels[1]
         if self.controller.keeps_names:
@@ -95,5 +95,5 @@ class Owner:
 
 @lru_cache(maxsize=65_536)
 def _shared(shape: PodShape) -> PodShape:
-    """The same object for equal shapes."""
+    """Return the same object for equal shapes."""
     return shape

@@ -1,4 +1,4 @@
-"""Targets of one kind: what is declared of them, and their taints."""
+"""Targets of one kind: their declarations and their taints."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from moorage_schemas.taint import Taint, TargetTainted
 
 
 class Declaration(Enum):
-    """What a declaration means to what is known of its target."""
+    """The effect of a declaration on what is known of its target."""
 
     STALE = auto()
-    """Nothing: it is older than what is known, or deletes what is not known."""
+    """No effect: it is older than what is known, or deletes an unknown target."""
 
     DELETED = auto()
     NEW = auto()
@@ -22,18 +22,18 @@ class Declaration(Enum):
 
     CHANGED = auto()
     REPLACED = auto()
-    """The target was deleted and made again under its name."""
+    """The target was deleted and created again under its name."""
 
 
 class TargetTable:
-    """Targets by name. A record that is not newer than what is known changes nothing."""
+    """Targets by name. A record that is not newer than the known one changes nothing."""
 
     def __init__(self) -> None:
         self._declared: dict[str, ResourceDeclared] = {}
         self._tainted: dict[str, TargetTainted] = {}
 
     def declare(self, name: str, event: ResourceDeclared | None) -> Declaration:
-        """A target is declared, or deleted (None)."""
+        """Take in a target that is declared, or deleted (None)."""
         known = self._declared.get(name)
         if event is None:
             if known is None:
@@ -48,28 +48,28 @@ class TargetTable:
         return Declaration.CHANGED if known.uid == event.uid else Declaration.REPLACED
 
     def taint(self, name: str, event: TargetTainted | None) -> None:
-        """The taints of a target change, or are forgotten (None)."""
+        """Take in the taints of a target; None when they are forgotten."""
         if event is None:
             self._tainted.pop(name, None)
         elif newer_taints(event, self._tainted.get(name)):
             self._tainted[name] = event
 
     def declared(self, name: str) -> ResourceDeclared | None:
-        """What is declared of a target; None when there is no such target."""
+        """Return the declaration of a target; None when there is no such target."""
         return self._declared.get(name)
 
     def tainted(self, name: str) -> TargetTainted | None:
-        """The last record of a target's taints, whichever target of that name it is about."""
+        """Return the last record of a target's taints, even if it is about an earlier target of that name."""
         return self._tainted.get(name)
 
 
 def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) -> tuple[Taint, ...]:
-    """The taints that keep new pods away now: those in force, and those that are asked for and still on their way.
+    """Return the taints that keep new pods away now: those in force, and people's edits that are not applied yet.
 
-    A node's declaration may be seen before the taint-manager has worked it in; what it asks for counts at
-    once, so that no pod slips in between. What it asks to take away counts until it is gone. What is built in is not
-    people's to ask for. While nothing was decided about a target, what its declaration alone says holds: a managed
-    cluster is unreachable. Without times, for placement needs none.
+    A node's declaration may be read before the taint-manager has processed it. A taint that it adds counts at once, so
+    that no pod slips in between. A taint that it removes counts until it is gone. People cannot add built-in taints.
+    Until something is decided about a target, the taints count that its declaration alone demands; a managed cluster is
+    unreachable. These have no times, because placement needs none.
     """
     if tainted is not None and tainted.target_uid not in {"", resource.uid}:
         tainted = None

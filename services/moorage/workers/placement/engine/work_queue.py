@@ -1,4 +1,4 @@
-"""What a controller has to look at, in the order in which it came."""
+"""The resources that a controller must check, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Work:
     """The resource key."""
 
     cause: Meta | None
-    """The event that led here; None when a restore or the reconciler did."""
+    """The event that led to the work; None when a restore or the reconciler did."""
 
     pod: str = ""
-    """The key of the one pod of the resource to look at; empty for all of it."""
+    """The key of the one pod of the resource to check; empty for the whole resource."""
 
     gone: str = ""
-    """The name of a target that was deleted, or made again under its name."""
+    """The name of a target that was deleted, or created again under its name."""
 
     repair: bool = False
-    """Whether to write again what should be there and is not."""
+    """Whether to write again what is missing."""
 
     check: bool = False
     """Whether to decide again only when what is written can no longer be right."""
@@ -45,21 +45,21 @@ class WorkQueue:
         self._once: dict[str, _Waiting] = {}
 
     def __len__(self) -> int:
-        """How much is waiting."""
+        """The number of waiting pieces of work."""
         return len(self._queue)
 
     def __iter__(self) -> Iterator[Work]:
-        """What is waiting, first come first."""
+        """Iterate over the waiting work, in the order of its arrival."""
         return (waiting.work for waiting in self._queue)
 
     def add(self, work: Work) -> None:
-        """Put work at the end, whatever is waiting already."""
+        """Add work at the end, whatever is waiting already."""
         self._queue.append(_Waiting(work))
 
     def add_once(self, work: Work) -> None:
-        """Put work at the end, unless work that came this way waits for the same resource.
+        """Add work at the end, unless work that was added in this way waits for the same resource.
 
-        The first cause counts. Work that only checks gives way to work that decides in any case, at its place.
+        The first cause counts. Work that only checks is replaced, at its place, by work that decides in any case.
         """
         known = self._once.get(work.key)
         if known is None:
@@ -69,11 +69,11 @@ class WorkQueue:
             known.work = work
 
     def put_back(self, work: Work) -> None:
-        """Put work that is not finished at the front."""
+        """Put unfinished work at the front."""
         self._queue.appendleft(_Waiting(work))
 
     def take(self) -> Work:
-        """The next work.
+        """Return the next work, and remove it.
 
         Raises:
             IndexError: nothing is waiting.

@@ -1,4 +1,4 @@
-"""Writes decisions on claimed resources, and only what is new of them."""
+"""Writes decisions on claimed resources, as far as they are new."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Rules, terms_of
 from moorage.workers.placement.karmada.view import Terms, bound_of
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 REFRESH: Final = timedelta(seconds=30)
-"""How often the counts in a waiting resource's message are brought up to date, at most."""
+"""The shortest time between two updates of the counts in a waiting resource's message."""
 
 
 def cluster_ref(name: str) -> TargetRef:
-    """The reference of a cluster."""
+    """Return the reference of a cluster."""
     return TargetRef(kind=TargetKind.CLUSTER, name=name)
 
 
@@ -30,10 +31,10 @@ class BindingWriter:
     """Writes the decision on one claimed resource, and its bindings.
 
     Args:
-        partition: who assumes bindings in the view.
-        state: of the partition.
+        partition: the owner of the bindings that are assumed in the view.
+        state: the state of the partition.
         rules: the settings by which resources leave clusters.
-        outbox: where decisions and bindings are put.
+        outbox: takes decisions and bindings.
     """
 
     def __init__(self, partition: object, state: BindingState, rules: Rules, outbox: Outbox) -> None:
@@ -43,13 +44,13 @@ class BindingWriter:
         self.outbox = outbox
         self.owner = ""
         self.at = outbox.now
-        """When what is decided counts as decided: the time of its cause."""
+        """The time of the decision, which is that of its cause."""
 
         self.flipped = False
         """Whether the resource began, or ceased, to be placed on clusters."""
 
         self.again: Meta | None = None
-        """The cause of looking at the resource once more; None when once is enough."""
+        """The cause of checking the resource again; None when that is not necessary."""
 
         self._partition = partition
 
@@ -59,7 +60,7 @@ class BindingWriter:
         return self.outbox.now
 
     def begin(self, work: Work) -> None:
-        """Take up a piece of work; what comes of it has its cause."""
+        """Begin a piece of work. Its results have its cause."""
         self.owner = work.key
         known, resource = self.state.last.get(work.key), self.state.resources.get(work.key)
         version = resource.version if resource is not None else 0
@@ -69,15 +70,15 @@ class BindingWriter:
             self.at = max(self.at, known.decided_time)
 
     def caused_by(self, meta: Meta) -> None:
-        """What is written from now on has another cause."""
+        """Set another cause for what is written from now on."""
         self.outbox.cause = meta
 
     def look_again(self) -> None:
-        """The resource is to be looked at once more."""
+        """Request another check of the resource."""
         self.again = self.outbox.cause
 
     def is_healthy(self, draft: BindingDraft, cluster: str) -> bool:
-        """Whether the workload was reported healthy on a cluster since its binding is as it is."""
+        """Return whether the workload was reported healthy on a cluster since its binding took its present form."""
         bound = self.state.binding(binding_key(draft.workload, cluster_ref(cluster)))
         generation = draft.kept[cluster].binding_generation
         if bound is None or bound.generation != generation:
@@ -85,21 +86,21 @@ class BindingWriter:
         return self.view.healthy_since(draft.workload.key, cluster, bound.bound_time)
 
     def end(self, known: BindingDecision) -> None:
-        """A resource is placed no more: it is gone, or no policy selects it."""
+        """End the placement of a resource that is gone, or that no policy selects any more."""
         for name in sorted(known.targets.keys() | known.leaving.keys()):
             self._unbind(WorkloadRef.parse(known.workload), name)
         self._emit_placed(known.workload, None)
         self.flipped = True
 
     def end_orphans(self, draft: BindingDraft) -> None:
-        """End the bindings that belong to no decision; only the reconciler looks for them."""
+        """End the bindings that belong to no decision. Only the reconciler looks for them."""
         wanted = {binding_key(draft.workload, cluster_ref(name)) for name in draft.kept.keys() | draft.leaving.keys()}
         for key in self.view.bindings_of(draft.workload.key):
             if key not in wanted and self.state.binding(key) is not None:
-                self._unbind(draft.workload, key.rpartition("/")[2])
+                self._unbind(draft.workload, TargetKey.parse(BindingKey.parse(key).target).name)
 
     def write(self, draft: BindingDraft, *, repair: bool) -> None:
-        """Write a decision and its bindings, as far as they differ from what is there."""
+        """Write a decision and its bindings, as far as they differ from the present ones."""
         changed = self._bindings(draft, repair=repair)
         if not changed and not draft.ended and not self._says_more(draft, repair=repair):
             return
@@ -116,7 +117,7 @@ class BindingWriter:
             self.flipped = True
 
     def _bindings(self, draft: BindingDraft, *, repair: bool) -> list[WorkloadBound]:
-        """The bindings that are new, or say something else from now on."""
+        """Return the bindings that are new or have changed."""
         found = []
         was = draft.known.targets if draft.known is not None else {}
         for name, one in sorted(draft.kept.items()):
@@ -146,7 +147,7 @@ class BindingWriter:
             owner=draft.resource.ref,
             target=target,
             generation=generation,
-            # A later decision makes a later revision, so it needs no memory of its own.
+            # A later decision makes a later revision, so the revision need not be stored separately.
             revision=draft.generation - generation + 1,
             tolerations=terms.tolerations,
             requests=dict(terms.requests),
@@ -157,7 +158,7 @@ class BindingWriter:
         )
 
     def _says_more(self, draft: BindingDraft, *, repair: bool) -> bool:
-        """Whether a decision says something that the one before did not."""
+        """Return whether a decision differs from the one before in something that is reported."""
         known = draft.known
         if known is None:
             return True
@@ -208,7 +209,7 @@ class BindingWriter:
         self.outbox.put(BINDINGS, key, target.key, None)
 
     def _emit_placed(self, workload: str, event: WorkloadPlaced | None) -> None:
-        # One request to leave may be the cause of several decisions: the first finds no replacement, a later one does.
+        # One request to leave may cause several decisions: the first finds no replacement, a later one does.
         step = str(event.generation) if event is not None else ""
         self.outbox.put(PLACEMENTS, workload, self.owner, event, step=step)
 

@@ -16,18 +16,19 @@ from moorage.workers.placement.karmada.state import BindingState
 from moorage.workers.placement.karmada.terms import Demand, Rules
 from moorage.workers.placement.karmada.view import ClusterView, Scope
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
 
 class BindingController(Controller):
-    """Brings what is written of claimed resources to what their policies ask for.
+    """Reconciles the records of claimed resources with what their policies demand.
 
     Args:
         rules: the settings by which resources leave clusters.
-        demand: how much there is of a resource, by its key.
-        flipped: is told of a resource that began, or ceased, to be placed on clusters, with what led to it: its pods
-            on nodes are to be looked at.
+        demand: returns how much there is of a resource, by its key.
+        flipped: called with a resource that began, or ceased, to be placed on clusters, and the cause, because its pods
+            on nodes must be checked.
     """
 
     resources: ClassVar[tuple[str, ...]] = CLAIMABLE
@@ -48,39 +49,39 @@ class BindingController(Controller):
         self._kind_versions: dict[Scope, int] = {}
 
     def attach(self, view: ClusterView) -> None:
-        """Use a view, and be told of what happens in it."""
+        """Use a view, and be notified of its changes."""
         self.state.view = view
         view.attach(self)
 
     def leave(self) -> None:
-        """The partition is taken away."""
+        """Leave the view, because the partition is taken away."""
         self.state.view.detach(self)
 
-    # What the topics of the partition say.
+    # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """A resource is declared, or deleted (None)."""
+        """Take in a resource that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """A decision was made on a resource, or it is placed no more (None)."""
+        """Take in a decision on a resource; None when the resource is not placed any more."""
         self.state.decided(key, event)
 
-    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - nothing of a resource needs more than the view
-        """Whether everything has to be fresh: never, for a policy that comes later is heeded when it comes."""
+    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - resources need nothing but the view
+        """Return False: a policy that comes later takes effect when it comes."""
         return False
 
     def look_at(self, key: str, cause: Meta) -> None:
-        """Put a resource on the queue that is, or was until now, placed on clusters."""
+        """Put a resource on the queue if it is, or was until now, placed on clusters."""
         if self.state.concerned(key):
             self.work.add(Work(key, cause))
 
     def keys(self) -> list[str]:
-        """The resources that are, or were until now, placed on clusters, sorted."""
+        """Return the resources that are, or were until now, placed on clusters, sorted."""
         state = self.state
         return [key for key in sorted(state.resources.keys() | state.last.keys()) if state.concerned(key)]
 
-    # What happens in the view.
+    # Changes of the view.
 
     def notice(self, workload: str, meta: Meta) -> None:
         """See `view.ClusterListener`."""
@@ -99,10 +100,10 @@ class BindingController(Controller):
         for owner in self.state.at(name):
             self.work.add(Work(owner, meta, gone=name))
 
-    # What there is to do.
+    # Work to do.
 
     def due(self) -> bool:
-        """Whether there is something to do, whatever the time."""
+        """Return whether there is something to do now, independent of the time."""
         state, view = self.state, self.state.view
         return (
             not self.begun
@@ -113,11 +114,11 @@ class BindingController(Controller):
         )
 
     def next_time(self) -> datetime | None:
-        """When the next grace period ends; None when none runs."""
+        """Return when the next grace period ends; None when there is none."""
         return self.state.ends.next()
 
     def gather(self, now: datetime) -> None:
-        """Put on the queue what a policy or a cluster has changed, and where a grace period is over."""
+        """Put resources on the queue that a policy or a cluster has changed, or whose grace period is over."""
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True
@@ -136,7 +137,7 @@ class BindingController(Controller):
             self.work.add(Work(owner, timed_cause(owner, end)))
 
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Bring what is written of a resource to what its policy asks for."""
+        """Reconcile the records of a resource with what its policy demands."""
         writer = BindingWriter(self, self.state, self._rules, outbox)
         reconcile(writer, work, self._demand)
         if writer.flipped:
@@ -145,12 +146,12 @@ class BindingController(Controller):
             self.work.add_once(Work(work.key, writer.again))
 
     def _of_changed_policies(self) -> Iterable[str]:
-        """The resources that a policy which has changed may claim, or did, sorted."""
+        """Return the resources that a changed policy may claim, or did, sorted."""
         found: set[str] = set()
         for scope, version in self.state.view.kind_versions.items():
             if self._kind_versions.get(scope) != version:
                 api_version, kind, namespace = scope
                 keys = self.state.of_kind(api_version, kind)
-                found.update(key for key in keys if not namespace or key.split("/")[1] == namespace)
+                found.update(key for key in keys if not namespace or ResourceKey.parse(key).namespace == namespace)
                 self._kind_versions[scope] = version
         return sorted(found)

@@ -18,7 +18,7 @@ INVALID: Final = "Invalid"
 
 @dataclass(slots=True, eq=False)
 class BindingDecision(LastDecision):
-    """The last decision on a claimed resource, without all of its grounds."""
+    """The last decision on a claimed resource, without all of its reasons."""
 
     owner: str
     owner_uid: str
@@ -32,12 +32,12 @@ class BindingDecision(LastDecision):
 
     @property
     def waiting(self) -> bool:
-        """Whether it is to be tried again when something opens."""
+        """Whether to try again when something opens."""
         return self.reason != SCHEDULED
 
 
 def binding_decision_of(event: WorkloadPlaced) -> BindingDecision:
-    """What the state keeps of a decision."""
+    """Return what the state keeps of a decision."""
     return BindingDecision(
         workload=event.workload.key,
         uid=event.uid,

@@ -1,4 +1,4 @@
-"""Which clusters a resource may leave now, and where it goes instead."""
+"""Decides which clusters a resource may leave now, and where it goes instead."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from dataclasses import dataclass, field, replace
 
 from moorage.core.scheduling.karmada.plugin import ClusterRequest
 from moorage.core.scheduling.karmada.replica_division import Division, division_of
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider, ClusterDecision
+from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
 from moorage.workers.placement.engine.evictions import Requested
 
 
 @dataclass(slots=True)
 class Departure:
-    """What became of the wish to leave some clusters."""
+    """The result of a request to leave some clusters."""
 
     decision: ClusterDecision | None = None
-    """Where the resource is from now on; None when it stays as it is."""
+    """Where the resource is from now on; None when nothing changes."""
 
     left: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
-    """Those that it cannot leave, for without them it would not be placed whole."""
+    """The clusters that it cannot leave, because without them it would not be placed completely."""
 
     failed: ClusterDecision | None = None
-    """What came of leaving all of them, when that cannot be."""
+    """The decision that leaving all of them would lead to, when that is not possible."""
 
     @property
     def why(self) -> str:
-        """Why it cannot leave those that it is stuck on."""
+        """Why it cannot leave the clusters in `stuck`."""
         return self.failed.message if self.failed is not None else ""
 
 
 def depart(
-    decider: ClusterDecider, request: ClusterRequest, asked: Mapping[str, Requested], *, forced: bool
+    scheduler: ClusterScheduler, request: ClusterRequest, asked: Mapping[str, Requested], *, forced: bool
 ) -> Departure:
-    """Leave all of the clusters, or, when what is left would not take the whole, one after another as far as it does.
+    """Leave all of the clusters or, when the rest would not take the whole, as many as it allows, one after another.
 
     Args:
-        decider: decides where the resource goes.
+        scheduler: decides where the resource goes.
         request: with all of the clusters among the existing ones.
         asked: the clusters with what asks for it; what was asked for first goes first.
         forced: leave all of them, whether what is left takes the whole or not.
     """
-    found = decide(decider, *_without(request, set(asked), set()))
+    found = decide(scheduler, *_without(request, set(asked), set()))
     if found.targets is not None or forced:
         return Departure(found, left=set(asked))
     departure = Departure(stuck=set(asked), failed=found)
@@ -50,29 +50,29 @@ def depart(
         return departure
     for name in sorted(asked, key=lambda name: (asked[name].event.decided_time, name)):
         out = departure.left | {name}
-        found = decide(decider, *_without(request, out, departure.stuck - {name}))
+        found = decide(scheduler, *_without(request, out, departure.stuck - {name}))
         if found.targets is not None:
             departure.decision = found
             departure.left, departure.stuck = out, departure.stuck - {name}
     return departure
 
 
-def decide(decider: ClusterDecider, request: ClusterRequest, out: frozenset[str] = frozenset()) -> ClusterDecision:
+def decide(scheduler: ClusterScheduler, request: ClusterRequest, out: frozenset[str] = frozenset()) -> ClusterDecision:
     """Where a resource goes; back to a cluster that it is leaving only when it is not placed whole otherwise.
 
     Args:
-        decider: decides.
+        scheduler: decides.
         request: its `leaving` are the clusters that it is about to leave; their taints count as everyone's.
         out: clusters that it does not go back to in any case.
     """
-    found = decider.decide(replace(request, leaving=request.leaving | out))
+    found = scheduler.decide(replace(request, leaving=request.leaving | out))
     if found.targets is None and request.leaving:
-        back = decider.decide(replace(request, leaving=out))
+        back = scheduler.decide(replace(request, leaving=out))
         return back if back.targets is not None else found
     return found
 
 
 def _without(request: ClusterRequest, out: set[str], staying: set[str]) -> tuple[ClusterRequest, frozenset[str]]:
-    """The request when some clusters are out; others it stays on, but they get no more of it."""
+    """Return the request without the clusters in `out`. Those in `staying` keep the resource, but get no more of it."""
     existing = {name: replicas for name, replicas in request.existing.items() if name not in out}
     return replace(request, existing=existing, full=frozenset(staying)), frozenset(out)

@@ -1,4 +1,4 @@
-"""A decision on a claimed resource in the making."""
+"""A decision on a claimed resource that is being made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage_schemas.refs import WorkloadRef
 
 @dataclass(slots=True)
 class BindingDraft:
-    """A decision in the making."""
+    """A decision that is being made."""
 
     resource: ClaimedResource
     policy: Policy
@@ -26,7 +26,7 @@ class BindingDraft:
     """The decision before, on the same resource."""
 
     generation: int
-    """That the new decision has, if there is one."""
+    """The generation of the new decision, if there is one."""
 
     kept: dict[str, PlacedTarget] = field(default_factory=dict)
     leaving: dict[str, LeavingTarget] = field(default_factory=dict)
@@ -45,5 +45,5 @@ class BindingDraft:
 
     @property
     def uid(self) -> str:
-        """Of the workload."""
+        """The uid of the workload."""
         return binding_uid(self.resource)

@@ -1,4 +1,4 @@
-"""One claimed resource at a time: which policy places it, where it goes, what it leaves."""
+"""Reconciles one claimed resource: which policy places it, where it goes, and which clusters it leaves."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _REPLACED: Final = "Replaced"
 
 
 def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]) -> None:
-    """Bring what is written of a resource to what the present state of everything asks for.
+    """Reconcile the records of a resource with what the present state of everything demands.
 
     Args:
-        writer: writes what is decided.
+        writer: writes the decisions.
         work: names the resource.
-        demand: how much there is of a resource, by its key.
+        demand: returns how much there is of a resource, by its key.
     """
     state = writer.state
     writer.begin(work)
@@ -58,14 +58,14 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
         _place(writer, draft)
     writer.write(draft, repair=work.repair)
     if draft.leaving.keys() - (draft.known.leaving.keys() if draft.known else ()) and _is_replaced(writer, draft):
-        # Nobody will tell that what stays is healthy: that was told before.
+        # The clusters that stay were reported healthy before, so no report will lead to another check.
         writer.look_again()
 
 
 def draft_of(
     writer: BindingWriter, resource: ClaimedResource, policy: Policy, known: BindingDecision | None, demand: Demand
 ) -> BindingDraft:
-    """The decision that there is, as the beginning of the next one."""
+    """Return the present decision, as the beginning of the next one."""
     workload = binding_ref(resource)
     same = known if known is not None and known.owner_uid == resource.uid else None
     least = max(known.generation if known else 0, writer.view.highest_eviction(workload.key))
@@ -81,13 +81,13 @@ def draft_of(
     if same is not None:
         draft.kept, draft.leaving = dict(same.targets), dict(same.leaving)
         draft.reason, draft.message, draft.affinity_name = same.reason, same.message, same.affinity_name
-    elif known is not None:  # it was made again under its name: all of it is over
+    elif known is not None:  # it was created again under its name, so all of it is over
         draft.ended = set(known.targets) | set(known.leaving)
     return draft
 
 
 def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
-    """Forget the clusters that are no more."""
+    """Drop the clusters that do not exist any more."""
     for name in [name for name in (*draft.kept, *draft.leaving) if name not in writer.view.fleet or name == work.gone]:
         draft.kept.pop(name, None)
         draft.leaving.pop(name, None)
@@ -95,7 +95,7 @@ def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
 
 
 def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
-    """End the bindings whose grace period is over, and all of them when the replacement is healthy.
+    """End the bindings whose grace period is over, or all of them when the replacement is healthy.
 
     While there is no replacement (any more), they stay, unless they would have left without one.
     """
@@ -114,7 +114,7 @@ def _is_whole(draft: BindingDraft) -> bool:
 
 
 def _is_replaced(writer: BindingWriter, draft: BindingDraft) -> bool:
-    """Whether a resource is placed whole, and healthy on each of its clusters."""
+    """Return whether a resource is placed completely, and healthy on each of its clusters."""
     return _is_whole(draft) and all(writer.is_healthy(draft, name) for name in draft.kept)
 
 
@@ -122,19 +122,21 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
     """Decide where the resource goes, if there is something to decide."""
     asked = _asked(writer, draft)
     for name in [name for name, task in asked.items() if not _evicts(writer, draft, task)]:
-        # It could not leave, or was told so late; now it need not leave any more.
+        # It could not leave, or the request came late. Now it need not leave any more.
         _bind_anew(draft, name)
         del asked[name]
     request = request_of(draft, writer.at if writer.rules.evicts else None)
     departure = (
-        depart(writer.view.decider, request, asked, forced=writer.rules.forces(draft.policy)) if asked else Departure()
+        depart(writer.view.scheduler, request, asked, forced=writer.rules.forces(draft.policy))
+        if asked
+        else Departure()
     )
     for name in [name for name in departure.stuck if not _evicts(writer, draft, asked[name])]:
         _bind_anew(draft, name)
         departure.stuck.discard(name)
     decision = departure.decision
     if decision is None and _is_open(draft, request, asked):
-        decision = decide(writer.view.decider, request)
+        decision = decide(writer.view.scheduler, request)
     if decision is not None:
         _take(writer, draft, decision, departure, asked)
     elif draft.reason != UNSCHEDULABLE:
@@ -148,7 +150,7 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
 
 
 def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
-    """What is asked of the decider; without an instant no tolerated time counts as over."""
+    """What is asked of the scheduler; without an instant no tolerated time counts as over."""
     return ClusterRequest(
         placement=draft.policy.spec.placement,
         key=draft.placement_key,
@@ -165,7 +167,7 @@ def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
 
 
 def _asked(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
-    """The clusters that the resource is asked to leave; none while evictions from clusters are switched off."""
+    """Return the clusters that the resource must leave; none while evictions from clusters are switched off."""
     if not writer.rules.evicts:
         return {}
     found = {
@@ -176,23 +178,23 @@ def _asked(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
 
 
 def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool:
-    """Whether the taints for which an eviction was requested still ask for it, as far as they are known here."""
+    """Return whether the taints for which an eviction was requested still demand it, as far as they are known here."""
     event, name = task.event, task.event.target.name
     if not event.taints or writer.view.taint_generation(name) < event.taint_generation:
         return True
     tolerations = tuple(draft.policy.spec.placement.cluster_tolerations or ())
-    at = max(writer.at, event.decided_time)  # what led here may be older than the request
+    at = max(writer.at, event.decided_time)  # the cause may be older than the request
     found = verdict(writer.view.fleet[name].taints, tolerations, seen_at=at, dialect=KARMADA)
     return isinstance(found, EvictNow) or (isinstance(found, EvictAt) and found.deadline <= at)
 
 
 def _bind_anew(draft: BindingDraft, name: str) -> None:
-    """Give a cluster a new binding in place of the one that it is to leave: so the eviction is over."""
+    """Give a cluster a new binding in place of the one that was to end, so that the eviction is over."""
     draft.kept[name] = draft.kept[name].model_copy(update={"binding_generation": draft.generation})
 
 
 def _is_open(draft: BindingDraft, request: ClusterRequest, asked: dict[str, Requested]) -> bool:
-    """Whether there is something to decide but for those that are asked to leave."""
+    """Return whether there is something to decide apart from the clusters that the resource must leave."""
     known = draft.known
     if known is None or known.placement_key != draft.placement_key or not is_steady(request):
         return True
@@ -207,7 +209,7 @@ def _take(
     departure: Departure,
     asked: dict[str, Requested],
 ) -> None:
-    """Make a decision the draft's."""
+    """Apply a decision to the draft."""
     draft.decision = decision
     before = dict(draft.kept)
     if decision.targets is not None:
@@ -222,12 +224,13 @@ def _take(
         }
         for name, leaving in list(draft.leaving.items()):
             if name in draft.kept:
-                del draft.leaving[name]  # it comes back
-            elif leaving.until <= writer.now:  # there was no replacement; this one gets its time
+                del draft.leaving[name]  # it returns
+            elif leaving.until <= writer.now:  # it had no replacement; this one gets its time
                 until = writer.at + writer.rules.grace_of(draft.policy)
                 draft.leaving[name] = leaving.model_copy(update={"until": until})
     else:
-        # With too little room, or too few clusters, it stays where it is; where nothing fits it may not stay.
+        # With too little room, or too few clusters, it stays where it is. Where it does not fit at all, it may not
+        # stay.
         draft.reason, draft.message = UNSCHEDULABLE, decision.message
         stay = decision.fits or departure.left
         draft.kept = {name: one for name, one in before.items() if stay and name not in departure.left}

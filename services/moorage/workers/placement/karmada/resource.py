@@ -13,10 +13,10 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workloads import CONTROLLERS, POD
 
 RESOURCE_BINDING: Final = "ResourceBinding"
-"""The kind of the workload that a claimed resource is."""
+"""The kind of the workload that a claimed resource becomes."""
 
 CLAIMED_KINDS: Final = (POD, *CONTROLLERS, "ConfigMap", "Service")
-"""Kinds that a policy can claim."""
+"""The kinds that a policy can claim."""
 
 CLAIMABLE: Final = tuple(f"{kind}/" for kind in CLAIMED_KINDS)
 PLACED: Final = f"{RESOURCE_BINDING}/"
@@ -33,7 +33,7 @@ class ClaimedResource:
 
 
 def resource_of(event: ResourceDeclared) -> ClaimedResource:
-    """What the state keeps of a resource."""
+    """Return what the state keeps of a resource."""
     metadata = event.object.get("metadata") or {}
     api_version, kind = sys.intern(str(event.object.get("apiVersion", ""))), sys.intern(event.kind)
     namespace, name = sys.intern(event.namespace), event.name

@@ -1,4 +1,4 @@
-"""What one partition knows of resources that may be claimed, and what was decided last on those that are."""
+"""What one partition knows of resources that policies may claim, and the last decisions on those that are claimed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moorage_schemas.resource import ResourceDeclared
 
 @dataclass(slots=True, eq=False)
 class BindingState:
-    """One partition, as far as claimed resources are concerned."""
+    """The part of a partition's state that concerns claimed resources."""
 
     view: ClusterView = field(default_factory=ClusterView)
     resources: dict[str, ClaimedResource] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class BindingState:
     """The last decisions, by the key of the resource."""
 
     waiting: dict[str, None] = field(default_factory=dict)
-    """Resources that are to be tried again when something opens."""
+    """Resources to try again when something opens."""
 
     ends: DeadlineIndex[tuple[str, str]] = field(default_factory=DeadlineIndex)
     """When grace periods end, by resource and cluster."""
@@ -36,7 +36,7 @@ class BindingState:
     """Cluster → the resources that are on it, or are about to leave it."""
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """A resource is declared, or deleted (None)."""
+        """Take in a resource that is declared, or deleted (None)."""
         known = self.resources.pop(key, None)
         if known is not None:
             del self._of_kind[known.claimable.api_version, known.claimable.kind][key]
@@ -46,7 +46,7 @@ class BindingState:
             self._of_kind.setdefault((about.api_version, about.kind), {})[key] = None
 
     def decided(self, workload: str, event: WorkloadPlaced | None) -> None:
-        """A decision was made on a resource, or it is placed no more (None)."""
+        """Take in a decision on a resource; None when the resource is not placed any more."""
         if event is None:
             owner = self._owner_of.get(workload)
             if owner is not None:
@@ -77,22 +77,22 @@ class BindingState:
             if not mine:
                 del self._at[name]
 
-    # Questions.
+    # Queries.
 
     def owner_of(self, workload: str) -> str | None:
-        """The resource that a workload is; None when it is not of this partition."""
+        """Return the resource of a workload; None when it is not of this partition."""
         return self._owner_of.get(workload)
 
     def at(self, cluster: str) -> list[str]:
-        """The resources that are on a cluster, or are about to leave it, sorted."""
+        """Return the resources that are on a cluster, or are about to leave it, sorted."""
         return sorted(self._at.get(cluster, ()))
 
     def of_kind(self, api_version: str, kind: str) -> Iterable[str]:
-        """The keys of the resources of a kind."""
+        """Return the keys of the resources of a kind."""
         return self._of_kind.get((api_version, kind), {})
 
     def policy_for(self, key: str) -> Policy | None:
-        """The policy that places a resource; None when none does."""
+        """Return the policy that places a resource; None when there is none."""
         resource = self.resources.get(key)
         if resource is None:
             return None
@@ -105,18 +105,18 @@ class BindingState:
         return claim(about, policies, held)
 
     def claims(self, key: str) -> bool:
-        """Whether a resource is placed on clusters, so that it makes no pods on nodes."""
+        """Return whether a resource is placed on clusters, so that it makes no pods on nodes."""
         return self.policy_for(key) is not None
 
     def would_claim(self, event: ResourceDeclared) -> bool:
-        """Whether a policy that is known places a declared resource."""
+        """Return whether a known policy places a declared resource."""
         about = resource_of(event).claimable
         return claim(about, self.view.policies_for(about.api_version, about.kind, about.namespace)) is not None
 
     def concerned(self, key: str) -> bool:
-        """Whether a resource is, or was until now, placed on clusters."""
+        """Return whether a resource is, or was until now, placed on clusters."""
         return key in self.last or self.claims(key)
 
     def binding(self, key: str) -> ClusterBinding | None:
-        """The binding that holds now, written or about to be; None when there is none."""
+        """Return the present binding, written or about to be; None when there is none."""
         return self.view.bindings.get(key)

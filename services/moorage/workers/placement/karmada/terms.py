@@ -1,4 +1,4 @@
-"""What a policy and a resource say together: how much is to be placed, and on what terms."""
+"""What follows from a policy and a resource together: how much to place, and on what terms."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DIRECTLY: Final = "Directly"
 GRACEFULLY: Final = "Gracefully"
 
 WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"
-"""The annotation of a policy by which work leaves a cluster although no other one takes it."""
+"""The annotation of a policy that makes work leave a cluster even if no other cluster takes it."""
 
 _LONGEST_NAME: Final = 253
-_LONGEST_GRACE: Final = 2**31 - 1  # seconds, as upstream's field holds them; some 68 years
+_LONGEST_GRACE: Final = 2**31 - 1  # seconds, the limit of upstream's field; some 68 years
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +38,29 @@ class Rules:
     without_replacement: bool
 
     def purge_mode_of(self, policy: Policy) -> str:
-        """How what a policy placed leaves: as it says, gracefully when it says only something else, else as is set."""
+        """Return the purge mode for what a policy has placed.
+
+        A policy with `failover.cluster` decides it: gracefully, unless it says otherwise. Without one, the setting
+        applies.
+        """
         failover = policy.spec.failover.cluster if policy.spec.failover else None
         if failover is None:
             return self.purge_mode
         return DIRECTLY if failover.purge_mode in {DIRECTLY, "Immediately"} else GRACEFULLY
 
     def grace_of(self, policy: Policy) -> timedelta:
-        """How long the old place stays at most."""
+        """Return how long the work in the old place stays at most."""
         failover = policy.spec.failover.cluster if policy.spec.failover else None
         seconds = failover.grace_period_seconds if failover else None
         return self.grace if seconds is None else timedelta(seconds=min(max(0, seconds), _LONGEST_GRACE))
 
     def forces(self, policy: Policy) -> bool:
-        """Whether work leaves although nothing takes its place."""
+        """Return whether work leaves even if nothing takes its place."""
         return self.without_replacement or policy.annotations.get(WITHOUT_REPLACEMENT) == "true"
 
 
 def rules_of(settings: Settings) -> Rules:
-    """The rules that the settings make."""
+    """Return the rules that follow from the settings."""
     return Rules(
         evicts=settings.failover and settings.enable_no_execute_taint_eviction,
         purge_mode=settings.no_execute_taint_eviction_purge_mode,
@@ -70,22 +74,22 @@ class Demand:
     """How much there is of a resource."""
 
     replicas: int = 0
-    """0 of what has none, and of what is scaled to none: it goes whole to each cluster."""
+    """0 for a resource without replicas, and for one that is scaled to none: it goes to each cluster as a whole."""
 
     requests: tuple[tuple[str, int], ...] = ()
-    """What one replica takes."""
+    """The requests of one replica."""
 
     error: str = ""
-    """Why it cannot be read."""
+    """Why the resource cannot be read."""
 
 
 def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_version: int) -> Demand:
-    """How much there is of a resource, as upstream's interpreter reads it.
+    """Return how much there is of a resource, as upstream's interpreter reads it.
 
     Args:
-        owner: of its pods; None of a resource that makes none.
+        owner: the owner of its pods; None for a resource that makes none.
         rules: the fleet's rules for dedicated nodes.
-        rules_version: tells these rules from those before.
+        rules_version: distinguishes these rules from earlier ones.
     """
     if owner is None:
         return Demand()
@@ -97,7 +101,7 @@ def demand_of(owner: Owner | None, rules: tuple[DedicatedNodes, ...], rules_vers
 
 
 def terms_of(policy: Policy, resource: ClaimedResource, demand: Demand, rules: Rules, replicas: int) -> Terms:
-    """What the binding to a cluster with so many replicas says."""
+    """Return the terms of a binding to a cluster with a number of replicas."""
     return Terms(
         tolerations=tuple(
             Toleration(
@@ -117,7 +121,7 @@ def terms_of(policy: Policy, resource: ClaimedResource, demand: Demand, rules: R
 
 
 def binding_ref(resource: ClaimedResource) -> WorkloadRef:
-    """The workload that a claimed resource is: named after it and its kind, as upstream names a binding."""
+    """Return the workload of a claimed resource, named after the resource and its kind, as upstream's bindings are."""
     ending = f"-{resource.ref.kind.lower()}"
     name = resource.ref.name
     if len(name) + len(ending) > _LONGEST_NAME:
@@ -127,6 +131,6 @@ def binding_ref(resource: ClaimedResource) -> WorkloadRef:
 
 
 def binding_uid(resource: ClaimedResource) -> str:
-    """The uid of the binding of a resource, in the form of a UUID."""
+    """Return the uid of the binding of a resource, in the form of a UUID."""
     text = hashlib.blake2b(f"{RESOURCE_BINDING} {resource.uid}".encode(), digest_size=16).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -1,4 +1,4 @@
-"""What every partition in a process shares about clusters: them, policies, bindings, evictions, what is healthy."""
+"""What all partitions in a process share about clusters: clusters, policies, bindings, evictions, workloads' health."""
 
 from __future__ import annotations
 
@@ -12,26 +12,19 @@ from pydantic import ValidationError
 
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo, FleetChange
 from moorage.core.scheduling.karmada.policy_match import CLUSTER_WIDE, NAMESPACED, Policy, policy_of
-from moorage.core.scheduling.karmada.scheduler import ClusterDecider
+from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted, Toleration
-from moorage_schemas.topics import (
-    BINDINGS,
-    EVICTIONS,
-    RESOURCES,
-    TAINTS,
-    WORKLOAD_CONDITIONS,
-    Topic,
-    workload_condition_key,
-)
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, WORKLOAD_CONDITIONS, Topic
 
 CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
@@ -46,18 +39,18 @@ class ClusterListener(Protocol):
     """A partition's state, as the view sees it."""
 
     def notice(self, workload: str, meta: Meta) -> None:
-        """Something has happened to a placed workload; ignored when it is not of this partition."""
+        """Note that something has happened to a placed workload. Workloads of other partitions are ignored."""
 
     def healthy(self, workload: str, meta: Meta) -> None:
-        """A workload was reported healthy; of use only while it leaves a cluster."""
+        """Note that a workload was reported healthy. This is of use only while it leaves a cluster."""
 
     def cluster_gone(self, name: str, meta: Meta) -> None:
-        """A cluster was deleted, or made again under its name."""
+        """Note that a cluster was deleted, or created again under its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a binding says of its workload: what is to be written anew when it changes."""
+    """The terms of a binding. When they change, the binding is written again."""
 
     tolerations: tuple[Toleration, ...]
     requests: tuple[tuple[str, int], ...]
@@ -82,26 +75,26 @@ class ClusterBinding:
 
 
 class ClusterView:
-    """The whole, as the placing of resources sees it."""
+    """The whole fleet, as the placement of resources on clusters sees it."""
 
     def __init__(self) -> None:
         self.fleet = ClusterFleet()
-        self.decider = ClusterDecider(self.fleet)
+        self.scheduler = ClusterScheduler(self.fleet)
         self.policies: dict[str, Policy] = {}
         self.openings = 0
-        """Grows with whatever may let a resource be placed elsewhere: a cluster, fewer taints."""
+        """Grows with everything that may let a resource be placed elsewhere: a cluster, fewer taints."""
 
         self.rooms = 0
-        """Grows with that, and with whatever may let one be placed that waits: more room."""
+        """Grows with `openings`, and with everything that may let a waiting resource be placed: more room."""
 
         self.opened_by: Meta | None = None
         self.kind_versions: dict[Scope, int] = {}
-        """Grows with each change of a policy for it."""
+        """For each scope, a number that grows with each change of a policy for it."""
 
         self.policy_version = 0
         self.policy_by: Meta | None = None
         self.bindings: Overlay[ClusterBinding] = Overlay(lambda found, assumed: found.age >= assumed.age)
-        """Of workloads to clusters, by binding key."""
+        """The bindings of workloads to clusters, by binding key."""
 
         self.evictions = EvictionTable()
         self._targets = TargetTable()
@@ -110,20 +103,20 @@ class ClusterView:
         self._healthy: dict[str, datetime] = {}
         self._listeners: list[ClusterListener] = []
 
-    # From the log.
+    # Input from the log.
 
     @staticmethod
     def concerns(topic: Topic, key: str) -> bool:
-        """Whether a record is for this view, by its key."""
+        """Return whether a record is for this view, by its key."""
         if topic is RESOURCES:
             return key.startswith((CLUSTERS, *POLICIES))
         if topic is TAINTS:
             return key.startswith(CLUSTERS)
-        about = key.partition("|")[2]
+        about = BindingKey.parse(key).target
         return about.startswith(CLUSTERS) and (topic is not WORKLOAD_CONDITIONS or about.endswith(f"|{HEALTHY}"))
 
     def apply(self, record: Input) -> None:
-        """Fold a record in; what is not newer changes nothing."""
+        """Fold in a record. A record that is not newer changes nothing."""
         event = record.event
         if record.topic is RESOURCES:
             declared = event if isinstance(event, ResourceDeclared) else None
@@ -154,7 +147,7 @@ class ClusterView:
             self._fold(target.name, record.meta)
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
-        name = record.key.partition("/")[2]
+        name = TargetKey.parse(record.key).name
         self._targets.taint(name, event)
         self._fold(name, record.meta)
 
@@ -165,7 +158,7 @@ class ClusterView:
         try:
             info = ClusterInfo.of(declared.object, present_taints(declared, self._targets.tainted(name)))
         except ValidationError:
-            return  # the gateway lets none through that cannot be read: what was known before holds
+            return  # the gateway admits none that cannot be read: the known state stays
         change = self.fleet.put(info)
         if change >= FleetChange.ROOM:
             self.rooms += 1
@@ -196,7 +189,7 @@ class ClusterView:
         self.policy_by = record.meta
 
     def _binding(self, key: str, event: WorkloadBound | None) -> None:
-        workload = key.partition("|")[0]
+        workload = BindingKey.parse(key).workload
         found = bound_of(event) if event is not None else None
         known = self.bindings.logged.get(key)
         if found is not None and known is not None and found.age < known.age:
@@ -212,11 +205,12 @@ class ClusterView:
 
     def _condition(self, record: Input, event: WorkloadConditionChanged | None) -> None:
         if event is not None and event.status is ConditionStatus.TRUE:
-            # A report that was taken up late speaks of the time before; one from a clock that is ahead, of the present.
+            # A report that was accepted late is about an earlier time. One from a clock that is ahead is about the
+            # present.
             heard = event.accepted_time or event.last_heartbeat_time
             self._healthy[record.key] = min(heard, event.last_heartbeat_time)
             for listener in self._listeners:
-                listener.healthy(record.key.partition("|")[0], record.meta)
+                listener.healthy(BindingKey.parse(record.key).workload, record.meta)
         else:
             self._healthy.pop(record.key, None)
 
@@ -224,44 +218,44 @@ class ClusterView:
         for listener in self._listeners:
             listener.notice(workload, meta)
 
-    # Questions.
+    # Partitions and queries.
 
     def attach(self, listener: ClusterListener) -> None:
-        """A partition begins."""
+        """Add a partition."""
         self._listeners.append(listener)
 
     def detach(self, listener: ClusterListener) -> None:
-        """A partition is taken away: what it has assumed is taken back."""
+        """Remove a partition, and take back what it has assumed."""
         for key in self.bindings.assumed_by(listener):
             self.bindings.put_back(key, None)
         self._listeners = [one for one in self._listeners if one is not listener]
 
     def policies_for(self, api_version: str, kind: str, namespace: str) -> Sequence[Policy]:
-        """The policies that may claim a resource of a kind in a namespace."""
+        """Return the policies that may claim a resource of a kind in a namespace."""
         mine = self._of_scope.get((api_version, kind, namespace), _NONE)
         return mine + self._of_scope.get((api_version, kind, ""), _NONE) if namespace else mine
 
     def bindings_of(self, workload: str) -> list[str]:
-        """The keys of the bindings of a workload that are in the log, sorted."""
+        """Return the keys of the bindings of a workload that are in the log, sorted."""
         return sorted(self._bound_of.get(workload, ()))
 
     def requested(self, workload: str, uid: str, cluster: str, generation: int) -> Requested | None:
-        """The eviction that requests the end of exactly this binding; None when none does."""
+        """Return the eviction that requests the end of exactly this binding; None when there is none."""
         return self.evictions.requested(workload, uid, cluster, generation)
 
     def highest_eviction(self, workload: str) -> int:
-        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        """Return the highest generation of a binding of this workload that an eviction was about; 0 without any."""
         return self.evictions.highest(workload)
 
     def taint_generation(self, cluster: str) -> int:
-        """The generation of the taints that are known of a cluster; 0 when nothing is."""
+        """Return the generation of the known taints of a cluster; 0 when none are known."""
         known = self._targets.tainted(cluster)
         return known.generation if known is not None else 0
 
     def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:
-        """Whether a workload was reported healthy on a cluster, and not until after it was bound there.
+        """Return whether a workload was reported healthy on a cluster at or after the time when it was bound there.
 
-        Many a deployer tells the time in whole seconds, so what it says of that very second counts.
+        Many deployers report times in whole seconds, so a report from the same second counts.
         """
         reported = self._healthy.get(workload_condition_key(workload, f"{CLUSTERS}{cluster}", HEALTHY))
         return reported is not None and reported >= bound.replace(microsecond=0)
@@ -272,7 +266,7 @@ def _scopes(policy: Policy | None) -> set[Scope]:
 
 
 def bound_of(event: WorkloadBound) -> ClusterBinding:
-    """What is kept of a binding."""
+    """Return what is kept of a binding."""
     terms = Terms(
         tolerations=event.tolerations,
         requests=tuple(sorted(event.requests.items())),
@@ -284,4 +278,4 @@ def bound_of(event: WorkloadBound) -> ClusterBinding:
 
 
 _shared: Callable[[Terms], Terms] = lru_cache(maxsize=65_536)(lambda terms: terms)
-"""The same object for equal terms. (Tolerations are frozen, so they have a hash.)"""
+"""Returns the same object for equal terms. (Tolerations are frozen, so they have a hash.)"""

@@ -1,4 +1,4 @@
-"""OCM placements: which managed clusters each selects, written as PlacementDecisions.
+"""OCM placements: the managed clusters that each selects are written as PlacementDecisions.
 
-There are no bindings of theirs and no evictions: a decision is itself the order to add and to remove.
+They have no bindings and no evictions: a decision itself is the order to add and to remove clusters.
 """

@@ -1,4 +1,4 @@
-"""The controller of OCM placements: which managed clusters each selects."""
+"""The controller of OCM placements, which select managed clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moorage_schemas.resource import ResourceDeclared
 
 
 class SelectionController(Controller):
-    """Brings the PlacementDecisions of each placement to what it asks for; a placement waits on the queue once."""
+    """Reconciles the PlacementDecisions of each placement with its spec. A placement waits on the queue once."""
 
     resources: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX,)
     decisions: ClassVar[tuple[str, ...]] = (PLACEMENT_PREFIX, DECISION_PREFIX)
@@ -32,29 +32,29 @@ class SelectionController(Controller):
         self.state = SelectionState()
 
     def attach(self, view: ManagedView) -> None:
-        """Use a view; the placements join it when they are looked at first."""
+        """Use a view. The placements join it when they are first checked."""
         self.state.view = view
 
     def leave(self) -> None:
-        """The partition is taken away."""
+        """Leave the view, because the partition is taken away."""
         state = self.state
         for member in state.members.values():
             state.view.leave(member)
         state.members.clear()
         state.view.drop(self)
 
-    # What the topics of the partition say.
+    # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """A placement is declared, or deleted (None)."""
+        """Take in a placement that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """A decision was made on a placement, or one of its pages was written; None when it is no more."""
+        """Take in a decision on a placement, or one of its pages; None when it does not exist any more."""
         self.state.decided(key, event)
 
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Whether a declared placement is not known yet."""
+        """Return whether a declared placement is not known yet."""
         known = self.state.specs.get(event.key)
         return known is None or known.uid != event.uid
 
@@ -63,29 +63,29 @@ class SelectionController(Controller):
         self.work.add_once(Work(key, cause))
 
     def keys(self) -> list[str]:
-        """The placements, and those that only decisions are known of, sorted."""
+        """Return the placements, including undeclared ones with decisions, sorted."""
         return sorted([*self.state.specs, *self.state.undeclared()])
 
     def notice(self, member: Member, meta: Meta) -> None:
-        """See `equivalence_classes.Partition`."""
+        """See `equivalence_classes.MemberPartition`."""
         self.look_at(member.key, meta)
 
-    # What there is to do.
+    # Work to do.
 
     def due(self) -> bool:
-        """Whether there is something to do, whatever the time."""
+        """Return whether there is something to do now, independent of the time."""
         return not self.begun or bool(self.work)
 
     def next_time(self) -> datetime | None:
-        """When the next placement is to be decided again; None when none is."""
+        """Return when the next placement must be decided again; None when none must."""
         return self.state.requeues.next()
 
     def gather(self, now: datetime) -> None:
-        """Put on the queue what is to be decided again because its time has come."""
+        """Put placements on the queue that must be decided again because their time has come."""
         state = self.state
         if not self.begun:
             self.begun = True
-            # All tables are read to their ends by now, so what is decided for anything else is for nobody.
+            # All tables are read to their ends by now, so decisions on anything else belong to no placement.
             for key in sorted(state.undeclared()):
                 self.work.add_once(Work(key, None, check=True))
             for key in sorted(state.specs):
@@ -95,7 +95,7 @@ class SelectionController(Controller):
             self.look_at(key, timed_cause(key, at))
 
     def repair(self) -> None:
-        """Put everything on the queue, to be put right where what is written can no longer be right."""
+        """Put everything on the queue, to repair what can no longer be right."""
         for key in self.keys():
             self.work.add_once(Work(key, None, check=True))
 

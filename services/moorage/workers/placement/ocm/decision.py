@@ -16,25 +16,25 @@ DECISION_PREFIX: Final = f"{PLACEMENT_DECISION}/"
 
 @dataclass(slots=True, eq=False)
 class SelectionDecision(LastDecision):
-    """The last decision on a placement, without its PlacementDecisions and its grounds."""
+    """The last decision on a placement, without its PlacementDecisions and its reasons."""
 
     selected: int
     groups: tuple[DecisionGroupStatus, ...]
     conditions: tuple[PlacementCondition, ...]
     requeue_at: datetime | None
-    """When to decide again although nothing has changed."""
+    """When to decide again even if nothing has changed."""
 
     spec_key: str
-    """Of the spec that it was decided for."""
+    """The key of the spec that it was decided for."""
 
     @property
     def says(self) -> tuple[object, ...]:
-        """What is told of the placement; a decision that tells the same and moves nothing is not written."""
+        """What is reported of the placement. A decision that reports the same and moves no cluster is not written."""
         return (self.reason, self.message, self.selected, self.groups, self.conditions, self.requeue_at)
 
 
 def selection_decision_of(event: WorkloadPlaced) -> SelectionDecision:
-    """What the state keeps of a decision."""
+    """Return what the state keeps of a decision."""
     return SelectionDecision(
         workload=event.workload.key,
         uid=event.uid,
@@ -56,7 +56,7 @@ class DecisionPage:
     """A PlacementDecision as it is written."""
 
     uid: str
-    """Of the placement."""
+    """The uid of the placement."""
 
     generation: int
     part: DecisionPart

@@ -1,4 +1,4 @@
-"""Writes decisions on OCM placements, and only what is new of them."""
+"""Writes decisions on OCM placements, as far as they are new."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from moorage.core.scheduling.ocm.decision_pages import DecisionPart, records_between
-from moorage.core.scheduling.ocm.statuses import deciding
+from moorage.core.scheduling.ocm.placement_conditions import leading_condition
 from moorage.workers.placement.engine.outbox import SOURCE, Outbox
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import PLACEMENT_DECISION, SelectionDecision
@@ -24,9 +24,9 @@ class DecisionWriter:
     """Writes the decision on one placement, and its pages.
 
     Args:
-        partition: who assumes pages in the view.
-        state: of the partition.
-        outbox: where decisions are put.
+        partition: the owner of the pages that are assumed in the view.
+        state: the state of the partition.
+        outbox: takes decisions.
     """
 
     def __init__(self, partition: object, state: SelectionState, outbox: Outbox) -> None:
@@ -34,12 +34,12 @@ class DecisionWriter:
         self.view = state.view
         self.outbox = outbox
         self.at = outbox.now
-        """When what is decided counts as decided: the time of its cause."""
+        """The time of the decision, which is that of its cause."""
 
         self._partition = partition
         self._owner = WorkloadRef(kind=PLACEMENT, name="none")
         self._generation = 0
-        """The last one of the placement, or of one that had its name."""
+        """The last generation of the placement, or of an earlier one of that name."""
 
     @property
     def now(self) -> datetime:
@@ -47,7 +47,7 @@ class DecisionWriter:
         return self.outbox.now
 
     def begin(self, work: Work) -> None:
-        """Take up a placement; what comes of it has its cause."""
+        """Begin with a placement. The results have its cause."""
         self._owner = WorkloadRef.parse(work.key)
         known, spec = self.state.last.get(work.key), self.state.specs.get(work.key)
         version = spec.version if spec is not None else 0
@@ -58,7 +58,7 @@ class DecisionWriter:
             self.at = max(self.at, known.decided_time)
 
     def again(self) -> Meta:
-        """The cause of deciding once more: what was decided changes what it was decided by."""
+        """Return the cause of deciding again, because the decision changes what it was based on."""
         cause = self.outbox.cause
         return Meta(
             id=event_id(SOURCE, self._owner.key, "again", self._generation, cause.id),
@@ -71,16 +71,16 @@ class DecisionWriter:
         )
 
     def end(self, uid: str) -> None:
-        """A placement is no more: what it has is told to be over, then everything about it goes."""
+        """End a placement that does not exist any more: write that its clusters are removed, and delete its records."""
         self._generation += 1
         self._pages(uid, self._generation, {})
         self._emit(self._owner, None)
 
     def write(self, spec: SelectionSpec, known: SelectionDecision | None, outcome: SelectionOutcome) -> bool:
-        """Write a decision, as far as it differs from what is there. Returns whether clusters moved."""
+        """Write a decision, as far as it differs from the present one. Return whether clusters moved."""
         generation = self._generation + 1
         changed = self._pages(spec.uid, generation, outcome.layout.parts)
-        condition = deciding(outcome.conditions)
+        condition = leading_condition(outcome.conditions)
         reason, message = (condition.reason, condition.message) if condition is not None else ("", "")
         after = (reason, message, outcome.selected, outcome.layout.groups, outcome.conditions, outcome.requeue_at)
         if known is not None and not changed and known.spec_key == spec.spec_key and known.says == after:
@@ -108,7 +108,7 @@ class DecisionWriter:
         return changed
 
     def _pages(self, uid: str, generation: int, parts: Mapping[str, DecisionPart]) -> bool:
-        """Write the PlacementDecisions that change. Returns whether any does."""
+        """Write the PlacementDecisions that change. Return whether any does."""
         records = records_between(self.state.before(self._owner.key), parts)
         if not records:
             return False

@@ -1,14 +1,15 @@
-"""Placements that ask the same of clusters: what a change of one cluster means to them, worked out once for all.
+"""Placements that demand the same of clusters: the effect of a cluster's change is computed once for all of them.
 
-A class are the placements whose candidates are in the same sets and whose predicates, tolerations and prioritizers are
-equal. When a cluster changes, each class that rests on what changed is asked once whether it lets the cluster pass,
-and then only those of its placements are decided again that it can matter to:
+A class contains the placements whose candidates are in the same sets and whose predicates, tolerations and prioritizers
+are equal. When a cluster changes, each class that rests on the change checks once whether the cluster passes. Then only
+those of its placements are decided again that the change can concern:
 
-- one that has the cluster: when it may not keep it any more, or something that it rests on is another now (until when
-  it is tolerated, its scores, the group that it is in);
-- one that has it not: when it could have it now and could not before, or when its scores are others. That a cluster
-  which was not selected cannot be selected any more, or will not be, matters only where scores are relative to those
-  of all that can; that it cannot also where it has a score that ends.
+- A placement that has the cluster: when it may not keep it any more, or when something else has changed that it rests
+  on (until when it is tolerated, its scores, its group).
+- A placement that does not have it: when it could not have it before and can now, or when its scores have changed. When
+  a cluster that was not selected cannot be selected any more, or soon cannot, this matters only where scores are
+  relative to those of all clusters that can be selected. That it cannot be selected any more also matters where it has
+  a score that ends.
 """
 
 from __future__ import annotations
@@ -20,54 +21,50 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.core.scheduling.ocm.columns import Column, Mask, Rows
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import instant, microseconds
 from moorage.core.scheduling.ocm.membership import SetColumn, members
-from moorage.core.scheduling.ocm.plugin import MisconfiguredError, Plugins, Request, discovered
+from moorage.core.scheduling.ocm.plugin import MisconfiguredError, PlacementRequest, Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.usage import Usage
-from moorage.core.taints.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE
 from moorage_schemas.envelope import Meta
 
-PLUGINS: Final[Plugins] = discovered()
-RELATIVE: Final = frozenset({ALLOCATABLE_CPU, ALLOCATABLE_MEMORY, PREFER_NO_SELECT_SCORE})
-"""The prioritizers whose scores are relative to those of all clusters that can be selected."""
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""An instant at which no toleration has ended yet."""
+"""A time at which no toleration has ended yet."""
 
 _NO_ROWS: Final = np.zeros(0, dtype=np.intp)
 
 ClassKey = tuple[frozenset[ManagedSet], Hashable]
-"""The sets that candidates come from, and what else decides whether a cluster passes and how it scores."""
+"""The sets that candidates come from, and everything else that decides whether a cluster passes and how it scores."""
 
 
 class MemberPartition(Protocol):
     """A partition's state, as classes see it."""
 
     def notice(self, member: Member, meta: Meta) -> None:
-        """Something has happened that can matter to one of its placements."""
+        """Note that something has happened that can concern one of its placements."""
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """What of a placement decides whether a change matters to it."""
+    """The part of a placement that decides whether a change concerns it."""
 
     key: str
     namespace: str
     terms: PlacementTerms
     grouped: int
-    """What of a cluster decides which of its groups the cluster is in: the value of an `Aspect`."""
+    """The aspects of a cluster that decide which of the placement's groups it is in: the value of an `Aspect`."""
 
     partition: MemberPartition
     clusters: tuple[tuple[str, ...], ...] = ()
-    """What is selected: the clusters of each PlacementDecision, by name."""
+    """The selected clusters of each PlacementDecision, by name."""
 
     selected: int = 0
     wrong: bool = False
-    """Whether it was refused when it was decided: what it depends on then is not known."""
+    """Whether its last decision was a refusal. What it depends on is not known then."""
 
     of: EquivalenceClass | None = None
     place: int = -1
@@ -79,10 +76,9 @@ class Member:
         return self.chooses and self.of is not None and self.of.relative
 
     def ends(self, fleet: ManagedFleet, usage: Usage, rows: Rows, now: datetime) -> datetime | None:
-        """When the first time is over for which it tolerates one of some clusters; None when none is limited."""
-        request = Request(self.terms, rows, usage, usage_has_decided=True, now=now, now_us=microseconds(now))
-        ends = [one.again(request, fleet, rows) for one in PLUGINS.filters]
-        found = min((end for end in ends if end is not None), default=None)
+        """Return when the first tolerated time for one of some clusters ends; None when no time is limited."""
+        request = PlacementRequest(self.terms, rows, usage, usage_has_decided=True, now=now, now_us=microseconds(now))
+        found = Plugins.discovered().requeue_at(request, fleet, rows)
         return None if found is None else instant(found)
 
     @property
@@ -92,15 +88,15 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterJudgement:
     """What a class makes of one cluster now, for placements that have it not.
 
-    Tolerations that end count as if they had not ended yet: nobody says when they do.
+    Tolerations that end count as if they had not ended yet, because nothing reports when they do.
 
     Attributes:
-        candidate: whether it is in the sets, and there.
+        candidate: whether it is available and in the sets.
         passes: whether it passes every filter.
-        ends: whether time alone ends that it passes.
+        ends: whether it stops passing by time alone.
         wrong: whether a filter could not be applied.
     """
 
@@ -115,9 +111,9 @@ class EquivalenceClass:
 
     Args:
         key: what they have in common.
-        terms: those of one of them.
+        terms: the terms of one of them.
         fleet: the clusters.
-        usage: decisions on clusters; only carried along.
+        usage: the numbers of decisions on clusters; only passed on.
     """
 
     def __init__(
@@ -130,10 +126,16 @@ class EquivalenceClass:
         self.key = key
         self.terms = terms
         self.members: dict[str, Member] = {}
-        self.filter_columns = frozenset(column for one in PLUGINS.filters for column in one.columns(terms))
-        self.score_columns = _score_columns(terms)
+        self.plugins = Plugins.discovered()
+        self.filter_columns = frozenset(column for one in self.plugins.filters for column in one.columns(terms))
+        self._prioritizers = [one.prioritizer for one in self.plugins.chosen(terms)]
+        self.score_columns = frozenset(column for one in self._prioritizers for column in one.columns(terms))
         self._sets = tuple(SetColumn(one) for one in key[0])
-        self.relative = any(coordinate.built_in in RELATIVE for coordinate, _ in terms.weights)
+        self.relative = any(one.relative for one in self._prioritizers)
+        self._timed = [one for one in self.plugins.filters if one.timed(terms)]
+        self.scores_end = any(Basis.CLOCK in one.rests_on for one in self._prioritizers)
+        """Whether time alone may change a score."""
+
         self._fleet = fleet
         self._usage = usage
         self._in = members(fleet, key[0])
@@ -144,19 +146,19 @@ class EquivalenceClass:
 
     @property
     def columns(self) -> frozenset[Column]:
-        """What the class rests on."""
+        """The columns that the class rests on."""
         return self.filter_columns | self.score_columns | frozenset(self._sets)
 
     def takes(self, row: int) -> bool:
-        """Whether a cluster passes for a placement that has it not, as far as it is known."""
+        """Return whether a cluster passes for a placement that does not have it, as far as is known."""
         return row < self._passes.size and (bool(self._passes[row]) or row in self._for_a_time)
 
     def touched(self, row: int, columns: frozenset[Column], having: Mapping[str, Member]) -> Iterator[Member]:
-        """The placements to which a change of a cluster can matter.
+        """Yield the placements that a change of a cluster can concern.
 
         Args:
-            row: the cluster's.
-            columns: those whose answer for it is another now.
+            row: the cluster's row.
+            columns: the columns whose values for it have changed.
             having: the placements of any class that have it.
         """
         if row >= self._passes.size:
@@ -174,11 +176,11 @@ class EquivalenceClass:
                 yield member
         others = after.passes and not passed
         lost = (passed or for_a_time) and not after.passes
-        limited = passed and after.passes and after.ends  # nobody tells when it will be lost
+        limited = passed and after.passes and after.ends  # nothing reports when it will be lost
         choosers = (
             (after.passes and scored) or (lost and self._score_ends(row)) or (self.relative and (lost or limited))
         )
-        # That there is nothing to choose from at all is told of those that have nothing.
+        # When there are no candidates at all any more, or again some, this is reported of placements without clusters.
         turned = was_in != after.candidate and np.count_nonzero(self._in) == int(after.candidate)
         if others or choosers or turned or after.wrong or self.wrong:
             for member in self.members.values():
@@ -189,68 +191,66 @@ class EquivalenceClass:
                     yield member
 
     def _score_ends(self, row: int) -> bool:
-        """Whether the end of a score of a cluster may be when placements are to be decided again."""
-        name = self._fleet.name(row)
-        scores = (self._fleet.score(name, one.resource) for one, _ in self.terms.weights if not one.built_in_type)
-        return any(score is not None and score.valid_until is not None for score in scores)
+        """Return whether placements may have to be decided again when a score of a cluster ends."""
+        return any(one.score_ends(self._fleet, row) for one in self._prioritizers)
 
     @property
     def wrong(self) -> bool:
         """Whether some of its placements may have been refused."""
-        return bool(self.terms.errors)
+        return bool(self.plugins.problems(self.terms))
 
     def _pass_all(self) -> Mask:
-        """The clusters that pass for good; those that pass for a time are left out, for nobody tells when it ends."""
+        """Return the clusters that pass permanently. Others pass for a time, and nothing reports when they stop."""
         request = _request(self.terms, self._usage, _NO_ROWS)
         mask = self._in.copy()
         try:
-            for one in PLUGINS.filters:
+            for one in self.plugins.filters:
                 if mask.any():
                     mask = one.apply(request, self._fleet, mask)
         except MisconfiguredError:
             return np.zeros_like(self._in)
         mask = mask.copy()
-        if self.terms.limited:
+        if self._timed:
             self._for_a_time = {row for row in np.flatnonzero(mask).tolist() if self._ends(request, row)}
             mask[list(self._for_a_time)] = False
         return mask
 
-    def _see(self, row: int) -> Seen:
+    def _see(self, row: int) -> ClusterJudgement:
         """A placement that has the cluster may pass where one that has it not does not; it is decided again anyway."""
         fleet = self._fleet
         if not fleet.available[row] or not any(fleet.column(one)[row] for one in self._sets):
-            return Seen()
+            return ClusterJudgement()
         request = _request(self.terms, self._usage, _NO_ROWS)
         shown = np.zeros(fleet.capacity, dtype=np.bool_)
         shown[row] = True
         try:
-            for one in PLUGINS.filters:
+            for one in self.plugins.filters:
                 shown = one.apply(request, fleet, shown)
                 if not shown[row]:
-                    return Seen(candidate=True)
+                    return ClusterJudgement(candidate=True)
         except MisconfiguredError:
-            return Seen(candidate=True, wrong=True)
-        return Seen(candidate=True, passes=True, ends=self.terms.limited and self._ends(request, row))
+            return ClusterJudgement(candidate=True, wrong=True)
+        return ClusterJudgement(candidate=True, passes=True, ends=self._ends(request, row))
 
-    def _ends(self, request: Request, row: int) -> bool:
-        return any(one.until(request, self._fleet, row) is not None for one in PLUGINS.filters)
+    def _ends(self, request: PlacementRequest, row: int) -> bool:
+        return any(one.until(request, self._fleet, row) is not None for one in self._timed)
 
 
 @dataclass(slots=True)
 class ClassIndex:
-    """The classes that there are, and which of them rest on a column."""
+    """All classes, and those that rest on each column."""
 
     classes: dict[ClassKey, EquivalenceClass] = field(default_factory=dict)
     _on: dict[Column, dict[ClassKey, None]] = field(default_factory=dict)
 
     def add(self, one: EquivalenceClass) -> None:
-        """There is a new class."""
+        """Add a new class."""
         self.classes[one.key] = one
         for column in one.columns:
             self._on.setdefault(column, {})[one.key] = None
 
     def remove(self, one: EquivalenceClass) -> None:
-        """A class has no placements any more."""
+        """Remove a class that has no placements any more."""
         del self.classes[one.key]
         for column in one.columns:
             resting = self._on[column]
@@ -259,24 +259,15 @@ class ClassIndex:
                 del self._on[column]
 
     def resting_on(self, columns: frozenset[Column]) -> list[EquivalenceClass]:
-        """The classes that rest on any of the columns."""
+        """Return the classes that rest on any of the columns."""
         found: dict[ClassKey, None] = {}
         for column in columns:
             found.update(self._on.get(column, {}))
         return [self.classes[key] for key in found]
 
 
-def _score_columns(terms: PlacementTerms) -> frozenset[Column]:
-    found: set[Column] = set()
-    for coordinate, _ in terms.weights:
-        prioritizer = PLUGINS.find(coordinate, as_upstream=terms.as_upstream)
-        if prioritizer is not None:
-            found.update(prioritizer.columns(coordinate, terms))
-    return frozenset(found)
-
-
-def _request(terms: PlacementTerms, usage: Usage, decided: Rows) -> Request:
-    return Request(terms, decided, usage, usage_has_decided=False, now=_EPOCH, now_us=0)
+def _request(terms: PlacementTerms, usage: Usage, decided: Rows) -> PlacementRequest:
+    return PlacementRequest(terms, decided, usage, usage_has_decided=False, now=_EPOCH, now_us=0)
 
 
 def _longer(mask: Mask, size: int) -> Mask:

@@ -19,4 +19,4 @@ class SelectionOutcome:
     conditions: tuple[PlacementCondition, ...]
     requeue_at: datetime | None
     grounds: Scheduled
-    """Why; what of it is written is worked out only when it is."""
+    """The reasons. The part that is written is computed only when it is written."""

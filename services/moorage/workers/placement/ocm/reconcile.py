@@ -1,18 +1,15 @@
-"""One placement at a time: which clusters it selects, and what its status says."""
+"""Reconciles one OCM placement: the clusters that it selects, and its status."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
-from moorage.core.scheduling.ocm.decision_pages import laid_out
+from moorage.core.scheduling.ocm.decision_pages import layout_of
+from moorage.core.scheduling.ocm.placement_conditions import conditions_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage.core.scheduling.ocm.result import Scheduled
-from moorage.core.scheduling.ocm.statuses import conditions_of
-from moorage.core.taints.dialects.ocm import BALANCE, STEADY
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import SelectionDecision
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
@@ -21,22 +18,19 @@ from moorage.workers.placement.ocm.outcome import SelectionOutcome
 from moorage.workers.placement.ocm.spec import SelectionSpec
 from moorage_schemas.envelope import Meta
 
-_BALANCE_SPAN: Final = 2 * MAX_SCORE
-"""By how much the scores of two clusters can differ in Balance, at most."""
-
 
 def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
-    """Bring what is written of a placement to what the present state of everything asks for.
+    """Reconcile the records of a placement with what the present state of everything demands.
 
     Returns:
-        The cause of deciding on it once more; None when once is enough.
+        The cause of deciding on it again; None when that is not necessary.
     """
     state = writer.state
     writer.begin(work)
     spec, known = state.specs.get(work.key), state.last.get(work.key)
     uid = state.decided_uid(work.key)
     if uid is not None and (spec is None or uid != spec.uid):
-        writer.end(uid)  # deleted; if it was made again under its name, it starts clean
+        writer.end(uid)  # deleted; a placement that was created again under its name starts anew
         known = None
     member = state.members.get(work.key)
     if spec is None or spec.paused or member is None:
@@ -48,9 +42,9 @@ def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
 
 
 def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], grounds: Scheduled) -> bool:
-    """Whether a cluster was dropped that only a placement which has it may have (NoSelectIfNew).
+    """Return whether a cluster was dropped that only a placement which has it may keep (NoSelectIfNew).
 
-    It stood among the clusters that could be selected, and does not any more, which can change the scores of others.
+    It was among the clusters that could be selected, and is not any more. This can change the scores of others.
     """
     fleet = writer.view.fleet
     dropped = fleet.rows_of(set(had).difference(name for page in member.clusters for name in page))
@@ -69,15 +63,10 @@ def _decide(
         terms, candidates=view.candidates(sets), decided=decided, usage=view.usage, now=now
     )
     decisions: tuple[str, ...] = scheduled.decisions
-    again = scheduled.decide_again
+    again = scheduled.requeue_at
     if member.relative:  # that a cluster which is not selected cannot be any more changes the scores of the others
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
-    if (
-        check
-        and known is not None
-        and known.spec_key == spec.spec_key
-        and _may_stay(writer, member, decided, scheduled)
-    ):
+    if check and known is not None and known.spec_key == spec.spec_key and scheduled.may_stand(decided):
         if set(decided) != set(decisions):
             again = _again(writer, member, decided, again, now)
         decisions = tuple(decided)
@@ -87,7 +76,7 @@ def _decide(
     member.wrong = scheduled.status.is_error
     groups = spec.groups.cut(decisions, lambda name: view.fleet.at(view.fleet.row(name)))
     return SelectionOutcome(
-        layout=laid_out(spec.ref.name, groups),
+        layout=layout_of(spec.ref.name, groups),
         selected=len(decisions),
         conditions=conditions_of(
             status,
@@ -106,43 +95,12 @@ def _decide(
 def _again(
     writer: DecisionWriter, member: Member, decided: list[str], others: datetime | None, now: datetime
 ) -> datetime | None:
-    """When a choice that stays is to be decided again; rather too early than too late, where scores end too."""
+    """Return when to decide a kept choice again: rather too early than too late where scores end, too."""
     fleet = writer.view.fleet
     found = member.ends(fleet, writer.view.usage, fleet.rows_of(decided), now)
-    scores_end = any(not coordinate.built_in_type for coordinate, _ in member.terms.weights)
+    scores_end = member.of is not None and member.of.scores_end
     return _earliest(found, others) if member.relative or scores_end else found
 
 
 def _earliest(one: datetime | None, other: datetime | None) -> datetime | None:
     return min((time for time in (one, other) if time is not None), default=None)
-
-
-def _may_stay(writer: DecisionWriter, member: Member, decided: list[str], scheduled: Scheduled) -> bool:
-    """Whether what a placement has can be right, though it would not be chosen now.
-
-    Balance rests on the decisions of others, which change all the time; as upstream, no placement is decided again
-    because of that. So after a restart, and when the reconciler looks, a choice stands as long as every cluster of it
-    passes every filter, it has as many as it should, and Balance (and a Steady that is turned round) can have preferred
-    them at some time.
-    """
-    terms = member.terms
-    weights: dict[str, int] = {}
-    for coordinate, weight in terms.weights:
-        weights[coordinate.name] = weights.get(coordinate.name, 0) + weight
-    balance, steady = weights.get(BALANCE, 0), weights.get(STEADY, 0)
-    if not terms.number or (not balance and steady >= 0) or scheduled.status.is_error:
-        return False
-    if len(decided) != len(scheduled.decisions):
-        return False
-    fleet, rows = writer.view.fleet, scheduled.rows
-    mine = np.isin(rows, fleet.rows_of(decided))
-    if int(np.count_nonzero(mine)) != len(decided):
-        return False
-    if mine.all():
-        return True
-    totals = np.zeros(rows.size, dtype=np.int64)
-    for one in scheduled.prioritizers:
-        if one.name not in {BALANCE, STEADY}:
-            totals += one.weight * one.values
-    span = _BALANCE_SPAN * abs(balance) + MAX_SCORE * abs(steady)
-    return bool(totals[~mine].max() - totals[mine].min() <= span)

@@ -1,4 +1,4 @@
-"""Which placements have selected a cluster, as bits: a row of them a placement, a column a cluster."""
+"""Which placements have selected a cluster, as bits: one row for each placement, one column for each cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Selections(Generic[T]):
-    """Who has which clusters: 10,000 of 1,000 clusters take a megabyte, whatever is selected.
+    """Who has which clusters. With 10,000 placements and 1,000 clusters this takes a megabyte, whatever is selected.
 
     Args:
         fleet: gives each name its row.
@@ -28,7 +28,7 @@ class Selections(Generic[T]):
         self._bits = np.zeros((_FIRST, (fleet.capacity + 7) // 8), dtype=np.uint8)
 
     def enter(self, who: T) -> int:
-        """A place for one that has nothing yet."""
+        """Return a place for a new entry that has no clusters yet."""
         if self._free:
             place = self._free.pop()
             self._who[place] = who
@@ -40,13 +40,13 @@ class Selections(Generic[T]):
         return place
 
     def leave(self, place: int) -> None:
-        """Give a place up."""
+        """Release a place."""
         self._who[place] = None
         self._bits[place] = 0
         self._free.append(place)
 
     def put(self, place: int, names: Iterable[str]) -> None:
-        """What one has from now on; names that the fleet has never heard of are left out."""
+        """Set the clusters of a place. Names that the fleet does not know are left out."""
         rows = self._fleet.rows_of(names)
         width = (self._fleet.capacity + 7) // 8
         if width > self._bits.shape[1]:
@@ -65,7 +65,7 @@ class Selections(Generic[T]):
         return found
 
     def having(self, row: int) -> Iterator[T]:
-        """Those that have the cluster of a row."""
+        """Yield those that have the cluster of a row."""
         if row // 8 >= self._bits.shape[1]:
             return
         for place in np.flatnonzero(self._bits[:, row // 8] & (128 >> row % 8)).tolist():

@@ -1,4 +1,4 @@
-"""The sets that there are, and which of them are bound to each namespace, as the log says."""
+"""The declared cluster sets, and those that are bound to each namespace, according to the log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, UsableSets, us
 
 
 class Membership:
-    """Sets, and bindings by namespace; a cluster's sets follow from its labels."""
+    """Sets, and bindings by namespace. A cluster's sets follow from its labels."""
 
     def __init__(self) -> None:
         self.sets = ManagedSets()
         self._bound: dict[str, set[str]] = {}
 
     def bind(self, namespace: str, name: str) -> bool:
-        """A set is bound to a namespace, whether it is there or not. Returns whether it was not bound."""
+        """Bind a set to a namespace, whether the set exists or not. Return whether it was not bound before."""
         bound = self._bound.setdefault(namespace, set())
         if name in bound:
             return False
@@ -23,7 +23,7 @@ class Membership:
         return True
 
     def unbind(self, namespace: str, name: str) -> bool:
-        """A binding is deleted. Returns whether it was there."""
+        """Delete a binding. Return whether it existed."""
         bound = self._bound.get(namespace)
         if bound is None or name not in bound:
             return False
@@ -33,9 +33,9 @@ class Membership:
         return True
 
     def namespaces(self, name: str) -> list[str]:
-        """The namespaces that a set is bound to, sorted."""
+        """Return the namespaces that a set is bound to, sorted."""
         return sorted(namespace for namespace, bound in self._bound.items() if name in bound)
 
     def usable(self, namespace: str, asked: Sequence[str]) -> UsableSets:
-        """The sets that a placement of a namespace may choose from."""
+        """Return the sets that a placement of a namespace may choose from."""
         return usable_sets(self._bound.get(namespace, ()), self.sets, asked)

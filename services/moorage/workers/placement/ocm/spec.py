@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import WorkloadRef
@@ -19,7 +20,7 @@ PLACEMENT: Final = "Placement"
 PLACEMENT_PREFIX: Final = f"{PLACEMENT}/"
 
 DISABLED_ANNOTATION: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
-"""A placement on which this is `true` keeps its decisions as they are."""
+"""A placement with this annotation set to `true` keeps its decisions as they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,22 +31,22 @@ class SelectionSpec:
     uid: str
     version: int
     terms: PlacementTerms | None
-    """None when it cannot be read; such a placement keeps what it has."""
+    """None when it cannot be read. Such a placement keeps what it has."""
 
     groups: GroupTerms
     spec_key: str
-    """Of the whole spec: another one is decided on anew, also after a restart."""
+    """A key of the whole spec. When the key changes, the placement is decided again, also after a restart."""
 
     paused: bool
-    """Nothing is decided: it is disabled, or about to be deleted."""
+    """Whether decisions are paused: the placement is disabled, or about to be deleted."""
 
 
 def selection_spec_of(event: ResourceDeclared) -> SelectionSpec:
-    """What the state keeps of a placement."""
+    """Return what the state keeps of a placement."""
     ref = WorkloadRef(kind=PLACEMENT, namespace=event.namespace, name=event.name)
     try:
         placement = Placement.model_validate(event.object)
-    except ValidationError:  # the gateway lets none through that cannot be read
+    except ValidationError:  # the gateway admits none that cannot be read
         return SelectionSpec(ref, event.uid, event.version, None, GroupTerms(), "", paused=True)
     metadata, spec = placement.metadata, placement.spec
     disabled = (metadata.annotations or {}).get(DISABLED_ANNOTATION) == "true"
@@ -53,7 +54,7 @@ def selection_spec_of(event: ResourceDeclared) -> SelectionSpec:
         ref=ref,
         uid=event.uid,
         version=event.version,
-        terms=PlacementTerms.of(spec),
+        terms=terms_of(spec),
         groups=GroupTerms.of(spec.decision_strategy),
         spec_key=event_id(json.dumps(event.object.get("spec"), sort_keys=True)),
         paused=disabled or metadata.deletion_timestamp is not None,

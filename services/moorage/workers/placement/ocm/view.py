@@ -1,7 +1,7 @@
-"""What every partition in a process shares of OCM: clusters, their taints and scores, sets, bindings, decisions.
+"""What every partition in a process shares about OCM: clusters, their taints and scores, sets, bindings, decisions.
 
-Decisions of all placements are counted by cluster, for Balance. They come from the log, and, before they are there,
-from this process's own partitions (`assume`), so that one placement after another sees what those before it took.
+The decisions of all placements are counted by cluster, for Balance. They come from the log and, until they are there,
+from this process's own partitions (`assume`). So each placement sees what the placements before it have taken.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
 from moorage.core.scheduling.ocm.columns import Aspect
-from moorage.core.scheduling.ocm.facts import ClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
-from moorage.core.scheduling.ocm.scheduler import Scheduler
+from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
@@ -27,6 +27,7 @@ from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, Equiva
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.sets import Membership
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import ResourceKey, TargetKey
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
@@ -43,28 +44,28 @@ DECISIONS: Final = "PlacementDecision/"
 _DECLARED: Final = (CLUSTERS, SETS, BINDINGS, SCORES)
 
 _LEFT_BEHIND: Final = 256
-"""So many clusters that are gone may be kept in mind in any case."""
+"""The number of clusters that are gone and may be remembered in any case."""
 
 Clusters = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedClusters:
-    """The clusters of one PlacementDecision, as a record says them."""
+    """The clusters of one PlacementDecision, as in its record."""
 
     uid: str
-    """Of its placement."""
+    """The uid of its placement."""
 
     generation: int
     clusters: Clusters
 
 
 class ManagedView:
-    """The whole, as OCM placements see it."""
+    """The whole fleet, as OCM placements see it."""
 
     def __init__(self) -> None:
         self.fleet = ManagedFleet()
-        self.scheduler = Scheduler(self.fleet)
+        self.scheduler = PlacementScheduler(self.fleet)
         self.usage = Usage(self.fleet)
         self.members = Membership()
         self._targets = TargetTable()
@@ -72,15 +73,15 @@ class ManagedView:
         self._index = ClassIndex()
         self._spaces: dict[str, dict[str, Member]] = {}
         self._left_behind = 0
-        """Clusters that were gone and still decided on when it was last tidied up, twice."""
+        """Twice the number of clusters that were gone and still had decisions after the last clean-up."""
 
         self._selections: Selections[Member] = Selections(self.fleet)
 
-    # From the log.
+    # Input from the log.
 
     @staticmethod
     def concerns(topic: Topic, key: str) -> bool:
-        """Whether a record is for this view, by its key."""
+        """Return whether a record is for this view, by its key."""
         if topic is RESOURCES:
             return key.startswith(_DECLARED)
         if topic is TAINTS:
@@ -88,7 +89,7 @@ class ManagedView:
         return topic is PLACEMENTS and key.startswith(DECISIONS)
 
     def apply(self, record: Input) -> None:
-        """Fold a record in; what is not newer changes nothing."""
+        """Fold in a record. A record that is not newer changes nothing."""
         event = record.event
         if record.topic is TAINTS:
             self._taints(record, event if isinstance(event, TargetTainted) else None)
@@ -96,11 +97,11 @@ class ManagedView:
             self._decision(record.key, event if isinstance(event, WorkloadPlaced) else None)
         else:
             declared = event if isinstance(event, ResourceDeclared) else None
-            _, namespace, name = record.key.split("/", 2)
+            _, namespace, name, _ = ResourceKey.parse(record.key)
             try:
                 self._resource(record, namespace, name, declared)
             except ValidationError:
-                return  # the gateway lets none through that cannot be read: what was known before holds
+                return  # the gateway admits none that cannot be read: the known state stays
 
     def _resource(self, record: Input, namespace: str, name: str, event: ResourceDeclared | None) -> None:
         if record.key.startswith(CLUSTERS):
@@ -118,7 +119,7 @@ class ManagedView:
             self._changed(self.fleet.put_score(ScoreFacts.of(event.object)), record.meta)
 
     def _cluster(self, name: str, event: ResourceDeclared | None, meta: Meta) -> None:
-        # First of all: one that cannot be read changes nothing.
+        # This comes first, because a declaration that cannot be read changes nothing.
         facts = None if event is None else self._facts(name, event)
         if self._targets.declare(name, event) is Declaration.STALE:
             return
@@ -129,26 +130,26 @@ class ManagedView:
             self._changed(self.fleet.put(facts), meta)
 
     def _tidy(self) -> None:
-        """Let go of what is kept of clusters that are gone, once they are many, and of which no decision tells."""
+        """Drop what is kept of clusters that are gone and have no decisions, when there are many."""
         fleet = self.fleet
         if fleet.left_behind > max(self._left_behind, len(fleet), _LEFT_BEHIND):
             fleet.forget((self.usage.counts > 0) | self._selections.selected)
             self._left_behind = 2 * fleet.left_behind
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
-        name = sys.intern(record.key.partition("/")[2])
+        name = sys.intern(TargetKey.parse(record.key).name)
         self._targets.taint(name, event)
         declared = self._targets.declared(name)
         if declared is not None:
             self._changed(self.fleet.put(self._facts(name, declared)), record.meta)
 
-    def _facts(self, name: str, declared: ResourceDeclared) -> ClusterFacts:
+    def _facts(self, name: str, declared: ResourceDeclared) -> ManagedClusterFacts:
         """What is known of a cluster; a record of taints that is about another of its name does not count."""
         tainted = self._targets.tainted(name)
         if tainted is not None and tainted.target_uid not in {"", declared.uid}:
             tainted = None
         labels = tainted.labels if tainted is not None else {}
-        return ClusterFacts.of(declared.object, taints=present_taints(declared, tainted), labels=labels)
+        return ManagedClusterFacts.of(declared.object, taints=present_taints(declared, tainted), labels=labels)
 
     def _set(self, name: str, event: ResourceDeclared | None, meta: Meta) -> None:
         if event is None:
@@ -159,15 +160,15 @@ class ManagedView:
         if changed:
             self._regroup(self.members.namespaces(name), meta)
 
-    # What a change means to placements.
+    # The effects of a change on placements.
 
     def _changed(self, touched: Touched, meta: Meta) -> None:
-        """Tell the placements to which the change of a cluster can matter."""
+        """Notify the placements that the change of a cluster can concern."""
         if not touched:
             return
         having = {member.key: member for member in self._selections.having(touched.row)}
         index = self._index
-        # Of a cluster that comes or goes every answer is another; of one that is about to go none need be.
+        # When a cluster comes or goes, every value of it changes; when it is about to go, none need change.
         leaves = touched.before != touched.after and Aspect.SCORES not in touched.aspects
         for one in index.classes.values() if leaves else index.resting_on(touched.columns):
             for member in one.touched(touched.row, touched.columns, having):
@@ -178,7 +179,7 @@ class ManagedView:
                 member.partition.notice(member, meta)
 
     def _regroup(self, namespaces: list[str], meta: Meta) -> None:
-        """The sets of namespaces are others, or have other clusters: their placements are to be decided again."""
+        """Decide again on the placements of namespaces whose sets have changed, or whose sets have other clusters."""
         found = [member for namespace in namespaces for member in self._spaces.get(namespace, {}).values()]
         for member in found:
             self._leave_class(member)
@@ -187,13 +188,13 @@ class ManagedView:
             member.partition.notice(member, meta)
 
     def join(self, member: Member) -> None:
-        """A placement is to be told of what matters to it."""
+        """Notify a placement of changes from now on."""
         self._spaces.setdefault(member.namespace, {})[member.key] = member
         member.place = self._selections.enter(member)
         self._join_class(member)
 
     def leave(self, member: Member) -> None:
-        """A placement is told no more."""
+        """Stop notifying a placement."""
         mine = self._spaces.get(member.namespace, {})
         if mine.get(member.key) is member:
             del mine[member.key]
@@ -203,7 +204,7 @@ class ManagedView:
         self._leave_class(member)
 
     def selects(self, member: Member, clusters: tuple[Clusters, ...]) -> None:
-        """What a placement has selected by now."""
+        """Set the present clusters of a placement."""
         member.clusters = clusters
         member.selected = sum(map(len, clusters))
         self._selections.put(member.place, chain.from_iterable(clusters))
@@ -228,11 +229,11 @@ class ManagedView:
             self.fleet.release(one.columns)
 
     def sets_of(self, member: Member) -> UsableSets:
-        """The sets that a placement may choose from."""
+        """Return the sets that a placement may choose from."""
         return self.members.usable(member.namespace, member.terms.sets)
 
     def candidates(self, sets: UsableSets) -> frozenset[ManagedSet]:
-        """The sets themselves."""
+        """Return the sets themselves."""
         found = (self.members.sets.get(name) for name in sets.eligible)
         return frozenset(one for one in found if one is not None)
 
@@ -247,9 +248,9 @@ class ManagedView:
         self._count(before, self.clusters_of(key))
 
     def assume(self, partition: object, decided: Mapping[str, SelectedClusters | None]) -> None:
-        """PlacementDecisions of one placement that are about to be written hold from now on; None for a tombstone.
+        """Count PlacementDecisions of one placement that are about to be written; None for a tombstone.
 
-        What one loses and another gets is counted at once, so that a cluster that only moves costs nothing.
+        What one page loses and another gets is counted together, so that a cluster that only moves costs nothing.
         """
         before = tuple(chain.from_iterable(map(self.clusters_of, decided)))
         for key, one in decided.items():
@@ -257,19 +258,19 @@ class ManagedView:
         self._count(before, tuple(chain.from_iterable(map(self.clusters_of, decided))))
 
     def drop(self, partition: object) -> None:
-        """A partition is taken away: what it has assumed is taken back."""
+        """Take back what a partition has assumed, because it is taken away."""
         for key in self._pages.assumed_by(partition):
             before = self.clusters_of(key)
             self._pages.put_back(key, None)
             self._count(before, self.clusters_of(key))
 
     def clusters_of(self, key: str) -> Clusters:
-        """The clusters of a PlacementDecision, written or about to be."""
+        """Return the clusters of a PlacementDecision, written or about to be."""
         found = self._pages.get(key)
         return found.clusters if found is not None else ()
 
     def shared(self, key: str, clusters: Clusters) -> Clusters:
-        """The same clusters, as the object that is held of them already, if one is."""
+        """Return the same clusters, as the object that already holds them, if there is one."""
         for held in (self._pages.logged.get(key), self._pages.get(key)):
             if held is not None and held.clusters == clusters:
                 return held.clusters
@@ -282,7 +283,7 @@ class ManagedView:
         if len(was) == len(before) and len(now) == len(after):
             self.usage.remove(was - now)
             self.usage.add(now - was)
-        else:  # after a crash the log may be behind: there, a cluster may still be in the list that it has left
+        else:  # after a crash the log may be behind, and still have a cluster in the page that it has left
             self.usage.remove(before)
             self.usage.add(after)
 

@@ -1,4 +1,4 @@
-"""One pod at a time: place it, end it, say why it must leave. What comes of it is put into the outbox."""
+"""Handles one pod at a time: places it, ends it, or says why it must leave. The results go into the outbox."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from moorage.core.scheduling.nodes.plugin import Request
+from moorage.core.scheduling.nodes.plugin import PodRequest
 from moorage.core.scheduling.nodes.scheduler import Decision
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.workers.placement.engine.outbox import Outbox
@@ -16,9 +16,10 @@ from moorage.workers.placement.pods.decision import PodDecision
 from moorage.workers.placement.pods.reservation import Reservation
 from moorage.workers.placement.pods.state import PodState
 from moorage.workers.placement.pods.view import PodListener
+from moorage_schemas.keys import ResourceKey, binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.topics import BINDINGS, PLACEMENTS, binding_key
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -31,12 +32,12 @@ CONFLICT: Final = "Conflict"
 
 
 INVALID: Final = "Invalid"
-"""The reason of a pod that cannot be read; the gateway lets none through, so it was written by something else."""
+"""The reason of a pod that cannot be read. The gateway admits none, so something else has written it."""
 
 _REMEMBERED: Final = 10_000
 
 REFRESH: Final = timedelta(seconds=30)
-"""How often the counts in a waiting pod's message are brought up to date, at most."""
+"""The shortest time between two updates of the counts in a waiting pod's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +50,25 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The pod that is to be placed."""
+    """A pod to place."""
 
     workload: WorkloadRef
     uid: str
     index: int = 0
     template_hash: str = ""
     previous: str = ""
-    """The node it was on, or the one that it replaces."""
+    """The node that it was on, or the node of the pod that it replaces."""
 
     replaces: str = ""
     why: str = ""
-    """What is said of a replacement."""
+    """The text about a replacement."""
 
     only: str | None = None
-    """The one node that it may go to."""
+    """The only node that it may go to; None for any."""
 
 
 def node_ref(name: str) -> TargetRef:
-    """The reference of a node."""
+    """Return the reference of a node."""
     return TargetRef(kind=TargetKind.NODE, name=name)
 
 
@@ -75,9 +76,9 @@ class Binder:
     """Makes and writes the decisions on the pods of one owner.
 
     Args:
-        listener: who assumes bindings in the view.
-        state: of the partition.
-        outbox: where decisions and bindings are put.
+        listener: the owner of the bindings that are assumed in the view.
+        state: the state of the partition.
+        outbox: takes decisions and bindings.
     """
 
     def __init__(self, listener: PodListener, state: PodState, outbox: Outbox) -> None:
@@ -88,13 +89,13 @@ class Binder:
         self._report_time: datetime | None = None
 
     def begin(self, work: Work) -> None:
-        """Take up a piece of work; what comes of it has its cause."""
+        """Begin a piece of work. Its results have its cause."""
         self._report_time = None
         owner = self.state.owners.get(work.key)
         self.outbox.begin(work.cause, work.key, owner.version if owner is not None else 0)
 
     def leaving(self, last: PodDecision, work: Work) -> Leaving | None:
-        """Why a placed pod must leave; None when it may stay. The cause is from then on what makes it leave."""
+        """Return why a placed pod must leave, which becomes the cause of what follows; None when it may stay."""
         view = self.view
         if last.node not in view.fleet or (work.gone and work.pod == last.workload):
             return Leaving(TARGET_GONE, f'node "{last.node}" was deleted')
@@ -107,7 +108,7 @@ class Binder:
         return None
 
     def place(self, owner: Owner, slot: Slot) -> bool:
-        """Look for a node and say what came of it; False when the pod has to wait."""
+        """Look for a node, and write the result. Return False when the pod has to wait."""
         shape = owner.shape(self.view.rules, self.view.rules_version)
         if owner.node_name:
             return self._place_as_named(owner, slot, shape)
@@ -119,10 +120,10 @@ class Binder:
         return True
 
     def fits_without(self, owner: Owner, last: PodDecision, slot: Slot) -> bool:
-        """Whether a pod would find a node if another one were gone; nothing is decided."""
+        """Return whether a pod would find a node if another pod were gone. Nothing is decided."""
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self._listener, binding_key(last.workload, node_ref(last.node)))
-        found = self.view.decider.decide(self.request(owner, shape), only=slot.only)
+        found = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         restore()
         return found.target is not None
 
@@ -135,25 +136,25 @@ class Binder:
             self.outbox.put(BINDINGS, key, target.key, None)
 
     def end(self, last: PodDecision) -> None:
-        """A pod is no more."""
+        """End a pod that does not exist any more."""
         self.unbind(last)
         self.outbox.put(PLACEMENTS, last.workload, last.owner, None)
 
     def evict(self, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
-        """A bare pod has to go, and nothing takes its place."""
+        """Evict a bare pod. Nothing takes its place."""
         self.unbind(last)
         slot = Slot(workload=owner.ref, uid=last.uid, previous=last.node)
         event = self._event(owner, slot, PlacementState.EVICTED, leaving.reason, leaving.message)
         self.outbox.put(PLACEMENTS, last.workload, owner.key, event)
 
     def refuse(self, owner: Owner) -> None:
-        """A declared pod cannot be read: say so, once."""
+        """Report that a declared pod cannot be read, once."""
         known = self.state.pods_of(owner.key).get(owner.key)
         if known is None or known.uid != owner.uid:
             self._wait(owner, Slot(workload=owner.ref, uid=owner.uid), INVALID, Decision(None, 0, (), (), owner.error))
 
     def follow_spec(self, owner: Owner, last: PodDecision) -> None:
-        """Write a binding anew when the pod's tolerations, requests or labels are others by now."""
+        """Write a binding again when the pod's tolerations, requests or labels have changed."""
         reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
         shape = owner.shape(self.view.rules, self.view.rules_version)
         labels = tuple(sorted(_labels(owner, last).items()))
@@ -173,9 +174,9 @@ class Binder:
         )
 
     def add_labels(self, owner: Owner, last: PodDecision) -> bool:
-        """Write the binding of a controller's pod anew when it is of a time when bindings had no labels.
+        """Write the binding of a controller's pod again if it is from a version in which bindings had no labels.
 
-        All else of it stays as it is. Of a template that is no more, the labels are not known either.
+        Everything else in it stays as it is. If its template does not exist any more, the labels are not known either.
         """
         reservation = self.view.reservation(binding_key(last.workload, node_ref(last.node)))
         if reservation is None or reservation.labels or owner.controller is None:
@@ -193,14 +194,14 @@ class Binder:
         return True
 
     def restore_binding(self, owner: Owner, last: PodDecision) -> None:
-        """Write a binding again that should be there and is not."""
+        """Write a missing binding again."""
         if self.view.reservation(binding_key(last.workload, node_ref(last.node))) is None:
             shape = owner.shape(self.view.rules, self.view.rules_version)
             bypassed = last.reason == NODE_NAME_SET
             self._write_binding(last, owner, shape, revision=1, bypassed=bypassed, time=last.decided_time)
 
     def end_orphans(self, owner: str) -> None:
-        """End the bindings of an owner that belong to none of its pods; only the reconciler looks for them."""
+        """End the bindings of an owner that belong to none of its pods. Only the reconciler looks for them."""
         last = self.state.last.get(owner, {}).values()
         wanted = {binding_key(one.workload, node_ref(one.node)) for one in last if one.placed}
         for key, node in sorted(self.view.bindings_of(owner).items()):
@@ -209,9 +210,9 @@ class Binder:
                 self.outbox.put(BINDINGS, key, node_ref(node).key, None)
 
     def _place_as_named(self, owner: Owner, slot: Slot, shape: PodShape) -> bool:
-        """Bind a pod to the node that the person named, whatever filters say.
+        """Bind a pod to the node that the person has named, whatever the filters say.
 
-        A node that is not there yet is waited for, so that every binding has a node.
+        If that node does not exist yet, the pod waits for it, so that every binding has a node.
         """
         name = owner.node_name
         considered = len(self.view.fleet)
@@ -223,12 +224,12 @@ class Binder:
         return True
 
     def _decide(self, owner: Owner, slot: Slot, shape: PodShape) -> Decision:
-        """The decision; of a shape that fitted nowhere since the last opening, the one that was made then."""
+        """Return the decision. A shape that has fitted nowhere since the last opening gets the decision made then."""
         failed = self.state.failed
         known = failed.get(shape.key) if slot.only is None else None
         if known is not None and known[0] == self.view.openings:
             return known[1]
-        decision = self.view.decider.decide(self.request(owner, shape), only=slot.only)
+        decision = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
         if decision.target is None and slot.only is None:
             if len(failed) >= _REMEMBERED:
                 failed.clear()
@@ -237,14 +238,14 @@ class Binder:
             del failed[shape.key]
         return decision
 
-    def request(self, owner: Owner, shape: PodShape) -> Request:
-        """What is asked of the decider for a pod of an owner."""
+    def request(self, owner: Owner, shape: PodShape) -> PodRequest:
+        """What is asked of the scheduler for a pod of an owner."""
         spread = owner.controller is not None
         rows = self.view.replica_rows(owner.key if spread else "")
-        return Request(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
+        return PodRequest(shape=shape, owner=owner.key, replica_rows=rows, spread=spread, now=self._at(None))
 
     def _wait(self, owner: Owner, slot: Slot, reason: str, decision: Decision) -> None:
-        """Write that a pod waits; while only the counts of the reasons change, not more often than `REFRESH`."""
+        """Write that a pod waits; while only the counts of the reasons change, at most once in `REFRESH`."""
         known = self.state.pods_of(owner.key).get(slot.workload.key)
         message = f"{decision.message} {slot.why}".rstrip()
         grounds = tuple((result.filter, result.reason) for result in decision.filters)
@@ -316,7 +317,7 @@ class Binder:
             state=state,
             target=node_ref(node) if node else None,
             previous_target=node_ref(slot.previous) if slot.previous else None,
-            # The generation of the decision is that of its binding: a later binding has a higher one.
+            # The decision and its binding have the same generation, so a later binding has a higher one.
             binding_generation=generation if node else 0,
             reason=reason,
             message=message,
@@ -329,12 +330,12 @@ class Binder:
         )
 
     def _at(self, node: str | None) -> datetime:
-        """When the decision counts as made: the time of its cause, but not before its node offered what it offers."""
+        """Return the time of the decision: that of its cause, but not before its node offered its present resources."""
         at = self.outbox.cause.time or self.outbox.now
         since = self.view.nodes.declared_at(node) if node else None
         return max(at, since) if since is not None else at
 
 
 def _labels(owner: Owner, last: PodDecision) -> dict[str, str]:
-    """The labels of a pod."""
-    return owner.labels(last.workload.rpartition("/")[2], last.index, last.template_hash)
+    """Return the labels of a pod."""
+    return owner.labels(ResourceKey.parse(last.workload).name, last.index, last.template_hash)

@@ -1,4 +1,4 @@
-"""The controller of pods: those that are declared, and those that Deployments, DaemonSets and the like make."""
+"""The controller of pods: declared pods, and those that Deployments, DaemonSets and the like make."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ PODS: Final = (f"{POD}/",)
 
 
 class PodController(Controller):
-    """Brings the pods of every owner to what the owner asks for.
+    """Reconciles the pods of every owner with what the owner demands.
 
     Args:
-        claimed: whether a policy places a resource, by its key, on clusters: such a resource makes no pods here.
-        claimable: whether a policy that is known would place a declared resource on clusters.
+        claimed: returns whether a policy places a resource, by its key, on clusters. Such a resource makes no pods
+            here.
+        claimable: returns whether a known policy would place a declared resource on clusters.
     """
 
     resources: ClassVar[tuple[str, ...]] = OWNERS
@@ -39,31 +40,31 @@ class PodController(Controller):
         self._claimed = claimed
         self._claimable = claimable
         self._openings = 0
-        """The view's `openings` when what waits was last tried."""
+        """The view's `openings` when waiting pods were last tried."""
 
         self._changes = 0
 
     def attach(self, view: PodView) -> None:
-        """Use a view, and be told of what happens in it."""
+        """Use a view, and be notified of its changes."""
         self.state.view = view
         view.attach(self)
 
     def leave(self) -> None:
-        """The partition is taken away."""
+        """Leave the view, because the partition is taken away."""
         self.state.view.detach(self)
 
-    # What the topics of the partition say.
+    # Input from the topics of the partition.
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """An owner is declared, or deleted (None)."""
+        """Take in an owner that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """A decision was made on a pod, or the pod is no more (None)."""
+        """Take in a decision on a pod; None when the pod does not exist any more."""
         self.state.decided(key, event)
 
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Whether a resource that no policy is known to place may make pods anew."""
+        """Return whether a resource may make new pods, and no known policy places it."""
         known = self.state.owners.get(event.key)
         if (
             known is not None
@@ -78,18 +79,18 @@ class PodController(Controller):
         self.work.add(Work(key, cause))
 
     def keys(self) -> list[str]:
-        """The owners, and those that only decisions are known of, sorted."""
+        """Return the owners, including undeclared ones with decisions, sorted."""
         return sorted(self.state.owners.keys() | self.state.last.keys())
 
-    # What there is to do.
+    # Work to do.
 
     def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
-        """See `view.Listener`."""
+        """See `view.PodListener`."""
         if workload in self.state.pods_of(owner):
             self.work.add(Work(owner, meta, pod=workload, gone=gone))
 
     def due(self) -> bool:
-        """Whether there is something to do."""
+        """Return whether there is something to do."""
         state, view = self.state, self.state.view
         if not self.begun or self.work:
             return True
@@ -97,7 +98,7 @@ class PodController(Controller):
         return waiting or (bool(state.daemons) and self._changes != view.changes)
 
     def gather(self, now: datetime) -> None:  # noqa: ARG002 - nothing here waits for a time
-        """Put on the queue what waits when something has opened, and DaemonSets when a node has changed."""
+        """Put waiting owners on the queue when something has opened, and DaemonSets when a node has changed."""
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True
@@ -116,7 +117,7 @@ class PodController(Controller):
                 self.work.add(Work(key, view.changed_by))
 
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Bring the pods of an owner, or one of them, to what the owner asks for; what is left of it comes first."""
+        """Reconcile the pods of an owner, or one of them. Unfinished work comes first in the next call."""
         binder = Binder(self, self.state, outbox)
         binder.begin(work)
         claimed = self._claimed(work.key)

@@ -10,19 +10,19 @@ from moorage.workers.placement.engine.last_decision import LastDecision
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 
 REPLACES: Final = "replaces Pod/"
-"""How the words begin that tell what a pod replaces; they end the message."""
+"""The beginning of the text about what a pod replaces. This text ends the message."""
 
 
 @dataclass(slots=True, eq=False)
 class PodDecision(LastDecision):
-    """The last decision on a pod, without its grounds; the message is kept only while the pod waits."""
+    """The last decision on a pod, without its reasons. The message is kept only while the pod waits."""
 
     owner: str
     owner_uid: str
     template_hash: str
     index: int
     node: str
-    """Empty when it has none."""
+    """The pod's node; empty when it has none."""
 
     previous: str
     """The node before."""
@@ -33,7 +33,7 @@ class PodDecision(LastDecision):
 
     replaces: str
     why: str
-    """What is said of a replacement: what it replaces, and why that had to go."""
+    """The text about a replacement: what it replaces, and why that had to leave."""
 
     report_time: datetime | None
 
@@ -44,12 +44,12 @@ class PodDecision(LastDecision):
 
     @property
     def pending(self) -> bool:
-        """Whether it waits for one."""
+        """Whether it waits for a node."""
         return self.state is PlacementState.PENDING
 
 
 def pod_decision_of(event: WorkloadPlaced) -> PodDecision:
-    """What the state keeps of a decision."""
+    """Return what the state keeps of a decision."""
     return PodDecision(
         workload=event.workload.key,
         uid=event.uid,

@@ -1,4 +1,4 @@
-"""The nodes of the view: what is declared of them together with their taints."""
+"""The nodes of the view: their declarations together with their taints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage_schemas.taint import TargetTainted
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What a node has for pods to take, and since when."""
+    """What a node offers to pods, and since when."""
 
     allocatable: Mapping[str, int]
     since: datetime | None
@@ -31,7 +31,7 @@ class NodeTable:
         self._offers: dict[str, _Offer] = {}
 
     def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
-        """A node is declared, or deleted (None). What comes back is as of `taint`."""
+        """Take in a node that is declared, or deleted (None). Return the same as `taint`."""
         found = self._targets.declare(name, event)
         if found is Declaration.STALE:
             return None
@@ -43,37 +43,38 @@ class NodeTable:
         offered = allocatable(status if isinstance(status, Mapping) else {})
         known = self._offers.get(name)
         if found is Declaration.CHANGED and known is not None and known.allocatable == offered:
-            time = known.since  # what it offers is as old as it was
+            time = known.since  # it offers the same as before, for just as long
         self._offers[name] = _Offer(offered, time)
         return self._fold(name)
 
     def taint(self, name: str, event: TargetTainted | None) -> bool | None:
-        """A node's taints change, or are forgotten (None).
+        """Take in a node's taints; None when they are forgotten.
 
         Returns:
-            None when the node is as it was; True when pods may fit now that did not; False when it only got worse.
+            None when the node has not changed; True when pods may fit now that did not fit before; False when it only
+            became worse.
         """
         self._targets.taint(name, event)
         return self._fold(name)
 
     def uid(self, name: str) -> str | None:
-        """The uid of a node; None when there is no such node."""
+        """Return the uid of a node; None when there is no such node."""
         known = self._targets.declared(name)
         return None if known is None else known.uid
 
     def declared_at(self, name: str) -> datetime | None:
-        """When a node began to offer what it offers; None when unknown."""
+        """Return when a node began to offer its present resources; None when unknown."""
         known = self._offers.get(name)
         return None if known is None else known.since
 
     def room(self, name: str) -> dict[str, int]:
-        """All that a node has for pods to take."""
+        """Return everything that a node offers to pods."""
         known = self._offers.get(name)
         enough = dict.fromkeys(TAKEN_AS_ENOUGH, UNLIMITED)
         return enough if known is None else {**enough, **known.allocatable}
 
     def tainted(self, name: str) -> TargetTainted | None:
-        """The last record of a node's taints."""
+        """Return the last record of a node's taints."""
         return self._targets.tainted(name)
 
     def _fold(self, name: str) -> bool | None:
@@ -96,9 +97,9 @@ class NodeTable:
 
 
 def allocatable(status: Mapping[str, Any]) -> dict[str, int]:
-    """What a node offers, in whole units: what is allocatable, the capacity when that is absent.
+    """Return what a node offers, in whole units: its allocatable resources, or its capacity when they are absent.
 
-    The gateway has refused what is no quantity; should one be here all the same, the resource is not offered.
+    The gateway refuses values that are not quantities. If one is here all the same, the resource is not offered.
     """
     offered = status.get("allocatable")
     if not isinstance(offered, Mapping):
@@ -113,6 +114,6 @@ def allocatable(status: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _better(before: NodeFacts, after: NodeFacts) -> bool:
-    """Whether some pod may fit now that did not before."""
+    """Return whether a pod may fit now that did not fit before."""
     same = before.labels == after.labels and before.allocatable == after.allocatable
     return not same or not set(before.taints) <= set(after.taints) or (before.unschedulable and not after.unschedulable)

@@ -1,4 +1,4 @@
-"""What an owner asks for against the pods that it has: the steps from one to the other, in portions."""
+"""Compares what an owner demands with the pods that it has, and takes the steps from one to the other, in portions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from moorage_schemas.resources.workloads import POD
 
 
 def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa: FBT001 - both callers name it
-    """Bring the pods of an owner to what it asks for.
+    """Reconcile the pods of an owner with what it demands.
 
     Args:
-        binder: writes what is decided.
+        binder: writes the decisions.
         work: names the owner.
         claimed: whether a policy places it on clusters, so that it makes no pods on nodes.
 
     Returns:
-        Whether all is done; not when a portion is written and something is left.
+        Whether everything is done; False when a portion is written and something is left.
     """
     state = binder.state
     owner = state.owners.get(work.key) if not claimed else None
@@ -47,7 +47,7 @@ def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa:
 
 
 def reconcile_pod(binder: Binder, work: Work, *, claimed: bool) -> bool:
-    """Look at one pod of an owner to which something has happened; see `reconcile_owner`."""
+    """Check one pod of an owner to which something has happened; see `reconcile_owner`."""
     owner = binder.state.owners.get(work.key)
     last = binder.state.pods_of(work.key).get(work.pod)
     if (
@@ -71,7 +71,7 @@ def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
 
 
 def _bare_steps(binder: Binder, owner: Owner, work: Work) -> Iterator[None]:
-    """A declared pod: placed once; when it has to leave it is gone for good, until it is made again."""
+    """Reconcile a declared pod. It is placed once; when it has to leave, it is gone until it is created again."""
     last = binder.state.pods_of(owner.key).get(owner.key)
     if owner.finished:
         yield from _end_all(binder, [last] if last else [])
@@ -117,7 +117,7 @@ def _controller_steps(binder: Binder, owner: Owner, controller: WorkloadControll
 def _fill(
     binder: Binder, owner: Owner, controller: WorkloadController, wanted: dict[int, str | None]
 ) -> Iterator[None]:
-    """One pod of the present template for each place; older ones go as the new ones find room."""
+    """Provide one pod of the present template for each place. Older pods leave as new ones find room."""
     places: dict[int, list[PodDecision]] = {}
     for one in binder.state.pods_of(owner.key).values():
         places.setdefault(one.index, []).append(one)
@@ -152,10 +152,10 @@ def _roll(
     *,
     blocked: bool,
 ) -> Iterator[None]:
-    """Replace pods of an older template, one at a time; the first new one that finds no room stops it.
+    """Replace pods of an older template, one at a time. The first new pod that finds no room stops this.
 
-    A Deployment's new pod comes beside the old one (a surge of one) and may wait; a StatefulSet's and a DaemonSet's
-    takes the old one's place, so it is looked first whether it would fit there.
+    A Deployment's new pod comes in addition to the old one (a surge of one) and may wait. A StatefulSet's or a
+    DaemonSet's new pod takes the old one's place, so it is first checked whether it would fit there.
     """
     binder.state.stuck.pop(owner.key, None)
     for last in sorted(outdated, key=lambda one: -one.index if controller.keeps_names else one.index):
@@ -180,7 +180,7 @@ def _roll(
 
 
 def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: PodDecision, leaving: Leaving) -> None:
-    """A replica has to leave: another takes its place, on another node if need be."""
+    """Replace a pod that has to leave. The new pod takes its place, on another node if necessary."""
     if leaving.reason == CONFLICT:
         _place_again(binder, owner, last, leaving)
         return
@@ -211,7 +211,7 @@ def _leave(binder: Binder, owner: Owner, controller: WorkloadController, last: P
 
 
 def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leaving) -> None:
-    """Place a pod whose binding lost against an earlier one; it keeps its name, for it never ran."""
+    """Place a pod again whose binding lost against an earlier one. It keeps its name, because it never ran."""
     binder.unbind(last)
     slot = Slot(
         workload=WorkloadRef.parse(last.workload),
@@ -227,7 +227,7 @@ def _place_again(binder: Binder, owner: Owner, last: PodDecision, leaving: Leavi
 
 
 def _again(controller: WorkloadController, last: PodDecision, only: str | None) -> Slot:
-    """A pod that waits, once more."""
+    """Return the slot of a pod that waits, to try it again."""
     return Slot(
         workload=WorkloadRef.parse(last.workload),
         uid=last.uid,
@@ -243,7 +243,7 @@ def _again(controller: WorkloadController, last: PodDecision, only: str | None) 
 def _fresh(
     binder: Binder, owner: Owner, controller: WorkloadController, index: int, only: str | None, *, previous: str = ""
 ) -> Slot:
-    """A pod for a place that has none of the present template."""
+    """Return the slot of a new pod for a place that has none of the present template."""
     salt = (owner.version, only or "")
     name = _free_name(binder, owner, controller, index, *salt)
     return Slot(
@@ -257,7 +257,7 @@ def _fresh(
 
 
 def _free_name(binder: Binder, owner: Owner, controller: WorkloadController, index: int, *salt: object) -> str:
-    """A name that no pod of the owner has: short hashes do meet, and then the next one is taken."""
+    """Return a name that no pod of the owner has. Short hashes may collide; then the next one is used."""
     taken = binder.state.pods_of(owner.key)
     name = pod_name(controller, index, *salt)
     attempt = 0
@@ -272,11 +272,11 @@ def _ref(controller: WorkloadController, name: str) -> WorkloadRef:
 
 
 def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
-    """The places of a DaemonSet: nodes that take its pods, and those that have one which may stay."""
+    """Return the places of a DaemonSet: nodes that accept its pods, and nodes with one of its pods that may stay."""
     view, fleet = binder.view, binder.view.fleet
     shape = owner.shape(view.rules, view.rules_version)
-    names = {fleet.name_at(int(row)) for row in np.flatnonzero(view.decider.eligible(shape))}
-    may_stay = view.decider.may_stay(shape)
+    names = {fleet.name_at(int(row)) for row in np.flatnonzero(view.scheduler.eligible(shape))}
+    may_stay = view.scheduler.may_stay(shape)
     for last in binder.state.pods_of(owner.key).values():
         if last.placed and last.node in fleet and may_stay[fleet.row_of(last.node)]:
             names.add(last.node)
@@ -286,4 +286,4 @@ def _daemon_slots(binder: Binder, owner: Owner) -> dict[int, str | None]:
 def _eligible(binder: Binder, owner: Owner, node: str) -> bool:
     view = binder.view
     shape = owner.shape(view.rules, view.rules_version)
-    return node in view.fleet and bool(view.decider.eligible(shape)[view.fleet.row_of(node)])
+    return node in view.fleet and bool(view.scheduler.eligible(shape)[view.fleet.row_of(node)])

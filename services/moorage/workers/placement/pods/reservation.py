@@ -1,4 +1,4 @@
-"""A binding as the view keeps it: small, for there may be many."""
+"""A binding as the view keeps it. It is small, because there may be many."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """What a bound workload takes of its node."""
+    """The resources of its node that a bound workload takes."""
 
     workload: str
     owner: str
@@ -36,7 +36,7 @@ class Reservation:
 
 
 def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation:
-    """What the view keeps of a binding."""
+    """Return what the view keeps of a binding."""
     return Reservation(
         workload=bound.workload.key,
         owner=bound.owner.key,
@@ -54,7 +54,7 @@ def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation
 
 @lru_cache(maxsize=65_536)
 def _shared_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """The same object for equal tolerations: pods of a template have the same."""
+    """Return the same object for equal tolerations, because pods of a template have the same."""
     return tolerations
 
 

@@ -1,4 +1,4 @@
-"""What one partition knows of pods: what their owners ask for, and what was decided last."""
+"""What one partition knows of pods: what their owners demand, and the last decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage_schemas.resource import ResourceDeclared
 
 @dataclass(slots=True, eq=False)
 class PodState:
-    """One partition, as far as pods are concerned."""
+    """The part of a partition's state that concerns pods."""
 
     view: PodView = field(default_factory=PodView)
     owners: dict[str, Owner] = field(default_factory=dict)
@@ -23,19 +23,19 @@ class PodState:
     """The last decisions on pods, by owner, then by workload."""
 
     pending: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Owner → its pods that wait, in the order in which they began to."""
+    """Owner → its waiting pods, in the order in which they began to wait."""
 
     daemons: dict[str, None] = field(default_factory=dict)
     stuck: dict[str, None] = field(default_factory=dict)
     """Owners whose pods of an older template wait for room for the new ones."""
 
     failed: dict[str, tuple[int, Decision]] = field(default_factory=dict)
-    """Shape → the view's `openings` at which it fitted nowhere, and why; it fits no better until the next one."""
+    """Shape → the view's `openings` at which it fitted nowhere, and why. It cannot fit before the next opening."""
 
     _owner_of: dict[str, str] = field(default_factory=dict)
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """An owner is declared, or deleted (None)."""
+        """Take in an owner that is declared, or deleted (None)."""
         if event is None:
             self.owners.pop(key, None)
             self.daemons.pop(key, None)
@@ -46,7 +46,7 @@ class PodState:
             self.daemons[key] = None
 
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """A decision was made on a pod, or the pod is no more (None)."""
+        """Take in a decision on a pod; None when the pod does not exist any more."""
         if event is None:
             self._forget(key)
             return
@@ -62,11 +62,11 @@ class PodState:
             self._waits_no_more(owner, key)
 
     def pods_of(self, owner: str) -> dict[str, PodDecision]:
-        """The last decisions on an owner's pods, by workload; not to be changed."""
+        """Return the last decisions on an owner's pods, by workload. Do not change them."""
         return self.last.get(owner, {})
 
     def priority(self, owner: str) -> int:
-        """The priority of an owner's pods; 0 when it cannot be read."""
+        """Return the priority of an owner's pods; 0 when it cannot be read."""
         known = self.owners.get(owner)
         if known is None or known.error:
             return 0

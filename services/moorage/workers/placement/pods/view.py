@@ -1,8 +1,8 @@
-"""What every partition in a process shares about pods: nodes, what is reserved on them, evictions, rules.
+"""What every partition in a process shares about pods: nodes, reservations on them, evictions, rules.
 
-Bindings come from the log, and, before they are there, from this process's own decisions (`assume`, `release`), so that
+Bindings come from the log and, until they are there, from this process's own decisions (`assume`, `release`), so that
 partitions that decide one after another do not give the same room away twice. Between processes the log decides: of the
-bindings that a node has no room for, the later ones are to be withdrawn (`is_overcommitted`).
+bindings that a node has no room for, the later ones must be withdrawn (`is_overcommitted`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import numpy as np
 
 from moorage.core.apimachinery.quantities import PODS
 from moorage.core.scheduling.nodes.fleet import Fleet, Rows
-from moorage.core.scheduling.nodes.scheduler import Decider
+from moorage.core.scheduling.nodes.scheduler import NodeScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.evictions import EvictionTable, Requested
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.pods.nodes import NodeTable
 from moorage.workers.placement.pods.reservation import Reservation, reservation_of
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey, TargetKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -36,31 +37,31 @@ class PodListener(Protocol):
     """A partition, as the view sees it."""
 
     def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
-        """Something has happened to a bound pod; ignored when it is not of this partition.
+        """Note that something has happened to a bound pod. Pods of other partitions are ignored.
 
         Args:
-            owner: the key of what makes it.
-            workload: its key.
-            meta: of the event.
-            gone: the name of its node, when that was deleted, or made again.
+            owner: the key of the pod's owner.
+            workload: the pod's key.
+            meta: the attributes of the event.
+            gone: the name of its node, if that was deleted, or created again.
         """
 
 
 class PodView:
-    """The whole, as the placement of pods sees it."""
+    """The whole fleet, as the placement of pods sees it."""
 
     def __init__(self) -> None:
         self.fleet = Fleet()
         self.nodes = NodeTable(self.fleet)
-        self.decider = Decider(self.fleet)
+        self.scheduler = NodeScheduler(self.fleet)
         self.rules: tuple[DedicatedNodes, ...] = ()
         self.rules_version = 0
         self.openings = 0
-        """Grows with whatever may let a pending pod fit: room, a node, fewer taints, other rules."""
+        """Grows with everything that may let a pending pod fit: room, a node, fewer taints, other rules."""
 
         self.opened_by: Meta | None = None
         self.changes = 0
-        """Grows with every change of a node: what a DaemonSet looks at."""
+        """Grows with every change of a node, for which DaemonSets are checked."""
 
         self.changed_by: Meta | None = None
         self.evictions = EvictionTable()
@@ -70,23 +71,23 @@ class PodView:
         self._rules: dict[str, DedicatedNodes] = {}
         self._listeners: list[PodListener] = []
 
-    # From the log.
+    # Input from the log.
 
     @staticmethod
     def concerns(topic: Topic, key: str) -> bool:
-        """Whether a record is for this view, by its key."""
+        """Return whether a record is for this view, by its key."""
         if topic is RESOURCES:
             return key.startswith((_NODES, _RULES))
         if topic is TAINTS:
             return key.startswith(_NODES)
-        return topic in {BINDINGS, EVICTIONS} and key.partition("|")[2].startswith(_NODES)
+        return topic in {BINDINGS, EVICTIONS} and BindingKey.parse(key).target.startswith(_NODES)
 
     def apply(self, record: Input) -> None:
-        """Fold a record in; what is not newer changes nothing."""
+        """Fold in a record. A record that is not newer changes nothing."""
         if record.topic is RESOURCES:
             self._resource(record)
         elif record.topic is TAINTS:
-            name = record.key.partition("/")[2]
+            name = TargetKey.parse(record.key).name
             event = record.event if isinstance(record.event, TargetTainted) else None
             self._node_changed(self.nodes.taint(name, event), record.meta)
         elif record.topic is BINDINGS:
@@ -119,8 +120,8 @@ class PodView:
             for key in sorted(self._at_node.get(target.name, ())):
                 self._tell(key, record.meta, gone=target.name)
 
-    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - what happened, not a switch
-        """Note a change of a node; None for no change, True when more may fit now."""
+    def _node_changed(self, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - a value that says what happened, not a switch
+        """Note a change of a node: None for no change, True when more may fit now."""
         if opened is None:
             return
         self.changes += 1
@@ -142,7 +143,7 @@ class PodView:
                 if arrived.age < logged.age:
                     return
                 if arrived.generation == logged.generation:
-                    arrived.place = logged.place  # an edited binding keeps its turn
+                    arrived.place = logged.place  # an edited binding keeps its place in the order
         settled = self._bindings.arrive(key, arrived)
         now = self._bindings.get(key)
         self._account(key, before, now)
@@ -153,7 +154,7 @@ class PodView:
             self._bound(logged, now, record.meta)
 
     def _bound(self, logged: Reservation | None, now: Reservation, meta: Meta) -> None:
-        """Note what a binding, new or edited, does to others."""
+        """Note the effects of a new or edited binding on others."""
         if logged is not None and _asks_for_less(logged, now):
             self._opened(meta)
         if self._is_full(now.node):
@@ -170,16 +171,17 @@ class PodView:
             for listener in self._listeners:
                 listener.notice(reservation.owner, reservation.workload, meta, gone=gone)
 
-    # From this process's own decisions.
+    # Input from this process's own decisions.
 
     def attach(self, listener: PodListener) -> None:
-        """A partition begins."""
+        """Add a partition."""
         self._listeners.append(listener)
 
     def detach(self, listener: PodListener) -> None:
-        """A partition is taken away: what it has assumed is taken back.
+        """Remove a partition, and take back what it has assumed.
 
-        Other partitions may have found no room because of it, and no record will ever tell them that there is some.
+        Because of these assumptions other partitions may have found no room, and no record will ever report that there
+        is room.
         """
         self._listeners = [one for one in self._listeners if one is not listener]
         freed = False
@@ -193,15 +195,15 @@ class PodView:
             self._opened(None)
 
     def assume(self, listener: PodListener, key: str, bound: WorkloadBound) -> None:
-        """A binding that is about to be written holds from now on."""
+        """Count a binding that is about to be written."""
         self._assume(listener, key, reservation_of(bound))
 
     def release(self, listener: PodListener, key: str) -> None:
-        """A binding whose tombstone is about to be written is over from now on."""
+        """Stop counting a binding whose tombstone is about to be written."""
         self._assume(listener, key, None)
 
     def set_aside(self, listener: PodListener, key: str) -> Callable[[], None]:
-        """Take a binding out for a question; what comes back puts it in again."""
+        """Take a binding out for a query. Return a function that puts it back."""
         known, before = self._bindings.assumption(key), self._bindings.get(key)
         self._assume(listener, key, None)
 
@@ -231,35 +233,36 @@ class PodView:
             self._at_node.setdefault(now.node, set()).add(key)
             self._of_owner.setdefault(now.owner, {})[key] = now.node
 
-    # Questions.
+    # Queries.
 
     def reservation(self, key: str) -> Reservation | None:
-        """What the binding that holds now, written or about to be, takes; None when there is none."""
+        """Return the reservation of the present binding, written or about to be; None when there is none."""
         return self._bindings.get(key)
 
     def bindings_of(self, owner: str) -> dict[str, str]:
-        """The keys of the bindings that an owner's pods hold now, each with its node."""
+        """Return the keys of the present bindings of an owner's pods, each with its node."""
         return dict(self._of_owner.get(owner, {}))
 
     def replica_rows(self, owner: str) -> Rows:
-        """The rows of the nodes on which an owner has pods, one entry for each pod."""
+        """Return the rows of the nodes on which an owner has pods, one entry for each pod."""
         fleet = self.fleet
         names = self._of_owner.get(owner, {}).values()
         return np.array([fleet.row_of(name) for name in names if name in fleet], dtype=np.intp)
 
     def requested(self, workload: str, uid: str, node: str, generation: int) -> Requested | None:
-        """The eviction that requests the end of exactly this binding; None when none does."""
+        """Return the eviction that requests the end of exactly this binding; None when there is none."""
         return self.evictions.requested(workload, uid, node, generation)
 
     def highest_eviction(self, workload: str) -> int:
-        """The highest generation of a binding of this workload that an eviction was about; 0 without any."""
+        """Return the highest generation of a binding of this workload that an eviction was about; 0 without any."""
         return self.evictions.highest(workload)
 
     def is_overcommitted(self, key: str) -> bool:
-        """Whether a binding has to be withdrawn, for its node has no room for it after those written earlier.
+        """Return whether a binding must be withdrawn, because earlier ones leave no room for it on its node.
 
-        Every worker finds the same: bindings of a node are in one partition, so their offsets order them. Bindings that
-        were made before the node said what it has now stay, as in Kubernetes, where shrinking a node moves nobody.
+        Every worker gets the same result: the bindings of a node are in one partition, so their offsets give the order.
+        Bindings that were made before the node declared its present resources stay, as in Kubernetes, where shrinking a
+        node moves no pod.
         """
         mine = self._bindings.logged.get(key)
         if mine is None or mine.bypassed or not self._is_full(mine.node):
@@ -283,7 +286,7 @@ class PodView:
         return False
 
     def _is_full(self, node: str) -> bool:
-        """Whether more is taken of a node than it has."""
+        """Return whether more is taken of a node than it offers."""
         fleet = self.fleet
         if node not in fleet:
             return False
@@ -292,7 +295,7 @@ class PodView:
 
 
 def _asks_for_less(before: Reservation, now: Reservation) -> bool:
-    """Whether a reservation leaves some room that it took before."""
+    """Return whether a reservation releases some of what it took before."""
     if now.node != before.node:
         return True
     asked = dict(now.requests)

@@ -1,1 +1,1 @@
-"""One module for each rule that keeps a resource from a cluster."""
+"""Rules that keep a resource from clusters; one module each, found by its `PLUGIN`."""

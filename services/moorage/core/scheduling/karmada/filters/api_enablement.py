@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 class ApiEnablement(ClusterFilter):
-    """A resource does not come where its kind is unknown; one that is there stays, for the kind may come back."""
+    """Rules out clusters that do not serve the resource's kind.
+
+    A resource that is there stays, for the kind may come back.
+    """
 
     name = "APIEnablement"
     order = 40
 
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - kinds know no affinity
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
         """See `ClusterFilter`."""
         if cluster.kinds is None or cluster.name in request.existing:
             return ""
         served = (request.api_version, request.kind) in cluster.kinds
         return "" if served else "cluster(s) did not have the API resource"
 
-    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - kinds know no affinity
-        """See `ClusterFilter`."""
+    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        cluster = fleet[target]
         if cluster.kinds is None:
             yield "the cluster does not say what it serves, so it is taken to serve everything"
         elif (request.api_version, request.kind) not in cluster.kinds:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 from moorage.core.taints.desired.cluster_affinity import objections, selects
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 class AffinityFilter(ClusterFilter):
-    """A resource goes where its policy says, and nowhere else; one that is elsewhere leaves."""
+    """Rules out clusters that the policy's cluster affinity does not select; a resource that is there leaves."""
 
     name = "ClusterAffinity"
     order = 10
 
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - the affinity says it all
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
         """See `ClusterFilter`."""
-        if selects(affinity, cluster.facts):
+        if selects(request.affinity, cluster.facts):
             return ""
         return "cluster(s) did not match the placement cluster affinity constraint"
 
-    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - the affinity says it all
-        """See `ClusterFilter`."""
-        return objections(affinity, cluster.facts)
+    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        return objections(request.affinity, fleet[target].facts)
 
 
 PLUGIN = AffinityFilter()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.karmada.fleet import ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 class ClusterEviction(ClusterFilter):
-    """A resource does not come back to a cluster before it has left it."""
+    """Rules out clusters that the resource is leaving: it does not come back before it has left."""
 
     name = "ClusterEviction"
     order = 50
-    static = False
+    rests_on = Basis.DECIDED
 
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - leaving knows no affinity
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
         """See `ClusterFilter`."""
         return "cluster(s) is in the process of eviction" if cluster.name in request.leaving else ""
 

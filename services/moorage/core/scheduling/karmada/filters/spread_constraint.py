@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from moorage.core.scheduling.karmada.fleet import ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 class SpreadFields(ClusterFilter):
-    """A resource that is spread over regions goes only to clusters with a region, and so on."""
+    """Rules out clusters without the region, zone or provider that the resource is spread over."""
 
     name = "SpreadConstraint"
     order = 30
 
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - fields know no affinity
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
         """See `ClusterFilter`."""
         facts = cluster.facts
         for constraint in request.placement.spread_constraints or ():

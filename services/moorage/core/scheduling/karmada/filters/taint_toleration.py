@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import taint_text
 from moorage.core.taints.matching import untolerated
 from moorage.core.taints.tolerations import judge_taints
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 class TaintToleration(ClusterFilter):
-    """A resource does not come where it does not tolerate the taints; whether it has to go is for eviction to say."""
+    """Rules out clusters with a `NoSchedule` or `NoExecute` taint that the resource does not tolerate.
+
+    Where the resource is already, it is for eviction to say whether it has to go.
+    """
 
     name = "TaintToleration"
     order = 20
 
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - taints know no affinity
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
         """See `ClusterFilter`."""
         if cluster.name in request.existing:
             return ""
         found = untolerated(cluster.taints, request.tolerations, KARMADA.filtering)
         return f"cluster(s) had untolerated taint {{{taint_text(found[0])}}}" if found else ""
 
-    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - taints know no affinity
-        """See `ClusterFilter`."""
+    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        cluster = fleet[target]
         for one in judge_taints(cluster.taints, request.tolerations, KARMADA):
             if one.keeps_away:
                 yield str(one)

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage.core.scheduling.karmada.fleet import ClusterInfo
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 from moorage.core.taints.dialects.karmada import KARMADA
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
-from moorage_schemas.resources.policies import ClusterAffinity
 
 
 class TolerationOver(ClusterFilter):
-    """A resource does not go where it would have to leave at once."""
+    """Rules out clusters with a `NoExecute` taint that the resource tolerates for a time which is over."""
 
     name = "TolerationOver"
     order = 25
-    static = False
+    rests_on = Basis.CLOCK | Basis.DECIDED
 
-    def objection(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> str:  # noqa: ARG002 - taints know no affinity
+    def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
         """See `ClusterFilter`."""
         if request.now is None or not cluster.taints or cluster.name in request.existing:
             return ""
@@ -31,8 +31,9 @@ class TolerationOver(ClusterFilter):
         over = isinstance(found, EvictNow) or (isinstance(found, EvictAt) and found.deadline <= request.now)
         return "cluster(s) had taint(s) that are tolerated no longer" if over else ""
 
-    def details(self, request: ClusterRequest, affinity: ClusterAffinity | None, cluster: ClusterInfo) -> Iterable[str]:  # noqa: ARG002 - taints know no affinity
-        """See `ClusterFilter`."""
+    def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        cluster = fleet[target]
         if request.now is not None:
             for one in judge_taints(cluster.taints, request.tolerations, KARMADA, seen_at=request.now):
                 if one.until is not None:

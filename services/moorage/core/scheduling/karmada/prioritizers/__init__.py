@@ -1,1 +1,1 @@
-"""One module for each rule that makes a cluster more or less liked."""
+"""Rules that score clusters; one module each, found by its `PLUGIN`."""

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 
 from moorage.core.apimachinery.selectors import field_holds, matches_node_term, requirement_text, test_of
 from moorage.core.scheduling.nodes.fleet import Fleet, Mask
 from moorage.core.scheduling.nodes.node_terms import nodes_of_any, nodes_with
-from moorage.core.scheduling.nodes.plugin import Filter
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
 from moorage_schemas.resources.pod import NodeSelectorTerm
 
 
-class NodeAffinity(Filter):
-    """Both must hold: every label of the selector, and one of the affinity's terms."""
+class NodeAffinity(NodeFilter):
+    """Rules out nodes that the pod's `nodeSelector` or its required node affinity does not select."""
 
     name = "NodeAffinity"
     order = 30
     lasting = True
 
-    def objections(
-        self,
-        shape: PodShape,
-        fleet: Fleet,
-        now: datetime | None,  # noqa: ARG002 - no matter of time
-    ) -> Iterable[tuple[str, Mask]]:
-        """See `Filter`."""
+    def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+        """See `NodeFilter`."""
+        shape = request.shape
         if not shape.node_selector and shape.required is None:
             return
         passed = nodes_with(shape.node_selector, fleet)
@@ -34,9 +28,10 @@ class NodeAffinity(Filter):
             passed &= nodes_of_any(shape.required.node_selector_terms, fleet)
         yield "node(s) didn't match Pod's node affinity/selector", ~passed
 
-    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
-        """See `Filter`."""
-        facts = fleet.facts(name)
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        shape = request.shape
+        facts = fleet.facts(target)
         labels = facts.labels if facts is not None else {}
         for key, value in shape.node_selector:
             if (present := labels.get(key)) == value:
@@ -45,11 +40,11 @@ class NodeAffinity(Filter):
                 yield f"nodeSelector {key}={value} fails: {_present(present)}"
         terms = shape.required.node_selector_terms if shape.required is not None else ()
         for number, term in enumerate(terms):
-            if matches_node_term(term, labels, name):
+            if matches_node_term(term, labels, target):
                 yield f"required node affinity: term {number} matches"
                 return
         for number, term in enumerate(terms):
-            yield f"required node affinity: term {number} fails: {', '.join(_failing(term, labels, name))}"
+            yield f"required node affinity: term {number} fails: {', '.join(_failing(term, labels, target))}"
         if shape.required is not None and not terms:
             yield "required node affinity: it has no terms, which selects no node"
 

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from moorage.core.apimachinery.quantities import PODS, amount_text
+from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.nodes.fleet import UNLIMITED, Fleet, Mask
-from moorage.core.scheduling.nodes.plugin import Filter
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
 
 
-class NodeResourcesFit(Filter):
-    """What is requested must be left. What is not requested is not looked at, however short it is."""
+class NodeResourcesFit(NodeFilter):
+    """Rules out nodes that have too little left of what the pod requests, or no room for one more pod.
+
+    What is not requested is not looked at, however short it is.
+    """
 
     name = "NodeResourcesFit"
     order = 40
-    static = False
+    rests_on = Basis.USAGE
 
-    def objections(
-        self,
-        shape: PodShape,
-        fleet: Fleet,
-        now: datetime | None,  # noqa: ARG002 - no matter of time
-    ) -> Iterable[tuple[str, Mask]]:
-        """See `Filter`."""
+    def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+        """See `NodeFilter`."""
         yield "Too many pods", fleet.free(PODS) < 1
-        for resource, amount in shape.requests:
+        for resource, amount in request.shape.requests:
             if resource != PODS:
                 yield f"Insufficient {resource}", fleet.free(resource) < min(amount, UNLIMITED + 1)
 
-    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
-        """See `Filter`."""
-        row = fleet.row_of(name)
-        for resource, amount in (*(one for one in shape.requests if one[0] != PODS), (PODS, 1)):
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        row = fleet.row_of(target)
+        for resource, amount in (*(one for one in request.shape.requests if one[0] != PODS), (PODS, 1)):
             offered, free = int(fleet.offered(resource)[row]), int(fleet.free(resource)[row])
             if offered >= UNLIMITED:
                 yield f"{resource}: {amount_text(resource, amount)} asked, the node sets no limit"

@@ -6,37 +6,30 @@ The taint alone would do; this reads the node itself, so it holds before the tai
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from moorage.core.scheduling.nodes.fleet import Fleet, Mask
-from moorage.core.scheduling.nodes.plugin import Filter
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
 from moorage.core.taints.dialects.kubernetes import UNSCHEDULABLE_TAINT
 from moorage.core.taints.matching import first_match
 from moorage.core.taints.tolerations import toleration_text
 
 
-class NodeUnschedulable(Filter):
-    """Cordoned nodes take no new pods."""
+class NodeUnschedulable(NodeFilter):
+    """Rules out cordoned nodes: they take no new pods."""
 
     name = "NodeUnschedulable"
     order = 10
 
-    def objections(
-        self,
-        shape: PodShape,
-        fleet: Fleet,
-        now: datetime | None,  # noqa: ARG002 - no matter of time
-    ) -> Iterable[tuple[str, Mask]]:
-        """See `Filter`."""
-        if first_match(UNSCHEDULABLE_TAINT, shape.tolerations) is None:
+    def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+        """See `NodeFilter`."""
+        if first_match(UNSCHEDULABLE_TAINT, request.shape.tolerations) is None:
             yield "node(s) were unschedulable", fleet.unschedulable
 
-    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:  # noqa: ARG002 - no matter of time
-        """See `Filter`."""
-        facts = fleet.facts(name)
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        facts = fleet.facts(target)
         if facts is not None and facts.unschedulable:
-            found = first_match(UNSCHEDULABLE_TAINT, shape.tolerations)
+            found = first_match(UNSCHEDULABLE_TAINT, request.shape.tolerations)
             yield "spec.unschedulable is set" + (f", tolerated by {{{toleration_text(found)}}}" if found else "")
 
 

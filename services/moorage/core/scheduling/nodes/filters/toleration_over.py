@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask
-from moorage.core.scheduling.nodes.plugin import Filter
+from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
 from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
@@ -24,25 +25,27 @@ _NEVER: Final = np.iinfo(np.int64).max
 _EVER: Final = np.iinfo(np.int64).min
 
 
-class TolerationOver(Filter):
-    """A pod does not go where it would have to leave at once."""
+class TolerationOver(NodeFilter):
+    """Rules out nodes with a `NoExecute` taint that the pod tolerates for a time which is over."""
 
     name = "TolerationOver"
     order = 25
-    static = False
+    rests_on = Basis.CLOCK
 
-    def objections(self, shape: PodShape, fleet: Fleet, now: datetime | None) -> Iterable[tuple[str, Mask]]:
-        """See `Filter`."""
+    def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
+        """See `NodeFilter`."""
+        shape, now = request.shape, request.now
         timed = any(toleration.toleration_seconds is not None for toleration in shape.tolerations)
         if now is None or not timed or not fleet.evicting:
             return
-        ends = fleet.remembered((self.name, shape.key), lambda: _ends(shape, fleet))
+        ends = fleet.remembered((self, shape.key), lambda: _ends(shape, fleet))
         yield "node(s) had taint(s) that are tolerated no longer", ends <= _micros(now)
 
-    def details(self, shape: PodShape, fleet: Fleet, name: str, now: datetime | None) -> Iterable[str]:
-        """See `Filter`."""
-        judged = judge_taints(fleet.evicting.get(name, ()), shape.tolerations, KUBERNETES)
-        if now is None or not fleet.fits_taints(shape.tolerations)[fleet.row_of(name)]:
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        now, tolerations = request.now, request.shape.tolerations
+        judged = judge_taints(fleet.evicting.get(target, ()), tolerations, KUBERNETES)
+        if now is None or not fleet.fits_taints(tolerations)[fleet.row_of(target)]:
             return  # its taints rule it out anyway
         for one in judged:
             if one.until is not None:

@@ -6,23 +6,39 @@ The mean of the two percentages that would be left with the pod there. A pod tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
+from moorage.core.apimachinery.quantities import amount_text
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.nodes.fleet import COUNTED_AT_LEAST, UNLIMITED, Counts, Fleet, Rows
-from moorage.core.scheduling.nodes.plugin import Prioritizer, Request
+from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 
 
-class NodeResourcesFit(Prioritizer):
-    """LeastAllocated, the default strategy of kube-scheduler."""
+class NodeResourcesFit(NodePrioritizer):
+    """Prefers nodes with a larger share of cpu and memory left: LeastAllocated, kube-scheduler's default."""
 
     name = "NodeResourcesFit"
     weight = 1
+    rests_on = Basis.USAGE
 
-    def scores(self, request: Request, fleet: Fleet, rows: Rows) -> Counts:
-        """See `Prioritizer`."""
+    def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
+        """See `NodePrioritizer`."""
         requests = request.shape.requests
-        return fleet.kept_up((self.name, requests), lambda some: _left(dict(requests), fleet, some))[rows]
+        return fleet.kept_up((self, requests), lambda some: _left(dict(requests), fleet, some))[rows]
+
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        requests, row = dict(request.shape.requests), fleet.row_of(target)
+        for resource, least in COUNTED_AT_LEAST.items():
+            offered = int(fleet.offered(resource)[row])
+            if offered >= UNLIMITED:
+                yield f"{resource}: the node sets no limit, so all of it counts as left"
+            elif offered > 0:
+                left = max(offered - int(fleet.weight(resource)[row]) - (requests.get(resource) or least), 0)
+                yield f"{resource}: {amount_text(resource, left)} of {amount_text(resource, offered)} would be left"
 
 
 def _left(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:

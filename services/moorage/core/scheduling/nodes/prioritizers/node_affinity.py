@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from moorage.core.apimachinery.selectors import matches_node_term
+from moorage.core.scheduling.framework.scores import normalised
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
 from moorage.core.scheduling.nodes.node_terms import nodes_of
-from moorage.core.scheduling.nodes.plugin import Prioritizer, Request, normalised
+from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 from moorage.core.scheduling.nodes.shape import PodShape
 
 
-class NodeAffinity(Prioritizer):
-    """100 for the nodes with the highest sum; 0 everywhere when nothing is preferred or nothing matches."""
+class NodeAffinity(NodePrioritizer):
+    """Prefers nodes that the pod's preferred node affinity selects.
+
+    100 for the nodes with the highest sum of the terms' weights; 0 everywhere when nothing is preferred or matches.
+    """
 
     name = "NodeAffinity"
     weight = 2
+    relative = True
 
-    def scores(self, request: Request, fleet: Fleet, rows: Rows) -> Counts:
-        """See `Prioritizer`."""
+    def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
+        """See `NodePrioritizer`."""
         shape = request.shape
         if not shape.preferred:
             return np.zeros(rows.size, dtype=np.int64)
-        return normalised(fleet.remembered((self.name, shape.key), lambda: _weights(shape, fleet))[rows])
+        return normalised(fleet.remembered((self, shape.key), lambda: _weights(shape, fleet))[rows])
+
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        facts = fleet.facts(target)
+        for number, term in enumerate(request.shape.preferred):
+            matches = facts is not None and matches_node_term(term.preference, facts.labels, target)
+            yield f"preferred term {number}, weight {term.weight}, {'matches' if matches else 'does not match'}"
 
 
 def _weights(shape: PodShape, fleet: Fleet) -> Counts:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from moorage.core.scheduling.framework.scores import normalised
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
-from moorage.core.scheduling.nodes.plugin import Prioritizer, Request, normalised
+from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+from moorage.core.taints.dialects.kubernetes import KUBERNETES
+from moorage.core.taints.eviction_verdict import taint_text
+from moorage.core.taints.matching import untolerated
 
 
-class TaintToleration(Prioritizer):
-    """100 without such taints, 0 for the nodes with the most of them."""
+class TaintToleration(NodePrioritizer):
+    """Prefers nodes with fewer `PreferNoSchedule` taints that the pod does not tolerate.
+
+    100 without such taints, 0 for the nodes with the most of them.
+    """
 
     name = "TaintToleration"
     weight = 3
+    relative = True
 
-    def scores(self, request: Request, fleet: Fleet, rows: Rows) -> Counts:
-        """See `Prioritizer`."""
+    def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
+        """See `NodePrioritizer`."""
         shape = request.shape
-        counts = fleet.remembered((self.name, shape.key), lambda: fleet.prefer_counts(shape.tolerations))
+        counts = fleet.remembered((self, shape.key), lambda: fleet.prefer_counts(shape.tolerations))
         return normalised(counts[rows], reverse=True)
+
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        facts = fleet.facts(target)
+        taints = facts.taints if facts is not None else ()
+        for taint in untolerated(taints, request.shape.tolerations, KUBERNETES.scoring):
+            yield f"nothing tolerates {taint_text(taint)}"
 
 
 PLUGIN = TaintToleration()

@@ -7,14 +7,16 @@ domains, so that zones and nodes weigh alike; fewer are better. A single pod has
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
-from moorage.core.scheduling.nodes.plugin import Prioritizer, Request
+from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 
 ZONE: Final = "topology.kubernetes.io/zone"
 ZONE_SKEW: Final = 5
@@ -22,14 +24,19 @@ NODE_SKEW: Final = 3
 """How much of a difference between domains is put up with; they water the differences down."""
 
 
-class PodTopologySpread(Prioritizer):
-    """100 for the emptiest domains, less the more replicas are there."""
+class PodTopologySpread(NodePrioritizer):
+    """Prefers zones and nodes with fewer replicas of the same controller.
+
+    100 for the emptiest zone and node, less the more replicas are there.
+    """
 
     name = "PodTopologySpread"
     weight = 2
+    relative = True
+    rests_on = Basis.DECIDED
 
-    def scores(self, request: Request, fleet: Fleet, rows: Rows) -> Counts:
-        """See `Prioritizer`."""
+    def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
+        """See `NodePrioritizer`."""
         if not request.spread:
             return np.zeros(rows.size, dtype=np.int64)
         column = fleet.label(ZONE)
@@ -45,6 +52,18 @@ class PodTopologySpread(Prioritizer):
         more = counts[there] * math.log(rows.size + 2) + base[zones[taken[there]]]
         raw[at[there]] = np.rint(more).astype(np.int64)
         return _reversed(raw)
+
+    def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        if not request.spread:
+            return
+        row = fleet.row_of(target)
+        zones = fleet.label(ZONE)
+        zone = zones.values[zones.codes[row]]
+        if zone is not None:
+            in_zone = np.count_nonzero(zones.codes[request.replica_rows] == zones.codes[row])
+            yield f"replicas in zone {zone}: {in_zone}"
+        yield f"replicas on the node: {np.count_nonzero(request.replica_rows == row)}"
 
 
 def _by_zone(

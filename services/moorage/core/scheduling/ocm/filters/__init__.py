@@ -1,1 +1,1 @@
-"""The filters of managed clusters, one a module."""
+"""Rules that rule managed clusters out; one module each, found by its `PLUGIN`."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from moorage.core.apimachinery.integers import NANOSECONDS, wrapped
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Mask, Rows, Values
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, microseconds
-from moorage.core.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, Request
-from moorage.core.scheduling.ocm.terms import TAINT_TOLERATION, PlacementTerms
+from moorage.core.scheduling.ocm.judged_taints import judge_taints
+from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
+from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.taints.dialects.ocm import NO_SELECT_IF_NEW, PREFER_NO_SELECT
 from moorage.core.taints.eviction_verdict import taint_text
 from moorage.core.taints.matching import tolerates
-from moorage_schemas.taint import Taint, Toleration
+from moorage_schemas.taint import Taint, Toleration, TolerationOperator
 
 Spans = tuple[int | None, ...]
 """How long, in microseconds, each toleration that matches a taint lasts; None is for ever."""
@@ -67,17 +71,17 @@ class TaintColumn(Column):
         values[2] = 0
         return values
 
-    def answer(self, fleet: ManagedFleet, row: int) -> tuple[int, int, int]:
+    def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int, int]:
         """All three."""
         return self._answer(fleet, row, {})
 
-    def fill(self, fleet: ManagedFleet, values: Values, rows: Rows) -> None:
+    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Ask about the rows; each kind of taint is matched once."""
         known: dict[tuple[str, str, str], Spans] = {}
         for row in rows.tolist():
             values[:, row] = self._answer(fleet, row, known)
 
-    def _answer(self, fleet: ManagedFleet, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
+    def _answer(self, fleet: ColumnSource, row: int, known: dict[tuple[str, str, str], Spans]) -> tuple[int, int, int]:
         new = kept = FOREVER
         limited = 0
         for taint in fleet.at(row).taints:
@@ -95,22 +99,39 @@ class TaintColumn(Column):
         return new, kept, limited
 
 
+@lru_cache(maxsize=4096)
+def _problem(tolerations: tuple[Toleration, ...]) -> str:
+    for toleration in tolerations:
+        exists = toleration.operator == TolerationOperator.EXISTS
+        if not toleration.key and not exists:
+            return "If the key is empty, operator must be Exists."
+        if exists and toleration.value:
+            return "If the operator is Exists, the value should be empty."
+    return ""
+
+
 class TaintToleration(ManagedFilter):
-    """A cluster passes when each of its taints is tolerated now.
+    """Rules out clusters with a taint that the placement does not tolerate, or tolerates no longer.
 
     `PreferNoSelect` rules nothing out; `NoSelectIfNew` does not where the placement has the cluster already.
     """
 
-    name: ClassVar[str] = TAINT_TOLERATION
+    name = "TaintToleration"
     order: ClassVar[int] = 2
+    rests_on = Basis.CLOCK | Basis.DECIDED
     summary: ClassVar[str] = "cluster(s) had untolerated taint(s)"
 
-    def apply(self, request: Request, fleet: ManagedFleet, shown: Mask) -> Mask:
+    def problem(self, terms: PlacementTerms) -> str:
+        """What upstream says of the first toleration that is wrong."""
+        return _problem(terms.tolerations)
+
+    def timed(self, terms: PlacementTerms) -> bool:
+        """Whether the time of a toleration is limited."""
+        return terms.limited
+
+    def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
         """Those whose taints are tolerated."""
-        terms = request.terms
-        if terms.toleration_error:
-            raise MisconfiguredError(self.name, terms.toleration_error)
-        values = self._values(terms, fleet)
+        values = self._values(request.terms, fleet)
         passed: Mask = shown & (values[0] > request.now_us)
         decided = request.decided
         if decided.size:
@@ -121,20 +142,20 @@ class TaintToleration(ManagedFilter):
         """One."""
         return (TaintColumn(terms.tolerations, terms.as_upstream),)
 
-    def span(self, request: Request, fleet: ManagedFleet) -> tuple[int | None, int | None]:
+    def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
         """Between two ends of tolerated times."""
         values = self._values(request.terms, fleet)[:2]
         past = values[(values <= request.now_us) & (values != NEVER)]
         to_come = values[(values > request.now_us) & (values != FOREVER)]
         return (int(past.max()) if past.size else None, int(to_come.min()) if to_come.size else None)
 
-    def wary(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
+    def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
         """Those with a `NoSelectIfNew` taint that nothing tolerates for ever."""
         values = self._values(terms, fleet)
         differ: Mask = values[0] != values[1]
         return differ if differ.any() else None
 
-    def reason(self, request: Request, fleet: ManagedFleet, row: int) -> str:
+    def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
         """The first taint that is not tolerated."""
         terms = request.terms
         decided = bool(np.any(request.decided == row))
@@ -147,17 +168,15 @@ class TaintToleration(ManagedFilter):
                 return f"cluster(s) had untolerated taint {{{taint_text(taint)}}}{over}"
         return ""
 
-    def until(self, request: Request, fleet: ManagedFleet, row: int) -> datetime | None:
+    def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
         """When the first tolerated time is over."""
         decided = bool(np.any(request.decided == row))
         end = int(self._values(request.terms, fleet)[1 if decided else 0][row])
         return None if end in {FOREVER, NEVER} or end <= request.now_us else instant(end)
 
-    def again(self, request: Request, fleet: ManagedFleet, rows: Rows) -> int | None:
+    def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
         """When a time of the clusters that are decided is over: the first time that is left of each taint counts."""
         terms = request.terms
-        if not terms.limited:
-            return None
         values = self._values(terms, fleet)
         there = rows[fleet.present[rows]]
         found: int | None = None
@@ -172,6 +191,10 @@ class TaintToleration(ManagedFilter):
                 if first != FOREVER and (found is None or first < found):
                     found = first
         return found
+
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """What becomes of each taint that can keep the placement away."""
+        return [str(one) for one in judge_taints(request, fleet, target) if one.keeps_away]
 
     def _values(self, terms: PlacementTerms, fleet: ManagedFleet) -> Values:
         return fleet.column(TaintColumn(terms.tolerations, terms.as_upstream))

@@ -1,1 +1,1 @@
-"""The prioritizers of managed clusters, one a module."""
+"""The prioritizers of managed clusters; one module each, found by its `PLUGIN`."""

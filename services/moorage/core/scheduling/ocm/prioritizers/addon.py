@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.framework.scores import MAX_SCORE
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.instants import FOREVER, microseconds
-from moorage.core.scheduling.ocm.plugin import SUCCESS, Code, ManagedPrioritizer, Request, Scored, Status
+from moorage.core.scheduling.ocm.plugin import SUCCESS, Code, ManagedPrioritizer, PlacementRequest, Scored, Status
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
+from moorage_schemas.times import format_time
 
 _VALUE: Final = 0
 _UNTIL: Final = 1
@@ -32,7 +36,7 @@ class ScoreColumn(Column):
         values[_UNTIL] = FOREVER
         return values
 
-    def answer(self, fleet: ManagedFleet, row: int) -> tuple[int, int]:
+    def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int]:
         """Both."""
         found = fleet.score(fleet.name(row), self.resource)
         if found is None:
@@ -42,14 +46,32 @@ class ScoreColumn(Column):
 
 
 class AddOn(ManagedPrioritizer):
-    """What the add-on says, as it says it; 0 where it says nothing, or where what it said is no longer valid."""
+    """Takes the named score of the cluster's `AddOnPlacementScore`.
 
-    add_on: ClassVar[bool] = True
-    static: ClassVar[bool] = True
+    The score is as the add-on says it; 0 where it says nothing, or where what it said is no longer valid.
 
-    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:
+    Args:
+        coordinate: which score; without one it is the plugin itself, which scores nothing.
+    """
+
+    name = "AddOn"
+    order = 60
+    lowest = -MAX_SCORE
+    rests_on = Basis.CLOCK
+    built_in = False
+
+    def __init__(self, coordinate: Coordinate | None = None) -> None:
+        found = coordinate or Coordinate(built_in=self.name)
+        self.name = found.name
+        self._column = ScoreColumn(found.resource, found.score)
+
+    def answers(self, coordinate: Coordinate) -> AddOn | None:
+        """Every coordinate of an add-on."""
+        return None if coordinate.built_in_type else AddOn(coordinate)
+
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """The scores that are valid, and a warning that names those that are not."""
-        said = fleet.column(ScoreColumn(coordinate.resource, coordinate.score))[:, rows]
+        said = fleet.column(self._column)[:, rows]
         values, until = said[_VALUE], said[_UNTIL]
         over = until < request.now_us
         to_come = until[~over & (until != FOREVER)]
@@ -57,12 +79,13 @@ class AddOn(ManagedPrioritizer):
         status = SUCCESS
         if past.size:
             values = np.where(over, 0, values)
+            resource = self._column.resource
             names = [fleet.name(row) for row in rows[over]]
             if not request.terms.as_upstream:
                 # Upstream lists them in the order in which it was given the clusters, which varies.
                 names.sort()
-            listed = "".join(f" {name}/{coordinate.resource}" for name in names)
-            status = Status(Code.WARNING, coordinate.name, f"AddOnPlacementScores{listed} expired")
+            listed = "".join(f" {name}/{resource}" for name in names)
+            status = Status(Code.WARNING, self.name, f"AddOnPlacementScores{listed} expired")
         return Scored(
             values,
             status=status,
@@ -70,9 +93,25 @@ class AddOn(ManagedPrioritizer):
             since=int(past.max()) + 1 if past.size else None,
         )
 
-    def columns(self, coordinate: Coordinate, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - the plugin's signature
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """One."""
-        return (ScoreColumn(coordinate.resource, coordinate.score),)
+        return (self._column,)
+
+    def score_ends(self, fleet: ManagedFleet, row: int) -> bool:
+        """Whether the score has a `validUntil`."""
+        found = fleet.score(fleet.name(row), self._column.resource)
+        return found is not None and found.valid_until is not None
+
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        column, found = self._column, fleet.score(target, self._column.resource)
+        if found is None:
+            yield f"it has no AddOnPlacementScore {column.resource}"
+        elif column.score not in found.scores:
+            yield f"AddOnPlacementScore {column.resource} has no score {column.score}"
+        elif found.valid_until is not None:
+            ends = "expired" if microseconds(found.valid_until) < request.now_us else "expires"
+            yield f"AddOnPlacementScore {column.resource} {ends} at {format_time(found.valid_until)}"
 
 
 PLUGIN = AddOn()

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
-from moorage.core.scheduling.ocm.terms import Coordinate
-from moorage.core.taints.dialects.ocm import BALANCE
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 
 class Balance(ManagedPrioritizer):
-    """100 for a cluster without decisions, -100 for those that have the most of the whole fleet."""
+    """Prefers clusters on which other placements have fewer decisions.
 
-    built_in: ClassVar[Mapping[str, int]] = {BALANCE: 1}
-    static: ClassVar[bool] = False
+    100 for a cluster without decisions, -100 for those that have the most of the whole fleet.
+    """
 
-    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the plugin's signature
+    name = "Balance"
+    order = 10
+    weight = 1
+    lowest = -MAX_SCORE
+    rests_on = Basis.USAGE | Basis.DECIDED
+
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """By the decisions of all placements but this one."""
-        own = request.decided if request.usage_has_decided else _NO_ROWS
-        counts, most = request.usage.without(own)
+        counts, most = _of_others(request)
         return Scored(score_by_count(most)[counts[rows]])
+
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        counts, most = _of_others(request)
+        here = counts[fleet.row(target)]
+        yield f"decisions of other placements: {here} here, {most} on the cluster with the most"
+
+
+def _of_others(request: PlacementRequest) -> tuple[Scores, int]:
+    """The decisions of other placements by row, and the most of them on one cluster."""
+    return request.usage.without(request.decided if request.usage_has_decided else _NO_ROWS)
 
 
 @lru_cache(maxsize=1024)

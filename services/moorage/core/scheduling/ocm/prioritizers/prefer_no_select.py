@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.scheduling.framework.scores import MAX_SCORE
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
-from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
-from moorage.core.taints.dialects.ocm import OCM, PREFER_NO_SELECT_SCORE
-from moorage.core.taints.matching import prefer_count
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
+from moorage.core.scheduling.ocm.terms import PlacementTerms
+from moorage.core.taints.dialects.ocm import OCM
+from moorage.core.taints.eviction_verdict import taint_text
+from moorage.core.taints.matching import prefer_count, untolerated
 from moorage_schemas.taint import Toleration
 
 
@@ -30,27 +31,38 @@ class PreferColumn(Column):
         """None."""
         return np.zeros(capacity, dtype=np.int64)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> int:
+    def answer(self, fleet: ColumnSource, row: int) -> int:
         """Count them."""
         return prefer_count(fleet.at(row).taints, self.tolerations, OCM.scoring)
 
 
 class PreferNoSelect(ManagedPrioritizer):
-    """100 for a cluster without such a taint, down to -100 for those that have the most of those that are scored."""
+    """Prefers clusters with fewer `PreferNoSelect` taints that the placement does not tolerate.
 
-    built_in: ClassVar[Mapping[str, int]] = {PREFER_NO_SELECT_SCORE: 0}
-    departs: ClassVar[bool] = True
-    static: ClassVar[bool] = True
+    100 for a cluster without such a taint, down to -100 for those that have the most of those that are scored.
+    """
 
-    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the plugin's signature
+    name = "PreferNoSelect"
+    order = 50
+    lowest = -MAX_SCORE
+    relative = True
+    upstream = False
+
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """By the share of the highest count."""
         counts = fleet.column(PreferColumn(request.terms.tolerations))[rows]
         most = int(counts.max(initial=0))
         return Scored(MAX_SCORE - 2 * MAX_SCORE * counts // max(most, 1))
 
-    def columns(self, coordinate: Coordinate, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - as above
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
         """One."""
         return (PreferColumn(terms.tolerations),)
+
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        taints = fleet.at(fleet.row(target)).taints
+        for taint in untolerated(taints, request.terms.tolerations, OCM.scoring):
+            yield f"nothing tolerates {taint_text(taint)}"
 
 
 PLUGIN = PreferNoSelect()

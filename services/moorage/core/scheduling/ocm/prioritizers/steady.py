@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import numpy as np
 
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
+from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.framework.scores import MAX_SCORE
 from moorage.core.scheduling.ocm.columns import Rows
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
-from moorage.core.scheduling.ocm.terms import Coordinate
-from moorage.core.taints.dialects.ocm import STEADY
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 
 
 class Steady(ManagedPrioritizer):
-    """100 for a cluster that the placement has, else 0."""
+    """Prefers the clusters that the placement has already: 100 there, 0 elsewhere."""
 
-    built_in: ClassVar[Mapping[str, int]] = {STEADY: 1}
-    static: ClassVar[bool] = False
+    name = "Steady"
+    order = 20
+    weight = 1
+    rests_on = Basis.DECIDED
 
-    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the plugin's signature
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
         """By what is decided."""
         values = np.zeros(fleet.capacity, dtype=np.int64)
         values[request.decided] = MAX_SCORE
         return Scored(values[rows])
+
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        decided = bool(np.any(request.decided == fleet.row(target)))
+        yield "the placement has it already" if decided else "the placement does not have it"
+
+    def drifts(self, weight: int) -> bool:
+        """Only turned round: then it prefers the clusters that the placement does not have."""
+        return weight < 0
 
 
 PLUGIN = Steady()

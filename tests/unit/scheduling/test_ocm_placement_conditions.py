@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import UsableSets
+from moorage.core.scheduling.ocm.placement_conditions import MISCONFIGURED, SATISFIED, conditions_of, leading_condition
 from moorage.core.scheduling.ocm.plugin import Code, Status
-from moorage.core.scheduling.ocm.statuses import MISCONFIGURED, SATISFIED, conditions_of, deciding
 from moorage_schemas.placement import PlacementCondition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -72,7 +72,7 @@ def test_satisfied(
     assert [one.type for one in made] == [MISCONFIGURED, SATISFIED]
     assert (made[0].status, made[0].reason, made[0].message) == NOT_MISCONFIGURED
     assert (made[1].status, made[1].reason, made[1].message) == (value, reason, message)
-    assert deciding(made) is made[1]
+    assert leading_condition(made) is made[1]
 
 
 def test_misconfigured_decides() -> None:
@@ -80,8 +80,8 @@ def test_misconfigured_decides() -> None:
     made = conditions_of(status, BOUND, available=2, decisions=0, unscheduled=0, now=NOW)
     assert (made[0].status, made[0].reason, made[0].message) == ("True", "Misconfigured", "TaintToleration:wrong")
     assert (made[1].status, made[1].reason) == ("False", "NoManagedClusterMatched")
-    assert deciding(made) is made[0]
-    assert deciding(()) is None
+    assert leading_condition(made) is made[0]
+    assert leading_condition(()) is None
 
 
 STEPS = st.lists(

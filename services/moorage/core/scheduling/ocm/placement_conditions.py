@@ -1,15 +1,16 @@
 """The conditions of an OCM placement: PlacementSatisfied and PlacementMisconfigured.
 
-Reasons and messages are those of OCM's scheduling controller, for programs read them.
+Reasons and messages are those of OCM's scheduling controller, because programs read them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from moorage.core.scheduling.ocm.cluster_sets import UsableSets
+from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 
 SATISFIED: Final = "PlacementSatisfied"
@@ -18,28 +19,9 @@ MISCONFIGURED: Final = "PlacementMisconfigured"
 TRUE: Final = "True"
 FALSE: Final = "False"
 
-_ERROR_CODE: Final = "Error"
-_MISCONFIGURED_CODE: Final = "Misconfigured"
-
-
-class StatusLike(Protocol):
-    """How scheduling ended; `scheduling.Status` is one."""
-
-    @property
-    def code(self) -> str:
-        """`Success`, `Warning`, `Error` or `Misconfigured`."""
-
-    @property
-    def plugin(self) -> str:
-        """The filter or prioritizer that said so; empty when it was none of them."""
-
-    @property
-    def message(self) -> str:
-        """In words; empty on success."""
-
 
 def conditions_of(
-    status: StatusLike,
+    status: Status,
     sets: UsableSets,
     *,
     available: int,
@@ -51,12 +33,12 @@ def conditions_of(
     """Both conditions, PlacementMisconfigured first.
 
     Args:
-        status: how scheduling and grouping ended.
-        sets: what the placement may choose from.
+        status: the outcome of scheduling and grouping.
+        sets: the sets that the placement may choose from.
         available: how many clusters are in those sets.
         decisions: how many clusters are selected.
-        unscheduled: how many clusters are missing to the number that is asked for.
-        before: the conditions that it has; a condition whose status stays keeps its `lastTransitionTime`.
+        unscheduled: how many clusters are missing from the requested number.
+        before: its previous conditions. A condition whose status stays the same keeps its `lastTransitionTime`.
         now: the time of a transition.
     """
     since = {condition.type: (condition.status, condition.last_transition_time) for condition in before}
@@ -73,16 +55,16 @@ def conditions_of(
 
     value, reason, message = _satisfied(status, sets, available, decisions, unscheduled)
     satisfied = made(SATISFIED, value, reason, message)
-    if status.code == _MISCONFIGURED_CODE:
+    if status.code == Code.MISCONFIGURED:
         said = f"{status.plugin}:{status.message}"
         return made(MISCONFIGURED, TRUE, "Misconfigured", said), satisfied
     return made(MISCONFIGURED, FALSE, "Succeedconfigured", "Placement configurations check pass"), satisfied
 
 
 def _satisfied(
-    status: StatusLike, sets: UsableSets, available: int, decisions: int, unscheduled: int
+    status: Status, sets: UsableSets, available: int, decisions: int, unscheduled: int
 ) -> tuple[str, str, str]:
-    """Status, reason and message of PlacementSatisfied: the first reason that applies."""
+    """Status, reason and message of PlacementSatisfied, from the first reason that applies."""
     asked, eligible = ",".join(sets.asked), ",".join(sets.eligible)
     none_bound = "No valid ManagedClusterSetBindings found in placement namespace"
     reasons = (
@@ -93,7 +75,7 @@ def _satisfied(
             "AllManagedClusterSetsEmpty",
             f"All ManagedClusterSets [{eligible}] have no member ManagedCluster",
         ),
-        (status.code == _ERROR_CODE, "NotAllDecisionsScheduled", status.message),
+        (status.code == Code.ERROR, "NotAllDecisionsScheduled", status.message),
         (decisions == 0, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate"),
         (unscheduled != 0, "NotAllDecisionsScheduled", f"{unscheduled} cluster decisions unscheduled"),
     )
@@ -103,10 +85,10 @@ def _satisfied(
     )
 
 
-def deciding(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
+def leading_condition(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
     """The condition that says how the placement stands: PlacementMisconfigured when it is True, else the other.
 
-    None when there are none, as before the first decision.
+    None if there are no conditions, which is the case before the first decision.
     """
     by_type = {condition.type: condition for condition in conditions}
     misconfigured = by_type.get(MISCONFIGURED)

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from moorage.runtime.settings import state_folder
+from moorage.runtime.environment import state_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""ResourceAllocatableCPU and ResourceAllocatableMemory: the more a cluster may give, the better."""
+"""The allocatable amount of a resource as a score: the more, the higher."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -12,15 +12,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.core.apimachinery.quantities import CPU, MEMORY, QuantityError, parse_quantity
-from moorage.core.scheduling.framework.plugins import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Aspect, Column, Rows, Values
+from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
+from moorage.core.scheduling.framework.scores import MAX_SCORE
+from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, Request, Scored
-from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
-from moorage.core.taints.dialects.ocm import ALLOCATABLE_CPU, ALLOCATABLE_MEMORY
-
-_RESOURCES: Final = {ALLOCATABLE_CPU: CPU, ALLOCATABLE_MEMORY: MEMORY}
+from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
+from moorage.core.scheduling.ocm.terms import PlacementTerms
 
 _DECIMAL: Final = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)([numkMGTPE]?|[eE][+-]?[0-9]+)")
 _EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -31,13 +28,13 @@ _MOST: Final = 2**63 - 1
 
 @lru_cache(maxsize=65_536, typed=True)
 def approximate(value: str | float) -> float:
-    """A quantity as the float that upstream makes of it, which may be a last bit off the nearest one.
+    """Convert a quantity to the float that upstream computes, which may differ from the nearest float in the last bit.
 
-    A number of few decimal digits is these digits times a power of ten; any other is counted in billionths, rounded up.
-    One with a binary suffix is `_MOST` at most.
+    A number with few decimal digits is those digits times a power of ten. Any other number is counted in billionths,
+    rounded up. A number with a binary suffix is at most `_MOST`.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: the value is not a quantity.
     """
     exact = parse_quantity(value)
     found = _DECIMAL.fullmatch(value if isinstance(value, str) else repr(value))
@@ -59,18 +56,18 @@ def approximate(value: str | float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AllocatableColumn(Column):
-    """How much of a resource may be given out; not a number where the cluster does not say, capacity included."""
+    """The allocatable amount of a resource. NaN unless the cluster states both this amount and its capacity."""
 
     resource: str
 
     aspects: ClassVar[Aspect] = Aspect.AMOUNTS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """Unsaid."""
+        """NaN: not stated."""
         return np.full(capacity, np.nan)
 
-    def answer(self, fleet: ManagedFleet, row: int) -> float:
-        """How much. What is no quantity counts as unsaid."""
+    def answer(self, fleet: ColumnSource, row: int) -> float:
+        """The amount. An invalid quantity counts as not stated."""
         facts = fleet.at(row)
         said = facts.allocatable.get(self.resource)
         if said is None or self.resource not in facts.capacity:
@@ -82,14 +79,17 @@ class AllocatableColumn(Column):
 
 
 class ResourceAllocatable(ManagedPrioritizer):
-    """From -100 for the cluster that has the least of those that are scored, to 100 for the one that has the most."""
+    """Scores from -100 for the scored cluster with the least to 100 for the one with the most."""
 
-    built_in: ClassVar[Mapping[str, int]] = {ALLOCATABLE_CPU: 0, ALLOCATABLE_MEMORY: 0}
-    static: ClassVar[bool] = True
+    resource: ClassVar[str]
+    """The name of the resource in `status.allocatable`."""
 
-    def score(self, coordinate: Coordinate, request: Request, fleet: ManagedFleet, rows: Rows) -> Scored:  # noqa: ARG002 - the plugin's signature
-        """Among the feasible clusters that say how much they have."""
-        amounts = fleet.column(AllocatableColumn(_RESOURCES[coordinate.built_in]))[rows]
+    lowest = -MAX_SCORE
+    relative = True
+
+    def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
+        """Score the feasible clusters that state their amount."""
+        amounts = fleet.column(AllocatableColumn(self.resource))[rows]
         given = ~np.isnan(amounts)
         values = np.zeros(rows.size, dtype=np.int64)
         have = amounts[given]
@@ -101,9 +101,14 @@ class ResourceAllocatable(ManagedPrioritizer):
                 values[given] = MAX_SCORE
         return Scored(values, given)
 
-    def columns(self, coordinate: Coordinate, terms: PlacementTerms) -> tuple[Column, ...]:  # noqa: ARG002 - as above
-        """One."""
-        return (AllocatableColumn(_RESOURCES[coordinate.built_in]),)
+    def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
+        """One column."""
+        return (AllocatableColumn(self.resource),)
 
-
-PLUGIN = ResourceAllocatable()
+    def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
+        """See `Plugin`."""
+        row = fleet.row(target)
+        if math.isnan(fleet.column(AllocatableColumn(self.resource))[row]):
+            yield f"it does not state both its allocatable {self.resource} and its capacity"
+        else:
+            yield f"{fleet.at(row).allocatable[self.resource]} of {self.resource} is allocatable"

@@ -1,0 +1,14 @@
+"""Names of labels, sets and conditions that programs look for. No model is imported here, so that they load fast."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
+"""The label by which a managed cluster names its exclusive set."""
+
+GLOBAL_SET: Final = "global"
+"""The set of all managed clusters. It always exists."""
+
+MANAGED_CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
+"""The condition of a managed cluster that says whether it can be used."""

@@ -1,0 +1,46 @@
+"""A client's requests over a transport of httpx, which the gateway of a simulation has: it is in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+
+from moorage.cli.api.http import Answer, HttpError, RefusedError, Request
+
+
+class HttpxTransport:
+    """Carries requests over a transport of httpx.
+
+    Args:
+        transport: answers each request.
+        server: what the server seems to be called.
+    """
+
+    def __init__(self, transport: httpx.BaseTransport, server: str = "http://localhost") -> None:
+        self._transport = transport
+        self._server = server
+
+    def send(self, request: Request) -> Answer:
+        """Send a request and return the whole answer."""
+        sent = httpx.Request(
+            request.method, self._server + request.path, headers=dict(request.headers), content=request.content
+        )
+        try:
+            given = self._transport.handle_request(sent)
+            content = given.read()
+        except httpx.TransportError as error:
+            raise HttpError(str(error) or type(error).__name__) from error
+        return Answer(
+            given.status_code, tuple((name.lower(), text) for name, text in given.headers.multi_items()), content
+        )
+
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:  # noqa: ARG002 - it comes as a whole
+        """The lines of an answer, once it is there as a whole."""
+        answer = self.send(request)
+        if answer.is_error:
+            raise RefusedError(answer)
+        return iter(answer.content.splitlines())
+
+    def close(self) -> None:
+        """Leave the transport as it is: others may use it."""

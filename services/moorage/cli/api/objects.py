@@ -1,0 +1,15 @@
+"""Objects as the gateway serves them: JSON, of which any part may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def at(value: Any, *path: str) -> Any:
+    """What is at a path of an object; None when a part is missing."""
+    for part in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value

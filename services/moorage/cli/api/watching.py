@@ -1,0 +1,163 @@
+"""A watch that goes on: after the gateway has restarted, after a broken connection, after a version that has expired.
+
+It does as kubectl's informers do. It watches again from the last version that it has seen, after a pause that doubles
+from try to try. When the gateway no longer knows the changes since that version, it lists the objects anew and reports
+what differs from what it has seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from moorage.cli.api.client import Client, JsonObject, status_error
+from moorage.cli.api.kinds import Kind
+from moorage.cli.errors import CliError, ServerError, UnreachableError
+
+PATIENCE: Final = 300.0
+"""Seconds for which a gateway may be away before the watch ends with an error."""
+
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 10.0
+
+_AWAY: Final = 0  # stands for no answer at all
+_EXPIRED: Final = 410
+_FAILED: Final = 500
+_TOO_LARGE: Final = 504
+"""Answers a version that lies in the future: the gateway is behind, or the fleet was made anew."""
+
+_PASSING: Final = frozenset({_AWAY, 429, _FAILED, 502, 503, _TOO_LARGE})
+"""What may be better the next time."""
+
+_BEHIND: Final = 3
+"""So often in a row a gateway may be behind. Then the fleet counts as made anew, and is listed."""
+
+Change = tuple[str, JsonObject]
+
+
+class Watching:
+    """A watch of one kind, or of one object of it.
+
+    Args:
+        client: the gateway.
+        kind: what is watched.
+        namespace: None means all namespaces.
+        selector: of labels.
+        name: of the one object; empty for all.
+        tell: takes lines for people, about breaks and that it goes on.
+        wait: waits for so many seconds; sleeps unless said.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        selector: str = "",
+        name: str = "",
+        tell: Callable[[str], None],
+        wait: Callable[[float], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._kind = kind
+        self._namespace = namespace
+        self._selector = selector
+        self._name = name
+        self._tell = tell
+        self._wait = wait or time.sleep
+        self._clock = clock
+        self._version = ""
+        """Of the last change that was seen; empty when the objects must be listed first."""
+        self._seen: dict[tuple[str, str], JsonObject] = {}
+        """By namespace and name, each object as it was seen last."""
+        self._pause = FIRST_PAUSE
+        self._broken: float | None = None
+        """Since when the gateway has been away."""
+        self._behind = 0
+
+    def start(self) -> list[JsonObject]:
+        """List the objects; `changes` begins after them."""
+        listed = self._client.list(self._kind, self._namespace, self._selector, name=self._name)
+        head = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        items = [{**head, **item} for item in listed.get("items") or []]
+        self._version = _version(listed)
+        self._seen = {_key(item): item for item in items}
+        return items
+
+    def changes(self) -> Iterator[Change]:
+        """Yield (ADDED | MODIFIED | DELETED, object) without end.
+
+        Raises:
+            CliError: the gateway refuses the watch, or has been away for `PATIENCE`.
+        """
+        while True:
+            try:
+                yield from self._until_it_ends()
+            except (ServerError, UnreachableError) as error:
+                self._judge(error)
+            self._wait(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _until_it_ends(self) -> Iterator[Change]:
+        if not self._version:
+            yield from self._differences()
+        stream = self._client.watch(
+            self._kind, self._namespace, self._version, selector=self._selector, name=self._name
+        )
+        if self._broken is not None:
+            self._tell("The watch goes on.")
+        self._broken, self._behind = None, 0
+        for word, found in stream:
+            self._pause = FIRST_PAUSE
+            if word == "ERROR":
+                raise status_error(found, _FAILED)
+            self._version = _version(found) or self._version
+            if word == "BOOKMARK":
+                continue
+            if word == "DELETED":
+                self._seen.pop(_key(found), None)
+            else:
+                self._seen[_key(found)] = found
+            yield word, found
+
+    def _differences(self) -> Iterator[Change]:
+        """List the objects and yield how they differ from those that were seen."""
+        before = self._seen
+        for item in self.start():
+            known = before.pop(_key(item), None)
+            if known is None:
+                yield "ADDED", item
+            elif _version(known) != _version(item):
+                yield "MODIFIED", item
+        yield from (("DELETED", gone) for gone in before.values())
+
+    def _judge(self, error: ServerError | UnreachableError) -> None:
+        """Raise what will not pass; of the rest, tell that it happened and note what to do next."""
+        status = error.status if isinstance(error, ServerError) else _AWAY
+        if status == _EXPIRED:
+            self._version = ""
+            return
+        if status not in _PASSING:
+            raise error
+        self._behind = self._behind + 1 if status == _TOO_LARGE else 0
+        if self._behind == _BEHIND:
+            self._version = ""
+        first = error.message.partition("\n")[0]
+        if self._broken is None:
+            self._broken = self._clock()
+            self._tell(f"The watch broke off and is tried again: {first}")
+        elif self._clock() - self._broken >= PATIENCE:
+            raise CliError(f"the watch could not go on for {PATIENCE:.0f} s: {first}") from error
+
+
+def _key(found: JsonObject) -> tuple[str, str]:
+    metadata = found.get("metadata") or {}
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _version(found: JsonObject) -> str:
+    return str((found.get("metadata") or {}).get("resourceVersion") or "")

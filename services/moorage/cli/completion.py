@@ -1,0 +1,188 @@
+"""What a shell offers when somebody presses Tab: kinds, names, namespaces, topics, services, files.
+
+Names are asked of the gateway, with little patience. Whatever goes wrong, nothing is offered and nothing is said: the
+shell is in the middle of somebody's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import typer
+
+from moorage.cli.api import endpoints, kinds, object_names, targets
+from moorage.cli.api.kinds import Kind
+
+PATIENCE: Final = 1.0
+"""Seconds for which the gateway is waited for."""
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+Complete = Callable[[typer.Context, str], list[str]]
+C = TypeVar("C", bound=Complete)
+
+
+def _quiet(complete: C) -> C:
+    """A completion that offers nothing when it fails."""
+
+    def wrapped(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            return complete(ctx, incomplete)
+        except Exception:  # noqa: BLE001 - whatever it is, a traceback in somebody's line would be worse
+            return []
+
+    return wrapped  # type: ignore[return-value]  # the same signature
+
+
+@_quiet
+def objects(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`KIND NAME…`, `KIND/NAME…` and `KIND,KIND`."""
+    words = _words(ctx)
+    if "/" in incomplete:
+        return _slashed(ctx, incomplete)
+    if not words:
+        return _kinds(incomplete, (kind.plural for kind in kinds.all_kinds()))
+    if "/" in words[0]:
+        return []  # the next is another KIND/NAME, of which there are too many before the slash
+    return _starting(incomplete, _names(ctx, kinds.find(words[0])), without=words[1:])
+
+
+@_quiet
+def targets_of_taints(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`KIND NAME…` and `KIND/NAME…` of what carries taints."""
+    words = _words(ctx)
+    if "/" in incomplete:
+        return _slashed(ctx, incomplete)
+    if not words:
+        return _starting(incomplete, (kind.singular for kind in targets.KINDS))
+    return _starting(incomplete, _names(ctx, targets.target_kind(words[0])), without=words[1:])
+
+
+@_quiet
+def nodes_and_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`NODE…`, `KIND NAME…` and `KIND/NAME…`."""
+    words = _words(ctx)
+    if "/" in incomplete:
+        return _slashed(ctx, incomplete)
+    kind = targets.kind_or_none(words[0]) if words else None
+    if kind is not None:
+        return _starting(incomplete, _names(ctx, kind), without=words[1:])
+    first = [] if words else [targets.NODE.singular, targets.CLUSTER.singular]
+    return _starting(incomplete, [*_names(ctx, targets.NODE), *first], without=words)
+
+
+@_quiet
+def target(ctx: typer.Context, incomplete: str) -> list[str]:
+    """One `KIND/NAME` of what has conditions; with the slash, so that a name can follow."""
+    if "/" in incomplete:
+        return _slashed(ctx, incomplete)
+    return _starting(incomplete, (f"{kind.singular}/" for kind in targets.KINDS))
+
+
+@_quiet
+def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
+    """One `KIND/NAME` of any kind."""
+    if "/" in incomplete:
+        return _slashed(ctx, incomplete)
+    return _starting(incomplete, (f"{kind.singular}/" for kind in kinds.all_kinds() if not kind.read_only))
+
+
+@_quiet
+def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of nodes."""
+    return _starting(incomplete, _names(ctx, targets.NODE))
+
+
+@_quiet
+def clusters(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of clusters and of managed clusters."""
+    return _starting(incomplete, [*_names(ctx, targets.CLUSTER), *_names(ctx, targets.MANAGED)])
+
+
+@_quiet
+def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of namespaces."""
+    return _starting(incomplete, _names(ctx, kinds.find("namespaces")))
+
+
+@_quiet
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Topics, as `watch` names them."""
+    from moorage_schemas.topics import TOPICS  # noqa: PLC0415 - loads every event's model
+
+    return _starting(incomplete, (topic.short for topic in TOPICS), without=ctx.params.get("topics") or [])
+
+
+@_quiet
+def services(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Services of `run`."""
+    from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands know of services
+
+    return _starting(incomplete, [*known.names(), known.GATEWAY, "all"], without=ctx.params.get("names") or [])
+
+
+@_quiet
+def replayed_services(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Services that decide."""
+    from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands know of services
+
+    return _starting(incomplete, known.names(), without=ctx.params.get("service") or [])
+
+
+@_quiet
+def manifests(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001 - the signature is that of all
+    """Files of objects, and folders, which may hold some."""
+    return [path for path in _paths(incomplete) if path.endswith(("/", *_SUFFIXES))]
+
+
+@_quiet
+def files(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001 - the signature is that of all
+    """Files and folders."""
+    return list(_paths(incomplete))
+
+
+def words(*offered: str) -> Complete:
+    """A completion that offers fixed words."""
+    return lambda ctx, incomplete: _starting(incomplete, offered)  # noqa: ARG005 - the signature is that of all
+
+
+def _words(ctx: typer.Context) -> list[str]:
+    """The arguments that are typed already, of whichever name the command gives them."""
+    for name in ("what", "words", "names"):
+        if found := ctx.params.get(name):
+            return list(found)
+    return []
+
+
+def _kinds(incomplete: str, offered: Iterable[str]) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + word for word in _starting(last, offered, without=before.split(","))]
+
+
+def _slashed(ctx: typer.Context, incomplete: str) -> list[str]:
+    word, _, name = incomplete.partition("/")
+    return [f"{word}/{found}" for found in _starting(name, _names(ctx, kinds.find(word)))]
+
+
+def _names(ctx: typer.Context, kind: Kind) -> Iterator[str]:
+    namespace = None if ctx.params.get("all_namespaces") else str(ctx.params.get("namespace") or "default")
+    with endpoints.connect(ctx, patience=PATIENCE) as client:
+        listed = client.list(kind, namespace)
+    for found in listed.get("items") or []:
+        yield object_names.shown(kind, found)
+
+
+def _starting(incomplete: str, offered: Iterable[str], *, without: Sequence[str] = ()) -> list[str]:
+    return [word for word in dict.fromkeys(offered) if word.startswith(incomplete) and word not in without]
+
+
+def _paths(incomplete: str) -> Iterator[str]:
+    import os  # noqa: PLC0415 - only these completions look at files
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    folder, name = os.path.split(incomplete)
+    with os.scandir(Path(folder or ".").expanduser()) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            if entry.name.startswith(name) and (name.startswith(".") or not entry.name.startswith(".")):
+                yield os.path.join(folder, entry.name) + ("/" if entry.is_dir() else "")  # noqa: PTH118 - text as typed

@@ -1,0 +1,126 @@
+"""Colours: green for what is as it should be, yellow for what waits, red for what is wrong.
+
+They are for a terminal. What is piped has none, whatever a cell says, unless `--color always` asks for them. `NO_COLOR`
+(no-color.org) turns them off, and `--color` goes before it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Color(StrEnum):
+    """When output is coloured."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+_chosen: ContextVar[Color] = ContextVar("color", default=Color.AUTO)
+
+_GOOD, _WAITING, _BAD, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", ""
+_RESET: Final = "\x1b[0m"
+
+_STATES: Final = {
+    **dict.fromkeys(
+        ("True", "Ready", "Active", "Normal", "Running", "Succeeded", "Placed", "Completed", "Healthy", "passes"), _GOOD
+    ),
+    **dict.fromkeys(
+        (
+            *("Unknown", "Pending", "Scheduled", "Held", "Terminating", "SchedulingDisabled", "PartialDisruption"),
+            *("Unreported", "Progressing", "leaving"),
+        ),
+        _WAITING,
+    ),
+    **dict.fromkeys(
+        (
+            *("False", "NotReady", "Failed", "Evicted", "Requested", "FullDisruption", "Stopped", "Unhealthy"),
+            "RULED OUT",
+        ),
+        _BAD,
+    ),
+}
+"""Words of statuses, phases and states. A word that is not here stays plain."""
+
+_EFFECTS: Final = {
+    "NoExecute": _BAD,
+    **dict.fromkeys(("NoSchedule", "NoSelect", "NoSelectIfNew"), _WAITING),
+}
+"""Effects of taints that keep work away; the others only make a target less wanted."""
+
+_STATE_COLUMNS: Final = frozenset(
+    {
+        *("STATUS", "STATE", "PHASE", "AVAILABLE", "JOINED", "SCHEDULED", "BOUND", "SUCCEEDED", "HEALTH", "VERDICT"),
+        "HUB ACCEPTED",
+    }
+)
+_TAINT_COLUMNS: Final = frozenset({"TAINT", "TAINTS", "ALL-TAINTS"})
+_REVERSED: Final = {"True": _BAD, "False": _GOOD}
+"""Of a condition that should be False."""
+
+
+def choose(color: Color) -> Callable[[], None]:
+    """Use colours as the command line says, until what is returned is called."""
+    token = _chosen.set(color)
+    return lambda: _chosen.reset(token)
+
+
+def wanted() -> bool:
+    """Whether standard output is coloured."""
+    if (color := _chosen.get()) is not Color.AUTO:
+        return color is Color.ALWAYS
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(column: str, cell: str) -> str:
+    """A cell of a table in its colours; the text itself stays as it is.
+
+    Args:
+        column: the title of its column, which says what the cell tells.
+        cell: the text, without the blanks that fill the column.
+    """
+    if column == "READY":
+        return _ready(cell)
+    if column == "DEGRADED":
+        return _colored(cell, _REVERSED.get(cell, _PLAIN))
+    if column in _STATE_COLUMNS:
+        return ",".join(_colored(word, _STATES.get(word, _PLAIN)) for word in cell.split(","))
+    if column in _TAINT_COLUMNS:
+        return ",".join(_colored(taint, _EFFECTS.get(taint.rpartition(":")[2], _PLAIN)) for taint in cell.split(","))
+    return cell
+
+
+def console() -> Console:
+    """A console for lines on standard output, with colours where they are wanted."""
+    from rich.console import Console  # noqa: PLC0415 - tables do without it
+
+    match _chosen.get():
+        case Color.ALWAYS:
+            return Console(highlight=False, soft_wrap=True, force_terminal=True, no_color=False)
+        case Color.NEVER:
+            return Console(highlight=False, soft_wrap=True, color_system=None)
+        case Color.AUTO:
+            return Console(highlight=False, soft_wrap=True)
+
+
+def _ready(cell: str) -> str:
+    """`2/3`: ready of wanted; or the status of a condition."""
+    ready, slash, total = cell.partition("/")
+    if not slash:
+        return _colored(cell, _STATES.get(cell, _PLAIN))
+    if total == "0":
+        return cell
+    return _colored(cell, _GOOD if ready == total else _WAITING)
+
+
+def _colored(text: str, color: str) -> str:
+    return f"{color}{text}{_RESET}" if color else text

@@ -1,0 +1,41 @@
+"""The settings that decide what is admitted, and the flags that switch them on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moorage_schemas.taint import TaintEffect
+
+FAILOVER_FLAG: Final = "--feature-gates=Failover=true (MOORAGE_FEATURE_GATES=Failover=true)"
+_EVICTION_FLAG: Final = "--enable-no-execute-taint-eviction=true (MOORAGE_ENABLE_NO_EXECUTE_TAINT_EVICTION=true)"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """What is switched on; all of it is off by default."""
+
+    failover: bool = False
+    """The feature gate: whether taints by ClusterTaintPolicy, and evictions from clusters, happen at all."""
+
+    allow_no_execute_taint_policy: bool = False
+    """Whether a ClusterTaintPolicy may hold a taint that evicts."""
+
+    enable_no_execute_taint_eviction: bool = False
+    """Whether such taints evict from clusters."""
+
+    external_cloud: bool = False
+    """Whether new nodes are declared with an external cloud provider."""
+
+
+def ineffective_evictions(spec: Mapping[str, Any], gates: FeatureGates) -> Iterator[str]:
+    """A warning when the taints of a cluster, or those that a policy puts on clusters, are to evict and cannot."""
+    evicting = any(taint.get("effect") == TaintEffect.NO_EXECUTE for taint in spec.get("taints") or ())
+    missing = [
+        flag
+        for flag, on in ((FAILOVER_FLAG, gates.failover), (_EVICTION_FLAG, gates.enable_no_execute_taint_eviction))
+        if not on
+    ]
+    if evicting and missing:
+        yield f"NoExecute taints evict nothing from clusters until Moorage is started with {' and '.join(missing)}"

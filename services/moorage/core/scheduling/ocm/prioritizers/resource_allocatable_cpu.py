@@ -1,0 +1,17 @@
+"""ResourceAllocatableCPU: the more cpu a cluster may give, the better."""
+
+from __future__ import annotations
+
+from moorage.core.apimachinery.quantities import CPU
+from moorage.core.scheduling.ocm.allocatable import ResourceAllocatable
+
+
+class ResourceAllocatableCPU(ResourceAllocatable):
+    """Prefers clusters with more allocatable cpu."""
+
+    name = "ResourceAllocatableCPU"
+    order = 30
+    resource = CPU
+
+
+PLUGIN = ResourceAllocatableCPU()

@@ -1,0 +1,17 @@
+"""ResourceAllocatableMemory: the more memory a cluster may give, the better."""
+
+from __future__ import annotations
+
+from moorage.core.apimachinery.quantities import MEMORY
+from moorage.core.scheduling.ocm.allocatable import ResourceAllocatable
+
+
+class ResourceAllocatableMemory(ResourceAllocatable):
+    """Prefers clusters with more allocatable memory."""
+
+    name = "ResourceAllocatableMemory"
+    order = 40
+    resource = MEMORY
+
+
+PLUGIN = ResourceAllocatableMemory()

@@ -1,0 +1,45 @@
+"""What deployers report of a workload on a target, as far as it is about the binding that stands.
+
+A report that was accepted before the workload was bound is about an earlier time there, and says nothing of the present
+one. Budgets count by the same rule (docs/domain.md, "PodDisruptionBudget").
+"""
+
+from __future__ import annotations
+
+from moorage.gateway.tables import Tables
+from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.keys import binding_key, workload_condition_key
+
+
+def reports(tables: Tables, workload: str, target: str) -> list[WorkloadConditionChanged]:
+    """The conditions of a workload on a target since it was bound there, by type; none while it is not bound.
+
+    Args:
+        tables: what the gateway has read.
+        workload: the key of the workload.
+        target: the key of the target.
+    """
+    known = tables.workload_conditions.get(workload)
+    if known is None:
+        return []
+    return [
+        condition
+        for _, condition in sorted(known.items())
+        if condition.target.key == target and _counts(tables, workload, target, condition)
+    ]
+
+
+def health(tables: Tables, workload: str, target: str) -> ConditionStatus | None:
+    """The condition `Healthy` of a workload on a target since it was bound there; None when nobody has reported it."""
+    known = tables.workload_conditions.get(workload)
+    if known is None:
+        return None
+    condition = known.get(workload_condition_key(workload, target, HEALTHY))
+    if condition is None or not _counts(tables, workload, target, condition):
+        return None
+    return condition.status
+
+
+def _counts(tables: Tables, workload: str, target: str, condition: WorkloadConditionChanged) -> bool:
+    bound = tables.bindings.get(binding_key(workload, target))
+    return bound is not None and (condition.accepted_time or condition.last_heartbeat_time) >= bound.bound_time

@@ -1,0 +1,32 @@
+"""`ClusterPropagationPolicy` (policy.karmada.io/v1alpha1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.propagation import Propagation
+
+if TYPE_CHECKING:
+    from moorage_schemas.resources.policies import ClusterPropagationPolicy
+
+
+class ClusterPropagationPolicyKind(Propagation["ClusterPropagationPolicy"]):
+    """Which resources of any namespace go to which clusters."""
+
+    kind = "ClusterPropagationPolicy"
+    plural = "clusterpropagationpolicies"
+    singular = "clusterpropagationpolicy"
+    short_names = ("cpp",)
+    namespaced = False
+    order = 170
+    apply_order = 110
+
+    @property
+    def model(self) -> type[ClusterPropagationPolicy]:
+        """See `Kind`."""
+        from moorage_schemas.resources.policies import ClusterPropagationPolicy
+
+        return ClusterPropagationPolicy
+
+
+KIND = ClusterPropagationPolicyKind()

@@ -1,0 +1,31 @@
+"""`ClusterRole` (rbac.authorization.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.roles import Permission
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.meta import Resource
+
+
+class ClusterRoleKind(Permission):
+    """Permissions in every namespace."""
+
+    kind = "ClusterRole"
+    plural = "clusterroles"
+    singular = "clusterrole"
+    namespaced = False
+    order = 270
+
+    def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.rbac import validate_role
+
+        return validate_role(resource, whole=True)
+
+
+KIND = ClusterRoleKind()

@@ -1,0 +1,31 @@
+"""`ClusterRoleBinding` (rbac.authorization.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.roles import Permission
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.meta import Resource
+
+
+class ClusterRoleBindingKind(Permission):
+    """Who has the permissions of a role in every namespace."""
+
+    kind = "ClusterRoleBinding"
+    plural = "clusterrolebindings"
+    singular = "clusterrolebinding"
+    namespaced = False
+    order = 280
+
+    def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.rbac import validate_role_binding
+
+        return validate_role_binding(resource, ("ClusterRole",))
+
+
+KIND = ClusterRoleBindingKind()

@@ -1,0 +1,51 @@
+"""`ClusterTaintPolicy` (policy.karmada.io/v1alpha1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from moorage.kinds.kind import Kind
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.policies import ClusterTaintPolicy
+
+
+class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
+    """Taints that follow the conditions of clusters."""
+
+    group = "policy.karmada.io"
+    versions = ("v1alpha1",)
+    kind = "ClusterTaintPolicy"
+    plural = "clustertaintpolicies"
+    singular = "clustertaintpolicy"
+    cli_names = ("ctp",)
+    namespaced = False
+    order = 150
+    apply_order = 60
+
+    @property
+    def model(self) -> type[ClusterTaintPolicy]:
+        """See `Kind`."""
+        from moorage_schemas.resources.policies import ClusterTaintPolicy
+
+        return ClusterTaintPolicy
+
+    def validate(self, resource: ClusterTaintPolicy, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.karmada import validate_cluster_taint_policy
+
+        return validate_cluster_taint_policy(resource, allow_no_execute=gates.allow_no_execute_taint_policy)
+
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        """See `Kind`."""
+        from moorage.core.admission.feature_gates import FAILOVER_FLAG, ineffective_evictions
+
+        if not gates.failover:
+            return (f"the policy has no effect until Moorage is started with {FAILOVER_FLAG}",)
+        return ineffective_evictions(document.get("spec") or {}, gates)
+
+
+KIND = ClusterTaintPolicyKind()

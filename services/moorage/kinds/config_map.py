@@ -1,0 +1,19 @@
+"""`ConfigMap` (v1)."""
+
+from __future__ import annotations
+
+from moorage.kinds.kind import Untyped
+
+
+class ConfigMapKind(Untyped):
+    """A config map: kept, and claimed by propagation policies."""
+
+    kind = "ConfigMap"
+    plural = "configmaps"
+    singular = "configmap"
+    short_names = ("cm",)
+    namespaced = True
+    order = 100
+
+
+KIND = ConfigMapKind()

@@ -1,0 +1,42 @@
+"""`DedicatedNodes` (moorage.io/v1alpha1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.kind import Kind, UnknownFields
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.dedicated import DedicatedNodes
+
+
+class DedicatedNodesKind(Kind["DedicatedNodes"]):
+    """A rule for nodes that are set apart for a group."""
+
+    group = "moorage.io"
+    versions = ("v1alpha1",)
+    kind = "DedicatedNodes"
+    plural = "dedicatednodes"
+    singular = "dedicatednode"
+    namespaced = False
+    order = 90
+    apply_order = 20
+    unknown_fields = UnknownFields.REFUSED
+
+    @property
+    def model(self) -> type[DedicatedNodes]:
+        """See `Kind`."""
+        from moorage_schemas.resources.dedicated import DedicatedNodes
+
+        return DedicatedNodes
+
+    def validate(self, resource: DedicatedNodes, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.workloads import validate_dedicated_nodes
+
+        return validate_dedicated_nodes(resource.spec)
+
+
+KIND = DedicatedNodesKind()

@@ -1,0 +1,31 @@
+"""`Deployment` (apps/v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.controllers import Controller
+
+if TYPE_CHECKING:
+    from moorage_schemas.resources.workloads import Deployment
+
+
+class DeploymentKind(Controller["Deployment"]):
+    """A deployment: pods of one template, which may run anywhere."""
+
+    kind = "Deployment"
+    plural = "deployments"
+    singular = "deployment"
+    short_names = ("deploy",)
+    order = 40
+    scaled = True
+
+    @property
+    def model(self) -> type[Deployment]:
+        """See `Kind`."""
+        from moorage_schemas.resources.workloads import Deployment
+
+        return Deployment
+
+
+KIND = DeploymentKind()

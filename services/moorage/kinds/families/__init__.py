@@ -1,0 +1,1 @@
+"""What kinds of one family share: targets, workload controllers, propagation policies, roles."""

@@ -1,0 +1,45 @@
+"""Karmada's propagation policies, of a namespace and of the whole fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moorage.kinds import kind as kinds
+from moorage.kinds.kind import Kind, ResourceT
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.dedicated import DedicatedNodes
+
+
+class Propagation(Kind[ResourceT]):
+    """Which resources go to which clusters."""
+
+    group: ClassVar[str] = "policy.karmada.io"
+    versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
+
+    def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.karmada import validate_propagation
+
+        served = {kind.kind: kind.api_versions for kind in kinds.declared()}
+        spec = getattr(resource, "spec")  # noqa: B009 - both of them have one
+        return validate_propagation(spec, resource.metadata.annotations or {}, served)
+
+    def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
+        """See `Kind`."""
+        from moorage.core.admission.defaults import admit_propagation
+
+        return admit_propagation(document)
+
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        """See `Kind`."""
+        from moorage.core.admission.feature_gates import FAILOVER_FLAG
+
+        failover = (document.get("spec") or {}).get("failover") or {}
+        if failover.get("cluster") and not gates.failover:
+            yield f"spec.failover.cluster has no effect until Moorage is started with {FAILOVER_FLAG}"
+        if failover.get("application"):
+            yield "spec.failover.application has no effect: Moorage acts on taints of clusters, not on applications"

@@ -1,0 +1,30 @@
+"""Roles and their bindings (rbac.authorization.k8s.io): they are kept for what asks for them, and decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moorage.kinds.kind import Untyped
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.meta import ObjectMeta
+
+
+class Permission(Untyped):
+    """A role or a binding. Its name may hold what a part of a path may, such as `system:masters`."""
+
+    group: ClassVar[str] = "rbac.authorization.k8s.io"
+
+    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.rbac import validate_path_name
+
+        named = metadata.model_copy(update={"name": "role"})  # a name that is right, for this one has other rules
+        return validate_path_name(metadata.name) + super().validate_metadata(named)
+
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        """See `Kind`."""
+        yield f"a {self.kind} is kept and shown, but permissions are not enforced yet"

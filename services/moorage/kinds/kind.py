@@ -1,0 +1,264 @@
+"""What every kind says of itself, and how the kinds are found.
+
+A kind is one module of this folder. The module ends with `KIND = TheClass()`. Nothing else names it: the gateway,
+discovery, the command line and the JSON Schemas ask its attributes and methods.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.dedicated import DedicatedNodes
+    from moorage_schemas.resources.meta import ObjectMeta, Resource
+    from moorage_schemas.taint import Taint
+
+PACKAGE = "moorage.kinds"
+"""The package whose modules are the kinds."""
+
+AFTER_ALL = 1000
+"""The order of what has no place of its own."""
+
+ResourceT = TypeVar("ResourceT", bound="Resource")
+Document = dict[str, Any]
+
+
+class UnknownFields(Enum):
+    """What becomes of fields that a kind's model does not have."""
+
+    KEPT = auto()
+    """They are kept: the kind has many fields that Moorage does not use."""
+
+    WARNED = auto()
+    """They are kept, and the writer is warned, as `kubectl --validate=warn` does."""
+
+    REFUSED = auto()
+    """They are refused: a misspelt scope would hold the whole fleet's evictions."""
+
+
+class Kind(ABC, Generic[ResourceT]):
+    """One kind of object that the API serves, with `ResourceT` as its typed view.
+
+    Documents are JSON objects. No method changes one that it gets.
+    """
+
+    group: ClassVar[str] = ""
+    """The API group; empty for the core group."""
+
+    versions: ClassVar[tuple[str, ...]] = ("v1",)
+    """The versions that are served, the preferred one first. Objects are stored in that one."""
+
+    kind: ClassVar[str]
+    """Unique over all groups: record keys name an object's kind by this word alone."""
+
+    plural: ClassVar[str]
+    singular: ClassVar[str]
+    short_names: ClassVar[tuple[str, ...]] = ()
+    """As discovery lists them."""
+
+    cli_names: ClassVar[tuple[str, ...]] = ()
+    """Further words that the command line takes."""
+
+    namespaced: ClassVar[bool]
+    order: ClassVar[int] = AFTER_ALL
+    """Discovery and the command line list kinds from low to high, and by kind where it is the same."""
+
+    apply_order: ClassVar[int] = AFTER_ALL
+    """`apply` writes kinds that others rest on first, from low to high: a rule before its pods, nodes before what runs
+    on them, a policy before what it places."""
+
+    read_only: ClassVar[bool] = False
+    """Whether the services alone write it."""
+
+    repeatable: ClassVar[bool] = False
+    """Whether a manifest may hold a read-only object that says what is decided already."""
+
+    scaled: ClassVar[bool] = False
+    """Whether it has the subresource `scale`, which changes `spec.replicas`."""
+
+    status_declared: ClassVar[bool] = False
+    """Whether people declare (a part of) its `status`, which is then a subresource."""
+
+    in_all: ClassVar[bool] = False
+    """Whether `get all` shows it: kubectl's category of that name."""
+
+    unknown_fields: ClassVar[UnknownFields] = UnknownFields.KEPT
+    fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
+    """Paths of fields that mean something though the model does not have them."""
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """`group/version` of each version that is served; the core group has no prefix."""
+        return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """What can be read and changed below one of its objects."""
+        return (*(("scale",) if self.scaled else ()), *(("status",) if self.status_declared else ()))
+
+    @property
+    @abstractmethod
+    def model(self) -> type[ResourceT]:
+        """The contract's typed view."""
+
+    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
+        """What is wrong with an object's name, namespace and labels."""
+        from moorage.core.admission.validation.core import validate_metadata
+
+        return validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
+
+    def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
+        """What is wrong with the rest of an object.
+
+        Args:
+            resource: the object.
+            gates: what is switched on.
+        """
+        return []
+
+    def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
+        """Which fields a change may not change.
+
+        Args:
+            before: the object as it is shown.
+            after: the object as it is wanted, with the defaults of admission.
+        """
+        return []
+
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        """What the writer of an object is told although it was taken: what of it has no effect.
+
+        Args:
+            document: the object as it is shown.
+            gates: what is switched on.
+        """
+        return ()
+
+    def created(self, document: Document, gates: FeatureGates) -> Document:
+        """A new object with the defaults that only creation sets."""
+        return document
+
+    def taints_of_new(self, resource: ResourceT) -> Sequence[Taint]:
+        """The taints that a new target gets by default, beside those that it names."""
+        return ()
+
+    def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
+        """What is wanted of an object that is there, with what the kind carries over.
+
+        Args:
+            wanted: what the writer sent, or what a patch makes of the object.
+            shown: the object as it is shown.
+        """
+        return wanted
+
+    def declared(self, document: Document) -> Document:
+        """An object without what the services decide."""
+        return document if self.status_declared else {k: v for k, v in document.items() if k != "status"}
+
+    def admitted(self, document: Document, rules: Iterable[DedicatedNodes]) -> Document:
+        """An object with the defaults of admission.
+
+        Args:
+            document: the object, without what the services decide.
+            rules: the fleet's rules for dedicated nodes; none when an object that is there is changed.
+
+        Raises:
+            QuantityError: a request or limit is no quantity.
+        """
+        return document
+
+    def without_decided(self, document: Document, stored: Mapping[str, Any]) -> Document:
+        """A change without what the services have added to the object that is shown.
+
+        Args:
+            document: what is wanted, with the defaults of admission.
+            stored: the object as it was declared.
+        """
+        return document
+
+    def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
+        """A stored object in the words of one of the kind's versions."""
+        api_version = f"{self.group}/{version}" if self.group else version
+        return document if document.get("apiVersion") == api_version else {**document, "apiVersion": api_version}
+
+    def stored(self, document: Document) -> Document:
+        """An object that was written in any version, as it is stored."""
+        return {**document, "apiVersion": self.api_versions[0]}
+
+    def flaws(self) -> Iterable[str]:
+        """What is wrong with how it describes itself; a kind with a flaw is refused when it is found."""
+        missing = [name for name in ("kind", "plural", "singular", "namespaced") if not hasattr(self, name)]
+        yield from (f"it says no {name}" for name in missing)
+        if not self.versions:
+            yield "it has no version"
+
+
+class Untyped(Kind["Resource"]):
+    """A kind that is kept as it comes: the contract has no typed view of it."""
+
+    @property
+    def model(self) -> type[Resource]:
+        """See `Kind`."""
+        from moorage_schemas.resources.meta import Resource
+
+        return Resource
+
+
+class View(Untyped):
+    """A kind that the services alone write; the API only shows it."""
+
+    group: ClassVar[str] = "moorage.io"
+    versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
+    read_only: ClassVar[bool] = True
+
+
+def discovered() -> tuple[Kind[Any], ...]:
+    """Every kind, in their order.
+
+    Raises:
+        TypeError: a module of the package has no `KIND`, or one that has a flaw, or whose name another one has.
+    """
+    return _kinds_in(tuple(importlib.import_module(PACKAGE).__path__))
+
+
+def declared() -> tuple[Kind[Any], ...]:
+    """The kinds that people declare, in their order."""
+    return tuple(kind for kind in discovered() if not kind.read_only)
+
+
+def named(kind: str) -> Kind[Any] | None:
+    """The kind of a record key or an object's `kind`; None when there is none."""
+    return _by_name(discovered()).get(kind)
+
+
+@cache
+def _by_name(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
+    return {kind.kind: kind for kind in kinds}
+
+
+@cache
+def _kinds_in(folders: tuple[str, ...]) -> tuple[Kind[Any], ...]:
+    """The kinds of the package's folders, which are searched once."""
+    found: dict[str, Kind[Any]] = {}
+    for module in pkgutil.iter_modules(folders):
+        path = f"{PACKAGE}.{module.name}"
+        if module.ispkg or path == __name__:
+            continue
+        kind = getattr(importlib.import_module(path), "KIND", None)
+        if not isinstance(kind, Kind):
+            raise TypeError(f"{path} must have a KIND that is a Kind, not {kind!r}")
+        if flaw := next(iter(kind.flaws()), ""):
+            raise TypeError(f"{path}: {flaw}")
+        for other in found.values():
+            if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
+                raise TypeError(f"{path}: another kind has the name {kind.kind} or {kind.plural}")
+        found[kind.kind] = kind
+    return tuple(sorted(found.values(), key=lambda kind: (kind.order, kind.kind)))

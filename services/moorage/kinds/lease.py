@@ -1,0 +1,40 @@
+"""`Lease` (coordination.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.kind import Kind
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.managed import Lease
+
+
+class LeaseKind(Kind["Lease"]):
+    """A sign of life of the add-on of its name, in the namespace of its cluster."""
+
+    group = "coordination.k8s.io"
+    kind = "Lease"
+    plural = "leases"
+    singular = "lease"
+    namespaced = True
+    order = 260
+    apply_order = 160
+
+    @property
+    def model(self) -> type[Lease]:
+        """See `Kind`."""
+        from moorage_schemas.resources.managed import Lease
+
+        return Lease
+
+    def validate(self, resource: Lease, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.ocm import validate_lease
+
+        return validate_lease(resource)
+
+
+KIND = LeaseKind()

@@ -1,0 +1,40 @@
+"""`Namespace` (v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from moorage.kinds.kind import Untyped
+
+if TYPE_CHECKING:
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.dedicated import DedicatedNodes
+    from moorage_schemas.resources.meta import ObjectMeta
+
+
+class NamespaceKind(Untyped):
+    """A namespace: what is declared in it goes with it."""
+
+    kind = "Namespace"
+    plural = "namespaces"
+    singular = "namespace"
+    short_names = ("ns",)
+    namespaced = False
+    order = 10
+    apply_order = 10
+
+    def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.core import validate_name
+
+        return super().validate_metadata(metadata) or validate_name(metadata.name, dns_label=True)
+
+    def admitted(self, document: dict[str, Any], rules: Iterable[DedicatedNodes]) -> dict[str, Any]:
+        """See `Kind`."""
+        metadata = document["metadata"]
+        labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+        return {**document, "metadata": {**metadata, "labels": labels}}
+
+
+KIND = NamespaceKind()

@@ -1,0 +1,32 @@
+"""`PropagationPolicy` (policy.karmada.io/v1alpha1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.propagation import Propagation
+
+if TYPE_CHECKING:
+    from moorage_schemas.resources.policies import PropagationPolicy
+
+
+class PropagationPolicyKind(Propagation["PropagationPolicy"]):
+    """Which resources of its namespace go to which clusters."""
+
+    kind = "PropagationPolicy"
+    plural = "propagationpolicies"
+    singular = "propagationpolicy"
+    short_names = ("pp",)
+    namespaced = True
+    order = 160
+    apply_order = 100
+
+    @property
+    def model(self) -> type[PropagationPolicy]:
+        """See `Kind`."""
+        from moorage_schemas.resources.policies import PropagationPolicy
+
+        return PropagationPolicy
+
+
+KIND = PropagationPolicyKind()

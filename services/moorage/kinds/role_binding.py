@@ -1,0 +1,31 @@
+"""`RoleBinding` (rbac.authorization.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.roles import Permission
+
+if TYPE_CHECKING:
+    from moorage.core.admission.feature_gates import FeatureGates
+    from moorage.core.apimachinery.field_errors import FieldError
+    from moorage_schemas.resources.meta import Resource
+
+
+class RoleBindingKind(Permission):
+    """Who has the permissions of a role in one namespace."""
+
+    kind = "RoleBinding"
+    plural = "rolebindings"
+    singular = "rolebinding"
+    namespaced = True
+    order = 300
+
+    def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
+        """See `Kind`."""
+        from moorage.core.admission.validation.rbac import validate_role_binding
+
+        return validate_role_binding(resource, ("Role", "ClusterRole"))
+
+
+KIND = RoleBindingKind()

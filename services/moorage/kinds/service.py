@@ -1,0 +1,19 @@
+"""`Service` (v1)."""
+
+from __future__ import annotations
+
+from moorage.kinds.kind import Untyped
+
+
+class ServiceKind(Untyped):
+    """A service: kept, and claimed by propagation policies."""
+
+    kind = "Service"
+    plural = "services"
+    singular = "service"
+    short_names = ("svc",)
+    namespaced = True
+    order = 110
+
+
+KIND = ServiceKind()

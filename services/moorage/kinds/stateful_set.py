@@ -1,0 +1,31 @@
+"""`StatefulSet` (apps/v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.kinds.families.controllers import Controller
+
+if TYPE_CHECKING:
+    from moorage_schemas.resources.workloads import StatefulSet
+
+
+class StatefulSetKind(Controller["StatefulSet"]):
+    """A stateful set: its pods keep their names."""
+
+    kind = "StatefulSet"
+    plural = "statefulsets"
+    singular = "statefulset"
+    short_names = ("sts",)
+    order = 60
+    scaled = True
+
+    @property
+    def model(self) -> type[StatefulSet]:
+        """See `Kind`."""
+        from moorage_schemas.resources.workloads import StatefulSet
+
+        return StatefulSet
+
+
+KIND = StatefulSetKind()

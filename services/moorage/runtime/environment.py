@@ -1,0 +1,88 @@
+"""The environment variables `MOORAGE_…` as texts. This module is quick to import; `settings` interprets the variables.
+
+A command that only makes requests to the gateway reads two or three of them here, and never loads the settings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "MOORAGE_"
+"""The prefix of every variable."""
+
+GATEWAY_PORT: Final = 8080
+"""The default of the setting `gateway_port`."""
+
+STATE_DIR: Final = "MOORAGE_STATE_DIR"
+"""Names the folder for Moorage's own files."""
+
+OTHERS: Final = frozenset(
+    {
+        STATE_DIR,
+        "MOORAGE_JAVA",
+        "MOORAGE_MAVEN_REPOSITORY",
+        # Read by the project's own tests and benchmarks.
+        "MOORAGE_DOCUMENTS",
+        "MOORAGE_ORACLE",
+        "MOORAGE_SEED",
+        "MOORAGE_TEST_BROKER",
+    }
+)
+"""Variables that are no settings."""
+
+_COMMON: Final = frozenset({"bootstrap_servers", "topic_prefix", "server", "gateway_port"})
+"""Settings whose names are known without loading them all."""
+
+_SERVICE_LINK: Final = re.compile(
+    r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+"""What Kubernetes sets in every pod for a Service whose name begins with `moorage`, after `MOORAGE_`."""
+
+
+_NEAR: Final = 0.8
+"""How like a known name an unknown one must be, from 0 to 1: all of them begin alike."""
+
+
+def variable(field: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + field.upper()
+
+
+def text(field: str) -> str | None:
+    """Return the text of a setting's variable, in upper case or not, as in `Settings`; None when it is not set."""
+    wanted = variable(field)
+    if (exact := os.environ.get(wanted)) is not None:
+        return exact
+    return next((value for name, value in os.environ.items() if name.upper() == wanted), None)
+
+
+def unknown() -> dict[str, str]:
+    """The variables that begin with `MOORAGE_` and have no effect, each with the nearest name that has one, or `""`."""
+    names = {name for name in os.environ if name.upper().startswith(PREFIX)}
+    names -= OTHERS
+    names = {name for name in names if name.upper() not in {variable(field) for field in _COMMON}}
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        names = {name for name in names if not _SERVICE_LINK.fullmatch(name.removeprefix(PREFIX))}
+    if not names:
+        return {}
+    import difflib  # noqa: PLC0415 - hardly ever needed, and this module is loaded by every command
+
+    from moorage.runtime.settings import Settings  # noqa: PLC0415 - as above
+
+    settings = {variable(field) for field in Settings.model_fields}
+    return {
+        name: next(iter(difflib.get_close_matches(name.upper(), sorted(settings | OTHERS), n=1, cutoff=_NEAR)), "")
+        for name in sorted(names)
+        if name.upper() not in settings
+    }
+
+
+def state_folder() -> Path:
+    """Return the folder of Moorage's own files: `MOORAGE_STATE_DIR`, or else the user's state folder."""
+    if folder := os.environ.get(STATE_DIR):
+        return Path(folder)
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "moorage"

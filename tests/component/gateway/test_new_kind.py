@@ -1,0 +1,158 @@
+"""The kind of docs/kinds.md, added in two files: the gateway serves it, and the command line knows it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.component.gateway.double import Fixture
+from typer.testing import CliRunner, Result
+
+from moorage.cli.api.client import Client
+from moorage.cli.api.http_over_httpx import HttpxTransport
+from moorage.cli.app import app
+from moorage.cli.commands.schemas import generated
+from moorage.kinds import kind as kinds
+
+PAGE = Path(__file__).parents[3] / "docs" / "kinds.md"
+BERTHS = "/apis/harbour.example/v1/namespaces/default/berths"
+MODULES = ("moorage_schemas.resources.berth", "moorage.kinds.berth")
+
+
+def berth(name: str = "b1", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "harbour.example/v1",
+        "kind": "Berth",
+        "metadata": {"name": name},
+        "spec": {"length": 12, **spec},
+    }
+
+
+@pytest.fixture
+def added(tmp_path: Path) -> Iterator[None]:
+    """The two files of the page, found beside those that there are."""
+    sources = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert len(sources) == len(MODULES)
+    places = []
+    for module, source in zip(MODULES, sources, strict=True):
+        package, _, stem = module.rpartition(".")
+        folder = tmp_path / package
+        folder.mkdir()
+        (folder / f"{stem}.py").write_text(source)
+        path = importlib.import_module(package).__path__
+        path.append(str(folder))
+        places.append((path, str(folder)))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for path, place in places:
+            path.remove(place)
+        for module in MODULES:
+            sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def gateway(added: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fixture:  # noqa: ARG001 - the kind is there
+    """A gateway in memory, which the command line talks to."""
+    found = Fixture()
+
+    async def send(request: httpx.Request) -> httpx.Response:
+        given = await found.http.request(
+            request.method, str(request.url), headers=request.headers, content=request.content
+        )
+        return httpx.Response(given.status_code, headers=given.headers, content=given.content)
+
+    transport = HttpxTransport(httpx.MockTransport(lambda request: asyncio.run(send(request))))
+    monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "state"))
+    return found
+
+
+def run(*words: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(words), input=text)
+
+
+async def test_it_is_in_discovery(gateway: Fixture) -> None:
+    groups = (await gateway.ok("GET", "/apis"))["groups"]
+    (group,) = [one for one in groups if one["name"] == "harbour.example"]
+    assert [one["version"] for one in group["versions"]] == ["v1", "v1beta1"]
+    (resource,) = (await gateway.ok("GET", "/apis/harbour.example/v1"))["resources"]
+    assert (resource["name"], resource["kind"], resource["shortNames"]) == ("berths", "Berth", ["bt"])
+
+
+async def test_it_is_created_with_its_defaults_and_listed_in_each_version(gateway: Fixture) -> None:
+    answer = await gateway.call("POST", BERTHS, berth(length=500))
+    assert (answer.status_code, answer.json()["spec"]) == (201, {"side": "port", "length": 500})
+    assert "no boat is that long" in answer.headers["warning"]
+    (older,) = (await gateway.ok("GET", BERTHS.replace("/v1/", "/v1beta1/")))["items"]
+    assert (older["apiVersion"], older["metadata"]["name"]) == ("harbour.example/v1beta1", "b1")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"), [({"length": 0}, "spec.length"), ({"size": 3}, "spec.size")], ids=["a rule", "an unknown field"]
+)
+async def test_it_is_validated(gateway: Fixture, spec: dict[str, Any], field: str) -> None:
+    answer = await gateway.call("POST", BERTHS, berth(**spec))
+    assert answer.status_code == 422
+    assert [cause["field"] for cause in answer.json()["details"]["causes"]] == [field]
+
+
+async def test_a_change_is_held_to_its_rules(gateway: Fixture) -> None:
+    await gateway.ok("POST", BERTHS, berth())
+    assert (await gateway.ok("PATCH", f"{BERTHS}/b1", {"spec": {"length": 20}}))["spec"]["length"] == 20
+    answer = await gateway.call("PATCH", f"{BERTHS}/b1", {"spec": {"side": "starboard"}})
+    assert (answer.status_code, "field is immutable" in answer.text) == (422, True)
+
+
+def test_the_command_line_applies_and_shows_it(gateway: Fixture) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quay"}}
+    both = {"apiVersion": "v1", "kind": "List", "items": [namespace, berth()]}
+    done = run("apply", "-f", "-", text=json.dumps(both))
+    assert (done.exit_code, done.stdout) == (0, "berth.harbour.example/b1 created\nnamespace/quay created\n")
+    assert run("apply", "-f", "-", text=json.dumps(berth())).stdout == "berth.harbour.example/b1 unchanged\n"
+    assert [line.split()[0] for line in run("get", "bt").stdout.splitlines()] == ["NAME", "b1"]
+    assert json.loads(run("get", "berth", "b1", "-o", "json").stdout)["spec"] == {"side": "port", "length": 12}
+    assert gateway.store.all("Berth")
+
+
+@pytest.mark.usefixtures("added")
+def test_it_has_a_schema() -> None:
+    schema = json.loads(generated()["resources/Berth.json"])
+    assert schema["properties"]["apiVersion"]["enum"] == ["harbour.example/v1", "harbour.example/v1beta1"]
+
+
+def test_without_its_files_it_is_not_there() -> None:
+    assert kinds.named("Berth") is None
+    assert kinds.named("Node") is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "must have a KIND"),
+        ("KIND = 'Berth'", "must have a KIND"),
+        ("from moorage.kinds.kind import View\nclass One(View):\n    kind = 'One'\nKIND = One()", "it says no plural"),
+        ("from moorage.kinds.node import NodeKind\nKIND = NodeKind()", "another kind has the name Node or nodes"),
+    ],
+)
+def test_a_file_that_is_no_kind_is_refused(tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "zz_new.py").write_text(source)
+    path = importlib.import_module(kinds.PACKAGE).__path__
+    path.append(str(tmp_path))
+    importlib.invalidate_caches()
+    try:
+        with pytest.raises(TypeError, match=message):
+            kinds.discovered()
+    finally:
+        path.remove(str(tmp_path))
+        sys.modules.pop("moorage.kinds.zz_new", None)

@@ -1,0 +1,162 @@
+"""What is shown of workloads rests on what deployers have reported since they were bound, and on nothing else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node_ref, pod, pod_ref
+
+from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.keys import binding_key
+from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.topics import BINDINGS, PLACEMENTS
+
+PODS = "/api/v1/namespaces/default/pods"
+APPS = "/apis/apps/v1/namespaces/default"
+P1, N1 = pod_ref("p1"), node_ref("n1")
+
+
+def place(
+    gateway: Fixture, workload: WorkloadRef, uid: str, *, node: str = "n1", owner: WorkloadRef | None = None
+) -> None:
+    event = WorkloadPlaced(
+        workload=workload,
+        uid=uid,
+        owner=owner or workload,
+        owner_uid=uid,
+        generation=1,
+        state=PlacementState.PLACED,
+        target=node_ref(node),
+        decided_time=NOW,
+    )
+    gateway.log.append(PLACEMENTS, workload.key, (owner or workload).key, event)
+
+
+async def one_pod() -> Fixture:
+    """A gateway that knows a pod which is placed on a node and bound there."""
+    gateway = Fixture()
+    uid = (await gateway.ok("POST", PODS, pod()))["metadata"]["uid"]
+    place(gateway, P1, uid)
+    gateway.bound(P1, N1)
+    return gateway
+
+
+async def shown(gateway: Fixture) -> tuple[str, dict[str, str]]:
+    """The phase of the pod, and its conditions."""
+    status = (await gateway.ok("GET", f"{PODS}/p1"))["status"]
+    return status["phase"], {one["type"]: one["status"] for one in status["conditions"]}
+
+
+async def test_a_bound_pod_that_nobody_has_reported_is_pending() -> None:
+    assert await shown(await one_pod()) == ("Pending", {"PodScheduled": "True"})
+
+
+@pytest.mark.parametrize(
+    ("status", "phase"),
+    [
+        (ConditionStatus.TRUE, "Running"),
+        (ConditionStatus.FALSE, "Running"),
+        (ConditionStatus.UNKNOWN, "Unknown"),
+    ],
+)
+async def test_a_reported_pod_runs_and_is_as_ready_as_it_is_healthy(status: ConditionStatus, phase: str) -> None:
+    gateway = await one_pod()
+    gateway.reported(P1, N1, status)
+    assert await shown(gateway) == (
+        phase,
+        {"PodScheduled": "True", "Healthy": status.value, "Ready": status.value},
+    )
+    listed = await gateway.ok("GET", f"{PODS}?fieldSelector=status.phase={phase}")
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["p1"]
+
+
+async def test_what_a_deployer_says_of_readiness_itself_stands() -> None:
+    gateway = await one_pod()
+    gateway.reported(P1, N1, ConditionStatus.FALSE, condition="Ready")
+    assert await shown(gateway) == ("Pending", {"PodScheduled": "True", "Ready": "False"})
+    gateway.reported(P1, N1, ConditionStatus.TRUE)
+    assert await shown(gateway) == ("Running", {"PodScheduled": "True", "Healthy": "True", "Ready": "False"})
+
+
+@pytest.mark.parametrize(("accepted", "counts"), [(later(-1), False), (NOW, True), (later(1), True)])
+async def test_a_report_from_before_the_pod_was_bound_is_not_about_it(accepted: datetime, *, counts: bool) -> None:
+    gateway = await one_pod()
+    gateway.reported(P1, N1, ConditionStatus.TRUE, at=accepted)
+    assert (await shown(gateway))[0] == ("Running" if counts else "Pending")
+
+
+async def test_a_report_about_another_node_is_not_about_it() -> None:
+    gateway = await one_pod()
+    gateway.bound(P1, node_ref("n2"))
+    gateway.reported(P1, node_ref("n2"), ConditionStatus.TRUE)
+    assert (await shown(gateway))[0] == "Pending"
+
+
+async def test_a_report_ends_with_the_binding_and_a_later_binding_begins_without() -> None:
+    gateway = await one_pod()
+    gateway.reported(P1, N1, ConditionStatus.TRUE)
+    gateway.log.append(BINDINGS, binding_key(P1, N1), N1.key, None)
+    assert (await shown(gateway))[0] == "Pending"
+    gateway.bound(P1, N1, at=later(5))
+    assert (await shown(gateway))[0] == "Pending"
+    gateway.reported(P1, N1, ConditionStatus.TRUE, at=later(6))
+    assert (await shown(gateway))[0] == "Running"
+
+
+def counts(status: Json) -> dict[str, int]:
+    return {name: value for name, value in status.items() if name not in {"observedGeneration", "numberMisscheduled"}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind", "status"),
+    [
+        (
+            "deployments",
+            "Deployment",
+            {
+                "replicas": 3,
+                "scheduledReplicas": 3,
+                "readyReplicas": 1,
+                "availableReplicas": 1,
+                "updatedReplicas": 3,
+                "unavailableReplicas": 2,
+            },
+        ),
+        (
+            "replicasets",
+            "ReplicaSet",
+            {"replicas": 3, "scheduledReplicas": 3, "readyReplicas": 1, "availableReplicas": 1},
+        ),
+        (
+            "daemonsets",
+            "DaemonSet",
+            {
+                "desiredNumberScheduled": 3,
+                "currentNumberScheduled": 3,
+                "updatedNumberScheduled": 3,
+                "numberReady": 1,
+                "numberAvailable": 1,
+                "numberUnavailable": 2,
+            },
+        ),
+    ],
+)
+async def test_a_controller_counts_what_is_bound_and_what_is_reported_healthy(
+    plural: str, kind: str, status: dict[str, int]
+) -> None:
+    gateway = Fixture()
+    made = await gateway.ok("POST", f"{APPS}/{plural}", {**deployment(replicas=3), "kind": kind})
+    owner = WorkloadRef(kind=kind, namespace="default", name="web")
+    for index, health in enumerate((ConditionStatus.TRUE, ConditionStatus.FALSE, None)):
+        one = pod_ref(f"web-{index}")
+        place(gateway, one, made["metadata"]["uid"], owner=owner)
+        gateway.bound(one, N1, owner=owner)
+        if health is not None:
+            gateway.reported(one, N1, health)
+    path = f"{APPS}/{plural}/web"
+    assert counts((await gateway.ok("GET", path))["status"]) == status
+    gateway.log.append(BINDINGS, binding_key(pod_ref("web-0"), N1), N1.key, None)
+    ready = "numberReady" if kind == "DaemonSet" else "readyReplicas"
+    assert (await gateway.ok("GET", path))["status"][ready] == 0

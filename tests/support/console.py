@@ -1,0 +1,115 @@
+"""Console sessions of Markdown pages: reads them, runs them in their order, and holds their output.
+
+A fenced block of the language `console` is a session. A line that begins with `$ ` is a command, and `> ` continues the
+one above; what follows is its output. A line `…` stands for any lines, and `…` within a line for any text. The title of
+a block names its terminal. A block without a command shows what the command that runs in its terminal writes next, in
+any order.
+
+Times, ages, ports, the user and the random parts of names differ from run to run, so both sides are compared without
+them (`normal`), and without the width of columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_FENCE: Final = re.compile(
+    r"^```(?P<language>\w*)(?: title=\"(?P<title>[^\"]*)\")?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_ELLIPSIS: Final = "…"
+
+_VARIES: Final = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+        (r"\b\d\d:\d\d:\d\d(\.\d+)?\b", "<clock>"),
+        (r"\((\d+[a-z]+)+ ago\)", "(<age> ago)"),
+        (r"\bin (\d+[smhd])+(?=[\s)]|$)", "in <age>"),
+        (r"(?<=  )(\d+(ms|[smhd]))+(?=\s|$)", "<age>"),
+        (r"\(\d+\.\d s\)", "(<age>)"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"\bcli/[\w.-]+", "cli/<user>"),
+        (r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<id>"),
+        (r"(?<=Placed on )node/\w+", "node/<any>"),
+        # The alphabet of such endings has no vowels, so words are not taken for them.
+        (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<id>"),
+        (r"  +", "  "),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command and what the page says that it writes."""
+
+    line: int
+    """Where it is on the page, from 1."""
+
+    terminal: str
+    """The title of its block; empty for the reader's own terminal."""
+
+    command: str
+    """Empty for what the command that runs in this terminal writes next."""
+
+    output: tuple[str, ...]
+
+
+def blocks(page: str, language: str) -> list[tuple[int, str, list[str]]]:
+    """The fenced blocks of a language: the line at which each begins, its title, its lines."""
+    return [
+        (page.count("\n", 0, found.start("body")) + 1, found["title"] or "", found["body"].splitlines())
+        for found in _FENCE.finditer(page)
+        if found["language"] == language
+    ]
+
+
+def steps(page: str) -> list[Step]:
+    """The steps of the console sessions of a page, in their order."""
+    found: list[Step] = []
+    for first, title, lines in blocks(page, "console"):
+        at, command, output = first, "", list[str]()
+        for number, line in enumerate([*lines, "$ "], first):
+            if line.startswith("> ") and command and not output:
+                command += f"\n{line[2:]}"
+            elif line.startswith("$ "):
+                if command or output:
+                    found.append(Step(at, title, command, tuple(output)))
+                at, command, output = number, line[2:], []
+            else:
+                output.append(line)
+    return found
+
+
+def normal(text: str) -> str:
+    """A line without what differs from run to run."""
+    for pattern, name in _VARIES:
+        text = pattern.sub(name, text)
+    return text.rstrip()
+
+
+def holds(expected: Sequence[str], actual: Sequence[str]) -> bool:
+    """Whether lines are those that a page shows."""
+    parts = [rf"(?:{_pattern(line)}\n)" if line != _ELLIPSIS else r"(?:.*\n)*?" for line in expected]
+    return re.fullmatch("".join(parts), "".join(f"{normal(line)}\n" for line in actual)) is not None
+
+
+def missing(expected: Iterable[str], actual: Iterable[str]) -> list[str]:
+    """The lines that a page shows and that are not among others, each of which stands for one; in any order."""
+    left = [normal(line) for line in actual]
+    wanting = []
+    for line in expected:
+        if line == _ELLIPSIS:
+            continue
+        found = next((one for one in left if re.fullmatch(_pattern(line), one)), None)
+        if found is None:
+            wanting.append(line)
+        else:
+            left.remove(found)
+    return wanting
+
+
+def _pattern(line: str) -> str:
+    return ".*?".join(re.escape(part) for part in normal(line).split(_ELLIPSIS))
