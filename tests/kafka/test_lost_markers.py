@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from tests.kafka.toys import (
+from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.toys import (
     COUNTED,
     NUMBERS,
     TABLE,
@@ -28,7 +29,6 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
-from tests.support.brokers import Broker, EmbeddedBroker
 from tests.support.waiting import until
 
 from moorage.runtime import metrics
