@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from tests.architecture.files import ROOT, files, name
@@ -48,10 +47,11 @@ def test_a_fast_room_needs_no_broker(room: str) -> None:
     assert {path: shows for path, shows in found.items() if shows} == {}
 
 
-@pytest.mark.parametrize("path", [path for path in files(".py", under="tests") if path.name[:5] == "test_"], ids=name)
-def test_what_needs_a_broker_is_marked(path: Path) -> None:
-    found = brokers_in(path.read_text("utf-8"))
-    assert not found & _FIXTURES or "pytest.mark.kafka" in found
+def test_what_needs_a_broker_is_marked() -> None:
+    tests = {
+        path: brokers_in(path.read_text("utf-8")) for path in files(".py", under="tests") if path.name[:5] == "test_"
+    }
+    assert [name(path) for path, found in tests.items() if found & _FIXTURES and "pytest.mark.kafka" not in found] == []
 
 
 def test_every_room_of_tests_is_known() -> None:
