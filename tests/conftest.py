@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import time
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 import pytest_asyncio
+import structlog
 from tests.support import documents, scheduling
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.shared_broker import SharedBroker
@@ -50,6 +52,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    return scheduling.workers() if config.option.numprocesses == "auto" else None
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return scheduling.Scheduler(config, log)
 
@@ -57,6 +64,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: scheduling.rank(item.nodeid))
+
+
+def pytest_runtest_logfinish() -> None:
+    """Leave no logging behind that a command has set up: what it wrote to is closed when its test is over."""
+    structlog.reset_defaults()
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler.formatter, structlog.stdlib.ProcessorFormatter):
+            root.removeHandler(handler)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -89,8 +105,11 @@ def topic_prefix() -> str:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
-    """An embedded broker of the test's own, running, to be stopped, killed and paused at will."""
-    own = EmbeddedBroker(tmp_path / "kafka")
+    """An embedded broker of the test's own, running, to be stopped, killed and paused at will.
+
+    A start after a kill takes as long as its session with the controller, which is short here.
+    """
+    own = EmbeddedBroker(tmp_path / "kafka", {"broker.session.timeout.ms": "3000"})
     await own.start()
     try:
         yield own

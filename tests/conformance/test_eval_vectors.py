@@ -163,16 +163,25 @@ def test_every_deviation_says_where_it_may_show() -> None:
     assert set(MAY_SHOW) == {d for d in Deviation if d.operations}
 
 
-@pytest.mark.parametrize("vector", [pytest.param(v, id=v["id"]) for v in COMMITTED])
-def test_as_documented_differs_by_named_deviations_only(vector: Vector) -> None:
+def unexplained(vector: Vector) -> str:
+    """What of our documented answer to a vector no named deviation explains; empty when there is nothing."""
     request = vector["request"]
     ours = evaluate(request, as_upstream=False)
     if fresh.agree(request, vector["expect"], ours):
-        return
+        return ""
     may_show = MAY_SHOW if request["op"] not in OCM else MAY_SHOW | ocm_deviations.MAY_SHOW_TOO
     named = [d for d in may_show if request["op"] in d.operations and may_show[d](request)]
-    assert named, f"no deviation explains the answer to {request}"
-    assert ocm_deviations.unexplained(vector["expect"], ours, named) == set(), f"not explained by {named}"
+    if not named:
+        return f"no deviation explains the answer to {request}"
+    left = ocm_deviations.unexplained(vector["expect"], ours, named)
+    return f"{left}: not explained by {named}" if left else ""
+
+
+# One test for all vectors of an operation: thousands of tests would cost more than what they look at.
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_as_documented_differs_by_named_deviations_only(operation: str) -> None:
+    vectors = [vector for vector in COMMITTED if vector["request"]["op"] == operation]
+    assert {vector["id"]: why for vector in vectors if (why := unexplained(vector))} == {}
 
 
 def torn(name: str, created: str, **parts: Any) -> Vector:

@@ -12,8 +12,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faststream.kafka import KafkaBroker
 from tests.architecture.files import ROOT
-from tests.kafka.toys import read_all, settings_for, worker_for
 from tests.support.brokers import Broker
+from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.topics_admin import ensure_topics

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from tests.kafka.toys import (
+from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.toys import (
     COUNTED,
     NUMBERS,
     TABLE,
@@ -29,7 +29,6 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
-from tests.support.brokers import Broker, EmbeddedBroker
 from tests.support.waiting import until
 
 from moorage.runtime import metrics
@@ -48,14 +47,14 @@ _PLANTED = "planted"
 """The key of all that is left open; no number has it."""
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def gullible_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def gullible_broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedBroker]:
     """A broker that takes records of a transaction whose coordinator knows nothing of their partition.
 
     So a test can leave behind what a broker leaves that ends a transaction without its markers. The moment in which
     that happens is too short to be hit each time.
     """
-    own = EmbeddedBroker(tmp_path / "kafka", {"transaction.partition.verification.enable": "false"})
+    own = EmbeddedBroker(tmp_path_factory.mktemp("kafka"), {"transaction.partition.verification.enable": "false"})
     await own.start()
     try:
         yield own

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from tests.kafka.toys import read_all, settings_for, worker_for
 from tests.support.brokers import Broker
+from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.topics_admin import ensure_topics

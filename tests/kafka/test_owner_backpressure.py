@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     Counter,
     Number,
     assert_exactly_once,
@@ -13,7 +14,6 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka

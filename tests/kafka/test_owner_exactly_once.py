@@ -10,8 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.kafka.toy_process import counting
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toy_process import counting
+from tests.support.toys import (
     COUNTED,
     NUMBERS,
     TABLE,
@@ -27,7 +28,6 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime.service import Emit, Input

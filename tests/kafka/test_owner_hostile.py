@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     KNOWN,
     Counter,
     Number,
@@ -22,7 +23,6 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime.kafka import clients

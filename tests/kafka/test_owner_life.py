@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.kafka.toys import (
+from tests.support.brokers import Broker, EmbeddedBroker
+from tests.support.toys import (
     COUNTED,
     KNOWN,
     NUMBERS,
@@ -25,7 +26,6 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
-from tests.support.brokers import Broker, EmbeddedBroker
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.worker import Worker

@@ -14,7 +14,8 @@ import httpx
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     COUNTED,
     NUMBERS,
     Counter,
@@ -26,7 +27,6 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime import app
@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import asyncio, sys, time
-from tests.kafka.toys import Counter
+from tests.support.toys import Counter
 from moorage.runtime.app import run_async, run_services
 from moorage.runtime.logs import configure_logs
 from moorage.runtime.settings import Settings

@@ -6,7 +6,8 @@ import asyncio
 from typing import ClassVar
 
 import pytest
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     NUMBERS,
     Counter,
     Number,
@@ -17,7 +18,6 @@ from tests.kafka.toys import (
     worker_for,
     write_numbers,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.partition_task import Phase

@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     COUNTED,
     KNOWN,
     NUMBERS,
@@ -33,7 +34,6 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime.engine.dead_letters import dead_letter

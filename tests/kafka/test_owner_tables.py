@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     KNOWN,
     Counter,
     CounterState,
@@ -19,7 +20,6 @@ from tests.kafka.toys import (
     worker_for,
     write_raw,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime.errors import RuntimeFailure, StartAfresh

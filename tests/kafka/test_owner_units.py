@@ -12,7 +12,7 @@ import pytest
 from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kafka.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
+from tests.support.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counter, Number, Tally
 
 from moorage.runtime import codec
 from moorage.runtime.engine.batch import BatchDecision

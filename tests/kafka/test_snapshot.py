@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from tests.kafka.toys import (
+from tests.support.brokers import Broker
+from tests.support.toys import (
     COUNTED,
     KNOWN,
     NUMBERS,
@@ -22,7 +23,6 @@ from tests.kafka.toys import (
     write_numbers,
     write_raw,
 )
-from tests.support.brokers import Broker
 from tests.support.waiting import until
 
 from moorage.runtime.settings import Settings

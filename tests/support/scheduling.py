@@ -6,6 +6,7 @@ ends. Tests of one file, or of one class of it, stay together, for they may shar
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
@@ -36,8 +37,17 @@ _TOGETHER: Final = (
     "tests/chaos/faults/test_rounds.py",
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_embedded.py",
+    "tests/kafka/test_lost_markers.py",
 )
 """Files in those rooms whose tests share more."""
+
+_MOST: Final = 8
+"""Workers; each collects all tests, and the longest of them would take as long with more."""
+
+
+def workers() -> int:
+    """How many workers there are where nobody says (`-n auto`): two for each core, for many tests mostly wait."""
+    return min(_MOST, 2 * (os.cpu_count() or 1))
 
 
 def rank(nodeid: str) -> int:

@@ -278,22 +278,39 @@ class Kind:
     load: float = 5.0
     """Seconds of inputs, at least."""
 
-    short: bool = True
-    """Whether a round of it is short enough for every run of the tests."""
+
+def in_turn(*kinds: Kind) -> Kind:
+    """Faults in one round, one after the other; before the next one the cluster is whole again."""
+
+    async def fault(field: Field) -> None:
+        for kind in kinds:
+            field.note(kind.name)
+            await kind.fault(field)
+            await field.cluster.mend()
+
+    return Kind(
+        name="_".join(kind.name for kind in kinds),
+        fault=fault,
+        copies=tuple(set.intersection(*(set(kind.copies) for kind in kinds))),
+        apart=any(kind.apart for kind in kinds),
+        skewed=any(kind.skewed for kind in kinds),
+        cleaning=any(kind.cleaning for kind in kinds),
+        load=max(kind.load for kind in kinds),
+    )
 
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(name="none", fault=nothing, copies=(1, 2), load=5.0, short=False),
+        Kind(name="none", fault=nothing, copies=(1, 2), load=5.0),
         Kind(name="service-killed", fault=kill_service, copies=(1, 2)),
-        Kind(name="services-rolled", fault=roll_services, apart=True, load=12.0, short=False),
+        Kind(name="services-rolled", fault=roll_services, apart=True, load=12.0),
         Kind(name="service-stopped", fault=stop_service),
         Kind(name="zombie", fault=zombie, copies=(2,)),
         Kind(name="broker-lost", fault=lose_broker),
         Kind(name="broker-frozen", fault=freeze_broker),
         Kind(name="leaders-moved", fault=move_leaders),
-        Kind(name="brokers-restarted", fault=restart_brokers, load=12.0, short=False),
+        Kind(name="brokers-restarted", fault=restart_brokers, load=12.0),
         Kind(name="link-cut", fault=cut_link, copies=(1, 2)),
         Kind(name="link-silent", fault=silence_link, copies=(1, 2)),
         Kind(name="link-slow", fault=slow_link),

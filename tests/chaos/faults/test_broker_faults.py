@@ -30,7 +30,7 @@ from tests.chaos.faults.fleet import (
     events,
     running,
 )
-from tests.support.brokers import EmbeddedBroker
+from tests.support.brokers import Broker, EmbeddedBroker
 from tests.support.live import collect
 
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
@@ -68,7 +68,7 @@ def paused(children: Iterable[Child]) -> Iterator[None]:
 @asynccontextmanager
 async def reading(fleet: Fleet) -> AsyncIterator[TopicReader]:
     """Read from the beginning; a broker that has just come back may take a moment before it serves anybody."""
-    reader = TopicReader(fleet.settings.bootstrap_servers, PREFIX, TOPICS, BEGINNING)
+    reader = TopicReader(fleet.settings.bootstrap_servers, fleet.settings.topic_prefix, TOPICS, BEGINNING)
     async with AsyncExitStack() as stack:
         async with asyncio.timeout(_PATIENCE_WITH_A_BROKER):
             while True:
@@ -169,10 +169,12 @@ def one_in_each_half(name: str, partitions: int) -> list[str]:
     raise AssertionError
 
 
-async def test_services_that_stood_still_until_others_took_over(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_services_that_stood_still_until_others_took_over(
+    broker: Broker, topic_prefix: str, tmp_path: Path
+) -> None:
     names = ("taint-manager", "eviction", "timer", "placement")
     patience = timedelta(seconds=4)
-    async with running(own_broker.bootstrap, PREFIX, tmp_path, dict.fromkeys(names, 2)) as fleet:
+    async with running(broker.bootstrap, f"{topic_prefix}faults", tmp_path, dict.fromkeys(names, 2)) as fleet:
         rounds = [one_in_each_half(name, fleet.settings.partitions) for name in "abcd"]
         hosts = [host for two in rounds for host in two]
         await settle_in(fleet, hosts, patience)
@@ -230,9 +232,11 @@ def per_node(seen: Iterable[Seen]) -> Counter[str]:
     return Counter(one.target.name for one in bound(seen).values())
 
 
-async def test_two_processes_of_placement_give_no_room_away_twice(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_two_processes_of_placement_give_no_room_away_twice(
+    broker: Broker, topic_prefix: str, tmp_path: Path
+) -> None:
     nodes, cpu, pods = 2, 10, 20
-    async with running(own_broker.bootstrap, PREFIX, tmp_path, {"placement": 2}) as fleet:
+    async with running(broker.bootstrap, f"{topic_prefix}faults", tmp_path, {"placement": 2}) as fleet:
         names = unevenly(pods, fleet.settings.partitions)
         await fleet.moorage("apply", "-f", "-", text=yaml.dump_all(map(pod, names)))
         async with reading(fleet) as reader:

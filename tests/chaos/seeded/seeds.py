@@ -113,7 +113,7 @@ def many(
         replay: whether everything is decided on again, too.
         processes: how many at a time.
     """
-    return each(_job, ((seed, long, replay) for seed in seeds), processes=processes)
+    return each(job, ((seed, long, replay) for seed in seeds), processes=processes)
 
 
 def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
@@ -138,8 +138,9 @@ def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
     return file
 
 
-def _job(job: tuple[int, bool, bool]) -> Outcome:
-    seed, long, replay = job
+def job(given: tuple[int, bool, bool]) -> Outcome:
+    """Run a seed; with whether it is a large one, and whether it is decided on again."""
+    seed, long, replay = given
     return run(draw(seed, long=long), replay=replay)
 
 

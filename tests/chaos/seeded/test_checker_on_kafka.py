@@ -6,8 +6,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from tests.chaos.seeded.history import Entry
 from tests.chaos.seeded.real import in_order, read_history
-from tests.kafka.toys import settings_for
 from tests.support.brokers import Broker
+from tests.support.toys import settings_for
 
 from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage_schemas.topics import CONDITION_REPORTS, TAINTS

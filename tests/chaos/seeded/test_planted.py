@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,26 @@ from tests.chaos.seeded.planted import find, likely
 PAGE = Path(__file__).parents[3] / "docs" / "simulation.md"
 
 
+def rows() -> dict[str, list[str]]:
+    """The cells of the page's table, by the bugs' names."""
+    found = [line.removeprefix("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    return {cells[0]: cells for cells in found if len(cells) == 5 and cells[0] in BUGS}
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     """By a seed of the 2,000 whose stories have a theme in which it is likely to show.
 
-    Any change of the services moves which of them it is; `tests.chaos.seeded.planted --all` measures how many it takes.
+    The one that found it when the page was written is tried first. Any change of the services may move which of them it
+    is; `tests.chaos.seeded.planted --all` measures how many it takes.
     """
-    assert find(name, likely(name)).seed is not None, BUGS[name].what
+    needed = rows()[name][2]
+    first = [int(needed) - 1] if needed.isdecimal() else []
+    assert find(name, chain(first, likely(name))).seed is not None, BUGS[name].what
 
 
 def test_the_page_lists_every_bug() -> None:
-    rows = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    listed = {cells[0].removeprefix("| "): cells[1] for cells in rows if len(cells) == 5}
-    assert {name: listed.get(name) for name in BUGS} == {name: bug.what for name, bug in BUGS.items()}
+    assert {name: cells[1] for name, cells in rows().items()} == {name: bug.what for name, bug in BUGS.items()}
 
 
 def test_nothing_is_left_of_a_bug() -> None:

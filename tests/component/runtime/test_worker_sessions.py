@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from aiokafka import TopicPartition
-from tests.kafka.toys import Counter
+from tests.support.toys import Counter
 
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.worker import Worker

@@ -30,7 +30,7 @@ def _() -> list[Change]:
     return [(ZoneTable, "_settle_zone", grant)]
 
 
-@bug("small-zone-granted", "Nodes of a small zone in partial disruption are in_flight.", "zones")
+@bug("small-zone-granted", "Nodes of a small zone in partial disruption are granted.", "zones")
 def _() -> list[Change]:
     return [(ZoneRules, "rate_of", lambda self, _state, _nodes: self.rate)]
 
@@ -67,7 +67,7 @@ def _() -> list[Change]:
     return [(ZoneRules, "open_grants", lambda _self, _rate: OPEN_GRANTS)]
 
 
-@bug("grants-forgotten", "After a restart the governor does not know whom it has in_flight.")
+@bug("grants-forgotten", "After a restart the governor does not know whom it has granted.")
 def _() -> list[Change]:
     fold = Governor.apply
 

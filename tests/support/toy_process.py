@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import uvloop
-from tests.kafka.toys import Counter, worker_for
 from tests.support.forks import Forked, fork
+from tests.support.toys import Counter, worker_for
 
 from moorage.runtime.logs import configure_logs
 from moorage.runtime.settings import Settings
