@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, fro
 from bench import harness, processes, simulate
 
 from moorage.runtime.settings import Settings
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -59,7 +59,7 @@ class Pods:
     deployment: str
 
 
-def build(nodes: int, pods: int, beats: int) -> tuple[Stack, Pods]:
+def build(nodes: int, pods: int, beats: int) -> tuple[MemoryStack, Pods]:
     """The fleet with its history, and which pods to ask about.
 
     Args:
@@ -95,14 +95,14 @@ def node(number: int) -> str:
     return f"n{number:05}"
 
 
-def report(stack: Stack, number: int, status: ConditionStatus) -> None:
+def report(stack: MemoryStack, number: int, status: ConditionStatus) -> None:
     """A node says whether it is ready."""
     target = TargetRef(kind=TargetKind.NODE, name=node(number))
     event = ConditionReported(target=target, type="Ready", status=status, observed_time=stack.now)
     stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
 
 
-async def write(stack: Stack, settings: Settings) -> int:
+async def write(stack: MemoryStack, settings: Settings) -> int:
     """Write the history to the topics, with its times; how many records."""
     written = 0
     async with AIOKafkaProducer(

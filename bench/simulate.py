@@ -32,7 +32,7 @@ from moorage.runtime.settings import Settings
 from moorage.simulation.copy import run
 from moorage.simulation.copy.gateway import ADDRESS, Edge
 from moorage.simulation.copy.snapshot import COMPACTED, Kept, Snapshot
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage.simulation.diff import changes, report
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -45,11 +45,11 @@ _REPLICAS = 100
 _TIMES = 3
 
 
-def build(nodes: int, pods: int, zones: int, start: datetime = START) -> Stack:
+def build(nodes: int, pods: int, zones: int, start: datetime = START) -> MemoryStack:
     """A fleet that has come to rest: nodes that are ready, deployments of a hundred pods each."""
     # A long grace period: what is measured takes longer than 40 s, and nobody reports meanwhile.
     settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=86_400)
-    stack = Stack(run.services(settings), partitions=PARTITIONS, start=start)
+    stack = MemoryStack(run.services(settings), partitions=PARTITIONS, start=start)
     for number in range(nodes):
         name = f"n{number:05}"
         labels = {"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": f"z{number % zones}"}
@@ -94,12 +94,12 @@ def build(nodes: int, pods: int, zones: int, start: datetime = START) -> Stack:
     return stack
 
 
-def _declare(stack: Stack, body: dict[str, Any]) -> None:
+def _declare(stack: MemoryStack, body: dict[str, Any]) -> None:
     event = ResourceDeclared(object=body, version=1)
     stack.produce(RESOURCES, event.key, event, partition_key=resource_partition_key(event.key))
 
 
-def copy_of(stack: Stack) -> Snapshot:
+def copy_of(stack: MemoryStack) -> Snapshot:
     """The last record of each key."""
     last: dict[tuple[str, str], Kept] = {}
     for topic in TOPICS:
@@ -117,7 +117,7 @@ def copy_of(stack: Stack) -> Snapshot:
 
 
 def _outage(text: str) -> run.Change:
-    def change(edge: Edge, stack: Stack) -> list[str]:
+    def change(edge: Edge, stack: MemoryStack) -> list[str]:
         found = changes.ZoneOutage.parse(text).targets(stack)
         events = changes.outage(stack, found, ConditionStatus.UNKNOWN)
         with httpx.Client(base_url=ADDRESS, transport=edge.transport) as client:
@@ -129,7 +129,7 @@ def _outage(text: str) -> run.Change:
     return change
 
 
-async def through_kafka(stack: Stack) -> tuple[Snapshot, float, int]:
+async def through_kafka(stack: MemoryStack) -> tuple[Snapshot, float, int]:
     """Write the fleet's records to topics of a broker's own, and read the copy: it, seconds, and records written."""
     async with kafka() as bootstrap:
         settings = await fleet(bootstrap, partitions=PARTITIONS)
@@ -154,7 +154,7 @@ async def through_kafka(stack: Stack) -> tuple[Snapshot, float, int]:
         return snapshot, time.perf_counter() - began, written
 
 
-async def committed(settings: Settings, stack: Stack) -> None:
+async def committed(settings: Settings, stack: MemoryStack) -> None:
     """Let every service's group have worked everything through."""
     for service in stack.services.values():
         consumer = AIOKafkaConsumer(

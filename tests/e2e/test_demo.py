@@ -18,7 +18,7 @@ from tests.support.forks import ROOT
 
 from moorage.cli.api.topics import Seen
 from moorage.cli.demo.acts import Hold, Outage
-from moorage.cli.demo.claims import Chain, Claim, spread, whole_story
+from moorage.cli.demo.claims import Claim, Consequences, spread, whole_story
 from moorage.cli.demo.command import _Demo
 from moorage.cli.demo.show import Show
 from moorage.core.taints.dialects.kubernetes import NOT_READY
@@ -142,8 +142,8 @@ def bound(name: str, seconds: int | None) -> dict[str, WorkloadBound]:
     return {f"{pod}|{NODE}": binding}
 
 
-def begun(bindings: dict[str, WorkloadBound]) -> Chain:
-    chain = Chain("n1", "k", "n1 is not ready", T0, needs_condition=True)
+def begun(bindings: dict[str, WorkloadBound]) -> Consequences:
+    chain = Consequences("n1", "k", "n1 is not ready", T0, needs_condition=True)
     condition = ConditionChanged(
         target=NODE,
         type="Ready",
@@ -167,7 +167,7 @@ def eviction(name: str, when: datetime, state: EvictionState = EvictionState.REQ
     )
 
 
-def wrong(chain: Chain) -> list[str]:
+def wrong(chain: Consequences) -> list[str]:
     return [claim.text for claim in chain.claims() if not claim.holds]
 
 
@@ -186,7 +186,7 @@ def test_claims_know_early_late_and_never(seconds: int | None, after: float, *, 
 
 
 def test_claims_miss_what_did_not_come() -> None:
-    chain = Chain("n1", "k", "n1 is not ready", T0, correlation="r", needs_condition=True)
+    chain = Consequences("n1", "k", "n1 is not ready", T0, correlation="r", needs_condition=True)
     assert len(wrong(chain)) == 2
     assert not chain.complete
     assert not whole_story([chain]).holds
@@ -298,7 +298,7 @@ def test_evictions_are_paused_on_a_node_that_nothing_was_done_to(monkeypatch: py
     assert demo._busy().name == "lost"
     monkeypatch.setattr(demo, "_outage", Outage("eu/1", frozenset({"Node/lost"}), T0))
     assert demo._busy().name == "chained"
-    monkeypatch.setattr(demo, "_chains", [Chain("chained", "k", "is tainted", T0)])
+    monkeypatch.setattr(demo, "_chains", [Consequences("chained", "k", "is tainted", T0)])
     assert demo._busy().name == "left"
 
 
@@ -325,7 +325,7 @@ def test_a_hold_that_does_not() -> None:
 
 
 def test_what_waits_is_told_of_a_chains_node() -> None:
-    chain = Chain("n1", NOT_READY, "n1 is not ready", T0, correlation="r", needs_condition=True)
+    chain = Consequences("n1", NOT_READY, "n1 is not ready", T0, correlation="r", needs_condition=True)
     assert chain.take(tainted(held=True), {})
     assert not chain.take(tainted(held=False), {})
     assert chain.taint is None

@@ -108,7 +108,7 @@ class ReplicaSchedulingStrategy(OpenModel):
     weight_preference: ClusterPreferences | None = None
 
 
-class Placement(OpenModel):
+class ClusterPlacement(OpenModel):
     """Where resources may go."""
 
     cluster_affinity: ClusterAffinity | None = None
@@ -138,7 +138,7 @@ class PropagationSpec(OpenModel):
     """`spec` of a propagation policy."""
 
     resource_selectors: list[ResourceSelector] = Field(default_factory=list)
-    placement: Placement = Field(default_factory=Placement)
+    placement: ClusterPlacement = Field(default_factory=ClusterPlacement)
     priority: int = 0
     preemption: str = "Never"
     """`Always` or `Never`: whether the policy takes over resources that a policy of lower priority has claimed."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import Controller
+from moorage.kinds.families.controllers import ControllerKind
 
 if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import DaemonSet
 
 
-class DaemonSetKind(Controller["DaemonSet"]):
+class DaemonSetKind(ControllerKind["DaemonSet"]):
     """A daemon set: one pod on every node that fits."""
 
     kind = "DaemonSet"

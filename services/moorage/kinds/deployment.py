@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import Controller
+from moorage.kinds.families.controllers import ControllerKind
 
 if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import Deployment
 
 
-class DeploymentKind(Controller["Deployment"]):
+class DeploymentKind(ControllerKind["Deployment"]):
     """A deployment: pods of one template, which may run anywhere."""
 
     kind = "Deployment"

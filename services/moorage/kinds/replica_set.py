@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import Controller
+from moorage.kinds.families.controllers import ControllerKind
 
 if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import ReplicaSet
 
 
-class ReplicaSetKind(Controller["ReplicaSet"]):
+class ReplicaSetKind(ControllerKind["ReplicaSet"]):
     """A replica set: a number of pods of one template."""
 
     kind = "ReplicaSet"

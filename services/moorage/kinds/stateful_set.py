@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import Controller
+from moorage.kinds.families.controllers import ControllerKind
 
 if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import StatefulSet
 
 
-class StatefulSetKind(Controller["StatefulSet"]):
+class StatefulSetKind(ControllerKind["StatefulSet"]):
     """A stateful set: its pods keep their names."""
 
     kind = "StatefulSet"

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from moorage.query.tables import Tables
+from moorage.query.tables import QueryTables
 from moorage.runtime.service import GlobalView, Input
 from moorage.simulation.explain.history import OF_FLEET, OF_TARGETS, WHOLE, Places
 from moorage_schemas.topics import Topic
@@ -85,7 +85,7 @@ class ChainIndex(GlobalView):
         now: the present, in seconds since the epoch.
     """
 
-    def __init__(self, tables: Tables, now: float) -> None:
+    def __init__(self, tables: QueryTables, now: float) -> None:
         self._tables = tables
         self._young = (now - YOUNG_SECONDS) * 1000
         self._places: dict[tuple[str, int], _Places] = {}

@@ -85,7 +85,7 @@ class Stored:
             return ""
 
 
-class Tables(GlobalView):
+class QueryTables(GlobalView):
     """What is known now.
 
     Args:
@@ -212,7 +212,7 @@ class Tables(GlobalView):
 class TablesNow:
     """The tables as the state of a moment: what an explanation is made from, as long as nothing is read."""
 
-    def __init__(self, tables: Tables, taken: datetime) -> None:
+    def __init__(self, tables: QueryTables, taken: datetime) -> None:
         self._tables = tables
         self._taken = taken
         self.settings = tables.settings
@@ -223,7 +223,7 @@ class TablesNow:
         return self._taken
 
     @property
-    def records(self) -> Tables:
+    def records(self) -> QueryTables:
         """See `Grounds`."""
         return self._tables
 
@@ -248,7 +248,7 @@ class ChainsNow:
         correlations: which chains.
     """
 
-    def __init__(self, tables: Tables, correlations: Iterable[str]) -> None:
+    def __init__(self, tables: QueryTables, correlations: Iterable[str]) -> None:
         self._tables = tables
         self._chains = {correlation: tuple(tables.chain(correlation)) for correlation in correlations}
         self._by_id = {record.meta.id: record for records in self._chains.values() for record in records}

@@ -17,7 +17,7 @@ from moorage.query import chain_index
 from moorage.query.chain_index import YOUNG_SECONDS, ChainIndex
 from moorage.query.history import IndexedHistory
 from moorage.query.metrics import INDEXED, RECORDS
-from moorage.query.tables import NAME, ChainsNow, Tables
+from moorage.query.tables import NAME, ChainsNow, QueryTables
 from moorage.runtime import metrics
 from moorage.runtime.clock import Clock, WallClock
 from moorage.runtime.errors import RuntimeFailure, StartAfresh, TablesTooOld
@@ -263,7 +263,7 @@ class _Reading:
     """
 
     def __init__(self, settings: Settings, clock: Clock, fail: Callable[[BaseException], None]) -> None:
-        self.tables = Tables(settings)
+        self.tables = QueryTables(settings)
         self._index = ChainIndex(self.tables, clock.now().timestamp())
         self._settings = settings
         client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"

@@ -13,7 +13,7 @@ from tests.scenario.flow.driver import Flow, Record
 
 from moorage.query import chain_index
 from moorage.query.chain_index import ChainIndex, rounds_of
-from moorage.query.tables import ChainsNow, Tables
+from moorage.query.tables import ChainsNow, QueryTables
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.snapshot import Kept, Snapshot
@@ -87,7 +87,7 @@ class Following:
 
     def __init__(self, flow: Flow, settings: Settings) -> None:
         self.flow, self.settings = flow, settings
-        self.tables = Tables(settings)
+        self.tables = QueryTables(settings)
         self.index = ChainIndex(self.tables, 0)
         self.older = Indexed(flow, self.index)
         self._seen: dict[str, int] = {}

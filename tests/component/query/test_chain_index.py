@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from moorage.query import chain_index
 from moorage.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
-from moorage.query.tables import Tables
+from moorage.query.tables import QueryTables
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import CONDITIONS, TAINTS, TIMERS
 
@@ -35,9 +35,9 @@ def record(
     return SimpleNamespace(offset=offset, partition=partition, key=key.encode(), headers=headers, timestamp=stamp)
 
 
-def with_chains(*correlations: str) -> Tables:
+def with_chains(*correlations: str) -> QueryTables:
     """Tables that have records of some chains."""
-    tables = Tables(Settings(partitions=3))
+    tables = QueryTables(Settings(partitions=3))
     for offset, name in enumerate(correlations):
         tables.fold(
             TAINTS,

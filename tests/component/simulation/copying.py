@@ -15,7 +15,7 @@ from moorage.simulation.copy.gateway import ADDRESS, Edge
 from moorage.simulation.copy.pod_gc import Sweep
 from moorage.simulation.copy.run import Change, Simulated, simulate
 from moorage.simulation.copy.snapshot import Kept, Snapshot
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage.simulation.diff import changes, report
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionStatus
@@ -59,7 +59,7 @@ def post(edge: Edge, events: list[dict[str, Any]]) -> None:
 def tainted(name: str, key: str, effect: str = "NoExecute") -> Change:
     """Put a taint on a node, as people do."""
 
-    def change(edge: Edge, _stack: Stack) -> list[str]:
+    def change(edge: Edge, _stack: MemoryStack) -> list[str]:
         path = f"/api/v1/nodes/{name}"
         shown = client(edge).get(path).json()
         taints = [*shown["spec"].get("taints", []), {"key": key, "effect": effect}]
@@ -75,7 +75,7 @@ def tainted(name: str, key: str, effect: str = "NoExecute") -> Change:
 def outage(text: str, status: str = "Unknown") -> Change:
     """Let everything fail that fits."""
 
-    def change(edge: Edge, stack: Stack) -> list[str]:
+    def change(edge: Edge, stack: MemoryStack) -> list[str]:
         found = changes.ZoneOutage.parse(text).targets(stack)
         post(edge, changes.outage(stack, found, ConditionStatus(status)))
         return [f"outage of {text}"]
@@ -86,7 +86,7 @@ def outage(text: str, status: str = "Unknown") -> Change:
 def applied(*documents: dict[str, Any]) -> Change:
     """Create objects."""
 
-    def change(edge: Edge, _stack: Stack) -> list[str]:
+    def change(edge: Edge, _stack: MemoryStack) -> list[str]:
         for document in documents:
             namespace = document["metadata"].get("namespace")
             base = "/api/v1" if document["apiVersion"] == "v1" else f"/apis/{document['apiVersion']}"
@@ -99,7 +99,7 @@ def applied(*documents: dict[str, Any]) -> Change:
     return change
 
 
-def nothing(_edge: Edge, _stack: Stack) -> list[str]:
+def nothing(_edge: Edge, _stack: MemoryStack) -> list[str]:
     """Change nothing."""
     return []
 

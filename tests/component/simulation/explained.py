@@ -10,7 +10,7 @@ from moorage.cli.render import explain
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.chain import Chain
 from moorage.simulation.explain.document import document_of
-from moorage.simulation.explain.explanation import Explanation, Target
+from moorage.simulation.explain.explanation import ExplainedTarget, Explanation
 from moorage_schemas.topics import TOPICS
 
 
@@ -37,7 +37,7 @@ def said(told: Explanation, *, closely: bool = False) -> str:
     return text
 
 
-def of(told: Explanation, name: str) -> Target:
+def of(told: Explanation, name: str) -> ExplainedTarget:
     """What is said of one target."""
     return next(one for one in told.targets if one.name == name)
 

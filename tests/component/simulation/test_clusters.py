@@ -15,7 +15,7 @@ from moorage.runtime.settings import Settings
 from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.run import Change
 from moorage.simulation.copy.snapshot import Snapshot
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage.simulation.diff.changes import ChangeError, ZoneOutage
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -54,7 +54,7 @@ def test_a_policy_that_evicts_is_simulated_with_its_gates_and_its_rate() -> None
     }
     made = dict(policy)
 
-    def change(edge: Edge, _stack: Stack) -> list[str]:
+    def change(edge: Edge, _stack: MemoryStack) -> list[str]:
         answer = client(edge).post("/apis/policy.karmada.io/v1alpha1/clustertaintpolicies", json=made)
         assert answer.status_code == 201, answer.text
         return []
@@ -141,7 +141,7 @@ def hub() -> Hub:
 def tainted(cluster: str, key: str) -> Change:
     """Put a taint on a managed cluster."""
 
-    def change(edge: Edge, _stack: Stack) -> list[str]:
+    def change(edge: Edge, _stack: MemoryStack) -> list[str]:
         body = {"spec": {"taints": [{"key": key, "effect": "NoSelect"}]}}
         answer = client(edge).patch(f"{GROUP}/managedclusters/{cluster}", json=body, headers=MERGE)
         assert answer.status_code == 200, answer.text

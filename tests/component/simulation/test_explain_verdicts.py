@@ -29,7 +29,7 @@ from moorage.core.taints.desired.cluster_affinity import ClusterFacts, objection
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.matching import fits
 from moorage.core.taints.tolerations import judge_taints, toleration_text
-from moorage_schemas.resources.policies import ClusterAffinity, Placement
+from moorage_schemas.resources.policies import ClusterAffinity, ClusterPlacement
 from moorage_schemas.taint import Taint, Toleration
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -315,7 +315,7 @@ def fleet_of(clusters: Sequence[ClusterInfo]) -> ClusterFleet:
 
 def request(placement: Mapping[str, Any], **changes: Any) -> ClusterRequest:
     given_out = {"key": repr(placement), "api_version": "v1", "kind": "X", "now": NOW, **changes}
-    return ClusterRequest(placement=Placement.model_validate(placement), **given_out)
+    return ClusterRequest(placement=ClusterPlacement.model_validate(placement), **given_out)
 
 
 @given(

@@ -10,7 +10,7 @@ from tests.scenario.flow.fleet import node
 
 from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.run import Change
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.times import format_time
@@ -117,7 +117,7 @@ def test_another_value_of_a_taint_is_told_with_the_one_that_it_takes_the_place_o
     made = fleet()
 
     def valued(value: str) -> Change:
-        def change(edge: Edge, _stack: Stack) -> list[str]:
+        def change(edge: Edge, _stack: MemoryStack) -> list[str]:
             taints = [{"key": "k", "value": value, "effect": "NoSchedule"}]
             merge = {"content-type": "application/merge-patch+json"}
             answer = client(edge).patch("/api/v1/nodes/a1", json={"spec": {"taints": taints}}, headers=merge)
@@ -139,7 +139,7 @@ def test_the_taints_of_a_target_that_is_deleted_are_no_news() -> None:
     made.fleet.taint("a1", "full", "NoSchedule")
     made.pass_time(10)
 
-    def delete(edge: Edge, _stack: Stack) -> list[str]:
+    def delete(edge: Edge, _stack: MemoryStack) -> list[str]:
         assert client(edge).delete("/api/v1/nodes/a1").status_code == 200
         return ["a1 deleted"]
 
@@ -176,7 +176,7 @@ def test_a_removed_taint_spares_what_was_about_to_leave() -> None:
     made.fleet.taint("a1", "bad")
     made.pass_time(60)
 
-    def untaint(edge: Edge, _stack: Stack) -> list[str]:
+    def untaint(edge: Edge, _stack: MemoryStack) -> list[str]:
         body: dict[str, Any] = {"spec": {"taints": []}}
         headers = {"content-type": "application/merge-patch+json"}
         assert client(edge).patch("/api/v1/nodes/a1", json=body, headers=headers).status_code == 200
@@ -234,7 +234,7 @@ def test_a_pause_in_the_same_change_holds_what_would_leave() -> None:
         "spec": {"scope": {}},
     }
 
-    def change(edge: Edge, stack: Stack) -> list[str]:
+    def change(edge: Edge, stack: MemoryStack) -> list[str]:
         return [*applied(pause)(edge, stack), *tainted("a1", "bad")(edge, stack)]
 
     said, _ = ask(made.copy(), made.settings, change)
@@ -247,7 +247,7 @@ def test_a_pause_in_the_same_change_holds_what_would_leave() -> None:
 def test_a_node_that_is_deleted_takes_its_pods_elsewhere() -> None:
     made = fleet()
 
-    def change(edge: Edge, _stack: Stack) -> list[str]:
+    def change(edge: Edge, _stack: MemoryStack) -> list[str]:
         assert client(edge).delete("/api/v1/nodes/a1").status_code == 200
         return []
 

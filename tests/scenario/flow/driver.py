@@ -16,7 +16,7 @@ from typing import Any
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.service import Emit, Service
 from moorage.simulation.copy.memory import Record
-from moorage.simulation.copy.stack import CopyTask, Stack
+from moorage.simulation.copy.stack import CopyTask, MemoryStack
 from moorage_schemas.topics import TOPICS, Cleanup, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ class Crash(Enum):
     AFTER_COMMIT = "after commit"
 
 
-class Flow(Stack):
+class Flow(MemoryStack):
     """Services, wired through topics in memory."""
 
     def __init__(

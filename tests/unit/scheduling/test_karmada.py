@@ -27,15 +27,15 @@ from moorage.core.scheduling.karmada.replica_division import (
 from moorage.core.scheduling.karmada.scheduler import ClusterDecision, ClusterScheduler
 from moorage.core.scheduling.karmada.spread_constraints import SpreadError, choose, preference
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
-from moorage_schemas.resources.policies import Placement
+from moorage_schemas.resources.policies import ClusterPlacement
 from moorage_schemas.taint import Taint
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 UIDS = ("", "a", "b", "uid-1")
 
 
-def placement(**spec: Any) -> Placement:
-    return Placement.model_validate(spec)
+def placement(**spec: Any) -> ClusterPlacement:
+    return ClusterPlacement.model_validate(spec)
 
 
 def divided(preference: str = "Weighted", dynamic: str = "", **weights: int) -> dict[str, Any]:
@@ -68,11 +68,11 @@ def candidate(name: str, room: int, score: int = 0, had: int = 0, **facts: Any) 
     return Candidate(cluster(name, **facts), score, room, room + had)
 
 
-def request(place: Placement, **changes: Any) -> ClusterRequest:
+def request(place: ClusterPlacement, **changes: Any) -> ClusterRequest:
     return ClusterRequest(**{"placement": place, "key": repr(place), "api_version": "v1", "kind": "X", **changes})
 
 
-def decide(place: Placement, *clusters: ClusterInfo, **changes: Any) -> ClusterDecision:
+def decide(place: ClusterPlacement, *clusters: ClusterInfo, **changes: Any) -> ClusterDecision:
     fleet = ClusterFleet()
     for one in clusters:
         fleet.put(one)

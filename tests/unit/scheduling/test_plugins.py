@@ -36,7 +36,7 @@ from moorage.core.taints.desired.cluster_affinity import ClusterFacts as Karmada
 from moorage_schemas.resources.managed import Placement as ManagedPlacement
 from moorage_schemas.resources.managed import PlacementSpec
 from moorage_schemas.resources.pod import PodSpec
-from moorage_schemas.resources.policies import Placement
+from moorage_schemas.resources.policies import ClusterPlacement
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS: list[type[Plugin[Any, Any]]] = [
@@ -103,7 +103,7 @@ def clusters() -> ClusterFleet:
 
 def test_a_filter_and_a_prioritizer_of_clusters(add: Add) -> None:
     one = {"spreadConstraints": [{"spreadByField": "cluster", "maxGroups": 1}]}
-    request = ClusterRequest(Placement.model_validate(one), "key", "v1", "ConfigMap")
+    request = ClusterRequest(ClusterPlacement.model_validate(one), "key", "v1", "ConfigMap")
     assert ClusterScheduler(clusters()).decide(request).targets == {"a": 0}
     add(ClusterPrioritizer, "karmada/price.py")
     rated = ClusterScheduler(clusters()).decide(request)

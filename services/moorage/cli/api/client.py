@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
-from moorage.cli.api.http import Answer, Connections, HttpError, RefusedError, Request, Transport
+from moorage.cli.api.http import Connections, HttpError, RefusedError, Request, Response, Transport
 from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
 
@@ -167,7 +167,7 @@ def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") ->
     return f"{path}/{subresource}" if subresource else path
 
 
-def warnings(answer: Answer) -> list[str]:
+def warnings(answer: Response) -> list[str]:
     """The texts of an answer's `Warning` headers (RFC 7234: code 299, agent, text in quotes)."""
     found = []
     for header in answer.all("warning"):
@@ -188,7 +188,7 @@ def _with(path: str, params: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(params)}" if params else path
 
 
-def _failure(answer: Answer) -> CliError:
+def _failure(answer: Response) -> CliError:
     try:
         status = json.loads(answer.content)
     except ValueError:

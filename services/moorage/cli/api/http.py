@@ -38,7 +38,7 @@ class RefusedError(Exception):
         answer: the answer.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Response) -> None:
         super().__init__(f"HTTP {answer.status}")
         self.answer = answer
 
@@ -56,7 +56,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What a server said."""
 
     status: int
@@ -83,7 +83,7 @@ class Answer:
 class Transport(Protocol):
     """Carries requests to one server; may be used from several threads at once."""
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> Response:
         """Send a request and return the whole answer.
 
         Raises:
@@ -137,7 +137,7 @@ class Connections:
         self._open: set[http.client.HTTPConnection] = set()
         self._lock = threading.Lock()
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> Response:
         """Send a request on this thread's connection and return the whole answer."""
         with _as_http_errors():
             connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
@@ -222,9 +222,9 @@ def _usable(connection: http.client.HTTPConnection) -> bool:
     return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
 
 
-def _whole(response: http.client.HTTPResponse) -> Answer:
+def _whole(response: http.client.HTTPResponse) -> Response:
     content = response.read()
-    return Answer(response.status, tuple((name.lower(), value) for name, value in response.getheaders()), content)
+    return Response(response.status, tuple((name.lower(), value) for name, value in response.getheaders()), content)
 
 
 def _proxy(scheme: str, host: str) -> SplitResult | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx
 
-from moorage.cli.api.http import Answer, HttpError, RefusedError, Request
+from moorage.cli.api.http import HttpError, RefusedError, Request, Response
 
 
 class HttpxTransport:
@@ -21,7 +21,7 @@ class HttpxTransport:
         self._transport = transport
         self._server = server
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> Response:
         """Send a request and return the whole answer."""
         sent = httpx.Request(
             request.method, self._server + request.path, headers=dict(request.headers), content=request.content
@@ -31,7 +31,7 @@ class HttpxTransport:
             content = given.read()
         except httpx.TransportError as error:
             raise HttpError(str(error) or type(error).__name__) from error
-        return Answer(
+        return Response(
             given.status_code, tuple((name.lower(), text) for name, text in given.headers.multi_items()), content
         )
 

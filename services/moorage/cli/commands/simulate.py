@@ -103,7 +103,7 @@ def simulate(
     moorage simulate --taint node/n1=maintenance=yes:NoExecute; moorage simulate --outage zone=eu/a --for 30m
     """
     span = parse_duration(horizon, "--for")
-    request = simulate_request.Request.parse(
+    request = simulate_request.SimulationRequest.parse(
         items=_manifests(files or [], recursive=recursive),
         delete=delete or [],
         taint=taint or [],
@@ -143,7 +143,7 @@ def _settings(flags: Mapping[str, str]) -> Settings:
     return endpoints.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
 
 
-def _simulated(settings: Settings, request: simulate_request.Request, span: timedelta) -> run.Simulated:
+def _simulated(settings: Settings, request: simulate_request.SimulationRequest, span: timedelta) -> run.Simulated:
     """Read the copy and run it without and with the change, with the progress on standard error.
 
     Raises:

@@ -21,7 +21,7 @@ from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
 from moorage.gateway.errors import field_errors
 from moorage.simulation.copy.gateway import ADDRESS, Edge
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage.simulation.diff import changes
 from moorage.simulation.diff.changes import ChangeError, ZoneOutage
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -35,7 +35,7 @@ _AGES_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SimulationRequest:
     """Everything that is to be changed, read and understood."""
 
     items: Sequence[Manifest]
@@ -61,7 +61,7 @@ class Request:
         status: str,
         overwrite: bool,
         namespace: str,
-    ) -> Request:
+    ) -> SimulationRequest:
         """Read the words of the command line.
 
         Raises:
@@ -91,7 +91,7 @@ class Request:
             overwrite=overwrite,
         )
 
-    def make(self, edge: Edge, stack: Stack) -> list[str]:
+    def make(self, edge: Edge, stack: MemoryStack) -> list[str]:
         """Do it to a copy, and say what was done.
 
         Raises:
@@ -119,7 +119,7 @@ class Request:
             self._report(client, stack, said)
         return said
 
-    def _report(self, client: Client, stack: Stack, said: list[str]) -> None:
+    def _report(self, client: Client, stack: MemoryStack, said: list[str]) -> None:
         events: list[dict[str, Any]] = []
         for target, name, status in self.condition:
             events.append(changes.condition(stack, target, name, status))

@@ -68,7 +68,7 @@ class Fate:
 
 
 @dataclass(slots=True)
-class Chain:
+class Consequences:
     """Everything that follows from one cause on one node."""
 
     node: str
@@ -231,7 +231,7 @@ class Chain:
         return there is not None and there.name != self.node
 
 
-def whole_story(chains: list[Chain]) -> Claim:
+def whole_story(chains: list[Consequences]) -> Claim:
     """That the example shows what it is for: every kind of fate occurs."""
     fates = [fate for chain in chains for fate in chain.fates.values()]
     kinds = {type(fate.verdict).__name__ for fate in fates}

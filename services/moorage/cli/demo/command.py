@@ -23,7 +23,7 @@ from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
 from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.pause import parse_scope, pause_name
 from moorage.cli.demo.acts import Hold, Outage
-from moorage.cli.demo.claims import SOON, Chain, spread, whole_story
+from moorage.cli.demo.claims import SOON, Consequences, spread, whole_story
 from moorage.cli.demo.fleet import expected_pods
 from moorage.cli.demo.show import Show
 from moorage.cli.errors import CliError
@@ -124,7 +124,7 @@ class _Demo:
         self._prefix = prefix
         self._bindings: dict[str, WorkloadBound] = {}
         self._placed: dict[str, WorkloadPlaced] = {}
-        self._chains: list[Chain] = []
+        self._chains: list[Consequences] = []
         self._outage: Outage | None = None
         self._hold: Hold | None = None
         self._changed = asyncio.Event()
@@ -195,7 +195,7 @@ class _Demo:
         self._show.title("3. A probe reports a node as not ready; a person taints another")
         sick, tainted = self._pick()
         self._show.command(f"python examples/probe.py Node/{sick} Ready=False --reason KubeletStopped")
-        first = Chain(
+        first = Consequences(
             sick, "node.kubernetes.io/not-ready", f"{sick} is not ready", datetime.now(UTC), needs_condition=True
         )
         self._chains.append(first)
@@ -204,7 +204,7 @@ class _Demo:
                 self._show.event(seen, first.cause, first.node)
         await self._until(lambda: first.condition is not None, _CHAIN_SECONDS / 2)
         self._show.command(f"moorage taint node {tainted} {' '.join(_TAINTS)}")
-        self._chains.append(Chain(tainted, "maintenance", f"{tainted} is tainted", datetime.now(UTC)))
+        self._chains.append(Consequences(tainted, "maintenance", f"{tainted} is tainted", datetime.now(UTC)))
         await asyncio.to_thread(targets.change, client, targets.NODE, tainted, _with_taints(_TAINTS))
 
     async def _lose_a_zone(self, client: Client) -> None:

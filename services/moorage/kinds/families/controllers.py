@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
 
 
-class Controller(Kind[ResourceT]):
+class ControllerKind(Kind[ResourceT]):
     """A controller of the group apps: replicas, a selector, a template."""
 
     group: ClassVar[str] = "apps"

@@ -23,7 +23,7 @@ from moorage.gateway.store import ShownObject, Store
 from moorage.gateway.tables import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS
 
 ADDRESS = "http://localhost"
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class _Clock:
     """The copy's clock."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: MemoryStack) -> None:
         self._stack = stack
 
     def now(self) -> datetime:
@@ -75,7 +75,7 @@ class _Log:
 
     obstacle = ""
 
-    def __init__(self, stack: Stack, store: Store) -> None:
+    def __init__(self, stack: MemoryStack, store: Store) -> None:
         self._stack = stack
         self._store = store
 
@@ -112,7 +112,7 @@ class Edge:
         settings: what is switched on, and what reports may be at most.
     """
 
-    def __init__(self, stack: Stack, settings: Settings) -> None:
+    def __init__(self, stack: MemoryStack, settings: Settings) -> None:
         self._store = store = _Store()
         for record in sorted(
             (record for short in _READ for record in stack.topics.topic(short)), key=lambda record: record.seq

@@ -14,11 +14,11 @@ from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.memory import Record
 from moorage.simulation.copy.pod_gc import Sweep
 from moorage.simulation.copy.snapshot import Snapshot
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.topics import Topic
 
-Change = Callable[[Edge, Stack], Sequence[str]]
+Change = Callable[[Edge, MemoryStack], Sequence[str]]
 """Changes the copy through its gateway, and says in words what it did."""
 
 Progress = Callable[[str, float], None]
@@ -37,10 +37,10 @@ def services(settings: Settings, since: datetime | None = None) -> list[Service[
     ]
 
 
-def restored(snapshot: Snapshot, settings: Settings) -> Stack:
+def restored(snapshot: Snapshot, settings: Settings) -> MemoryStack:
     """The services on a copy, at the moment at which it was taken; nothing has been done yet."""
     settings = settings.model_copy(update={"partitions": snapshot.partitions})
-    stack = Stack(
+    stack = MemoryStack(
         [*services(settings, snapshot.taken), Sweep()],
         partitions=snapshot.partitions,
         start=snapshot.taken,

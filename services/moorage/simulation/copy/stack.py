@@ -1,6 +1,6 @@
 """The real services on topics in memory and a virtual clock, as the runtime drives them on Kafka.
 
-A `Stack` holds the topics, the committed offsets and one owner for each service and partition, which drives the
+A `MemoryStack` holds the topics, the committed offsets and one owner for each service and partition, which drives the
 runtime's own engine: the stack only answers what that asks for, and commits output and offsets in one go.
 
 Nothing happens by itself: `run` works until all is quiet at the present time, `advance` moves the clock from one
@@ -128,7 +128,7 @@ class _View:
     """Up to which `seq` each topic is folded in."""
 
 
-class Stack:
+class MemoryStack:
     """Services, wired through topics in memory.
 
     Args:

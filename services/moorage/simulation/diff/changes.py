@@ -17,7 +17,7 @@ from moorage.core.taints.desired.incidents import READY, zone_of_target
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.gateway.errors import StatusError
 from moorage.gateway.http.selectors import selector
-from moorage.simulation.copy.stack import Stack
+from moorage.simulation.copy.stack import MemoryStack
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta, event_id, to_structured
 from moorage_schemas.keys import condition_key
@@ -69,7 +69,7 @@ class ZoneOutage:
             ) from None
         return cls(text, lambda declared: chosen(declared.object))
 
-    def targets(self, stack: Stack) -> list[TargetRef]:
+    def targets(self, stack: MemoryStack) -> list[TargetRef]:
         """What fails, of what is declared.
 
         Raises:
@@ -85,7 +85,7 @@ class ZoneOutage:
         return found
 
 
-def outage(stack: Stack, targets: Sequence[TargetRef], status: ConditionStatus) -> list[Event]:
+def outage(stack: MemoryStack, targets: Sequence[TargetRef], status: ConditionStatus) -> list[Event]:
     """The reports that say that targets have failed, as CloudEvents.
 
     With Unknown it is as when the grace period of everybody who reports on them has ended: whatever was known by
@@ -110,7 +110,7 @@ def outage(stack: Stack, targets: Sequence[TargetRef], status: ConditionStatus) 
     return events
 
 
-def condition(stack: Stack, target: TargetRef, name: str, status: ConditionStatus) -> Event:
+def condition(stack: MemoryStack, target: TargetRef, name: str, status: ConditionStatus) -> Event:
     """The report of one condition, as a CloudEvent."""
     known = stack.table(CONDITIONS).get(condition_key(target, name))
     return _event(target, name, status, known, now=stack.now, reason="Simulated")

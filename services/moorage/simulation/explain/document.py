@@ -6,7 +6,7 @@ from typing import Any
 
 from moorage.core.taints.tolerations import JudgedTaint, toleration_text
 from moorage.simulation.explain.chain import Chain, Step
-from moorage.simulation.explain.explanation import Explanation, Summary, Target, Until
+from moorage.simulation.explain.explanation import ExplainedTarget, Explanation, Summary, Until
 from moorage.simulation.explain.wording import utc_clock, words
 from moorage_schemas.base import Model
 from moorage_schemas.times import format_time
@@ -59,7 +59,7 @@ def _event(event: Model | None) -> Document | None:
     return None if event is None else event.model_dump(mode="json")
 
 
-def _target(one: Target) -> Document:
+def _target(one: ExplainedTarget) -> Document:
     return {
         "name": one.name,
         "here": one.here,

@@ -34,7 +34,7 @@ class NotFoundError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExplainedTarget:
     """One target, and what becomes of the workload there."""
 
     name: str
@@ -98,7 +98,7 @@ class Explanation:
     reasons: tuple[Reason, ...] = ()
     """Why targets are ruled out."""
 
-    targets: tuple[Target, ...] = ()
+    targets: tuple[ExplainedTarget, ...] = ()
     left_out: int = 0
     """Targets that are not shown."""
 

@@ -14,9 +14,9 @@ from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
 from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
+    ExplainedTarget,
     Explanation,
     NotFoundError,
-    Target,
     Until,
     Wanted,
     changed_counts,
@@ -147,10 +147,14 @@ class _Binding:
         settled = self.placed.reason != UNSCHEDULABLE and self.placed.template_hash == request.key
         return is_steady(request) and whole and settled and all(name in self.view.fleet for name in self.here)
 
-    def _target(self, verdicts: ClusterVerdicts, name: str, request: ClusterRequest, now: dict[str, int]) -> Target:
+    def _target(
+        self, verdicts: ClusterVerdicts, name: str, request: ClusterRequest, now: dict[str, int]
+    ) -> ExplainedTarget:
         found = verdicts.verdict(name)
         judged = judge_taints(self.view.fleet[name].taints, request.tolerations, KARMADA, seen_at=self.now)
-        return Target(name, name in self.here, found, judged, self._outcome(verdicts, found, now), now.get(name))
+        return ExplainedTarget(
+            name, name in self.here, found, judged, self._outcome(verdicts, found, now), now.get(name)
+        )
 
     def _outcome(self, verdicts: ClusterVerdicts, found: TargetVerdict, now: dict[str, int]) -> str:
         name, here = found.target, found.target in self.here

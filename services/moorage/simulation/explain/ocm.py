@@ -11,9 +11,9 @@ from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
 from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
+    ExplainedTarget,
     Explanation,
     NotFoundError,
-    Target,
     Until,
     Wanted,
     changed_counts,
@@ -128,7 +128,7 @@ class _Placement:
             told.differences = tuple(self._differences(verdicts, terms))
         told.until = tuple(self._ends(verdicts, names, paused=spec.paused))
 
-    def _target(self, verdicts: ManagedVerdicts, name: str, terms: PlacementTerms) -> Target:
+    def _target(self, verdicts: ManagedVerdicts, name: str, terms: PlacementTerms) -> ExplainedTarget:
         found, here = verdicts.verdict(name), name in self.here
         status = verdicts.scheduled.status
         if not found.passed:
@@ -140,7 +140,7 @@ class _Placement:
         else:
             passes = "would not be selected any more" if here else "passes"
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {terms.number} are asked for"
-        return Target(name, here, found, verdicts.taints(name), outcome)
+        return ExplainedTarget(name, here, found, verdicts.taints(name), outcome)
 
     def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
         if spec.paused:

@@ -14,9 +14,9 @@ from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints
 from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
+    ExplainedTarget,
     Explanation,
     NotFoundError,
-    Target,
     Until,
     Wanted,
     changed_counts,
@@ -140,7 +140,7 @@ class _Pod:
         index = self.placed.index
         return next((name for name in self.view.fleet.names() if daemon_index(name) == index), self.node)
 
-    def _target(self, name: str, found: TargetVerdict, shape: PodShape, owner: Owner) -> Target:
+    def _target(self, name: str, found: TargetVerdict, shape: PodShape, owner: Owner) -> ExplainedTarget:
         facts = self.view.fleet.facts(name)
         judged = judge_taints(facts.taints if facts is not None else (), shape.tolerations, KUBERNETES)
         here = name == self.node
@@ -153,7 +153,7 @@ class _Pod:
             outcome = f"here; {best}"
         else:
             outcome = f"{ordinal(found.rank or 0)} best" if self.node or found.rank != 1 else "best: it would go here"
-        return Target(name, here, found, judged, outcome)
+        return ExplainedTarget(name, here, found, judged, outcome)
 
     def _notes(self, owner: Owner, only: str | None) -> Iterator[str]:
         if only is not None:

@@ -23,10 +23,10 @@ from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.policies import (
     ClusterAffinity,
+    ClusterPlacement,
     ClusterTaintPolicy,
     MatchCondition,
     NamedClusterAffinity,
-    Placement,
     PropagationSpec,
     ReplicaSchedulingStrategy,
     SpreadConstraint,
@@ -177,7 +177,7 @@ def _selected_kind(api_version: str, kind: str, at: str, served: Mapping[str, Se
     return [] if api_version in versions else [not_supported(f"{at}.apiVersion", api_version, versions)]
 
 
-def _placement(placement: Placement, path: str) -> list[FieldError]:
+def _placement(placement: ClusterPlacement, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if placement.cluster_affinity is not None and placement.cluster_affinities is not None:
         errors.append(forbidden(f"{path}.clusterAffinities", "clusterAffinities cannot co-exist with clusterAffinity"))

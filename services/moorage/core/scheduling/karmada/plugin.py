@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from moorage.core.scheduling.framework.plugins import Basis, Filter, Prioritizer
 from moorage.core.scheduling.karmada.fleet import ClusterFleet, ClusterInfo
-from moorage_schemas.resources.policies import ClusterAffinity, Placement
+from moorage_schemas.resources.policies import ClusterAffinity, ClusterPlacement
 from moorage_schemas.taint import Toleration
 
 _NO_TARGETS: Final[Mapping[str, int]] = {}
@@ -20,7 +20,7 @@ _NO_TARGETS: Final[Mapping[str, int]] = {}
 class ClusterRequest:
     """The resource that looks for clusters."""
 
-    placement: Placement
+    placement: ClusterPlacement
     key: str
     """Of the placement: requests with the same one ask for the same."""
 

@@ -16,7 +16,7 @@ from typing import Final
 from moorage.core.apimachinery.quantities import PODS
 from moorage.core.scheduling.karmada.fleet import TAKEN_AS_ENOUGH, ClusterInfo
 from moorage.core.taints.desired.cluster_affinity import selects
-from moorage_schemas.resources.policies import ClusterPreferences, Placement
+from moorage_schemas.resources.policies import ClusterPlacement, ClusterPreferences
 
 DUPLICATED: Final = "Duplicated"
 AGGREGATED: Final = "Aggregated"
@@ -61,7 +61,7 @@ class Candidate:
         return self.cluster.name
 
 
-def division_of(placement: Placement) -> Division:
+def division_of(placement: ClusterPlacement) -> Division:
     """The division of a placement. By default every cluster gets all replicas."""
     strategy = placement.replica_scheduling
     if strategy is None or strategy.replica_scheduling_type == DUPLICATED:
@@ -85,7 +85,7 @@ def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas
 
 
 def divide(
-    placement: Placement, candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str
+    placement: ClusterPlacement, candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str
 ) -> dict[str, int]:
     """The number of replicas for each cluster that gets some. Except for `Duplicated`, they add up to `replicas`.
 

@@ -14,7 +14,7 @@ from typing import Final
 from moorage.core.scheduling.karmada.groups import SpreadGroup, best_groups
 from moorage.core.scheduling.karmada.replica_division import Candidate, Division, division_of
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
-from moorage_schemas.resources.policies import Placement, SpreadConstraint
+from moorage_schemas.resources.policies import ClusterPlacement, SpreadConstraint
 
 CLUSTER: Final = "cluster"
 
@@ -31,7 +31,7 @@ class SpreadError(Exception):
     """The resource cannot be spread over the clusters that fit as its placement requires. The message says why."""
 
 
-def choose(placement: Placement, candidates: Sequence[Candidate], replicas: int) -> list[Candidate]:
+def choose(placement: ClusterPlacement, candidates: Sequence[Candidate], replicas: int) -> list[Candidate]:
     """The clusters that a resource is placed on, out of those that fit, best first.
 
     Args:
@@ -59,7 +59,7 @@ def choose(placement: Placement, candidates: Sequence[Candidate], replicas: int)
     return _by_cluster(constraints[CLUSTER], candidates, need)
 
 
-def _ignores_spread(placement: Placement) -> bool:
+def _ignores_spread(placement: ClusterPlacement) -> bool:
     if division_of(placement) is not Division.STATIC_WEIGHT:
         return False
     weights = placement.replica_scheduling.weight_preference if placement.replica_scheduling else None
@@ -93,7 +93,7 @@ def _room(candidates: Sequence[Candidate]) -> int:
 
 
 def _by_group(
-    placement: Placement,
+    placement: ClusterPlacement,
     candidates: Sequence[Candidate],
     replicas: int,
     constraints: Mapping[str, SpreadConstraint],

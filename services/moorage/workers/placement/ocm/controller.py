@@ -10,7 +10,7 @@ from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import DECISION_PREFIX
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
-from moorage.workers.placement.ocm.equivalence_classes import Member
+from moorage.workers.placement.ocm.equivalence_classes import ClassMember
 from moorage.workers.placement.ocm.reconcile import reconcile
 from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX
 from moorage.workers.placement.ocm.state import SelectionState
@@ -66,7 +66,7 @@ class SelectionController(Controller):
         """Return the placements, including undeclared ones with decisions, sorted."""
         return sorted([*self.state.specs, *self.state.undeclared()])
 
-    def notice(self, member: Member, meta: Meta) -> None:
+    def notice(self, member: ClassMember, meta: Meta) -> None:
         """See `equivalence_classes.MemberPartition`."""
         self.look_at(member.key, meta)
 

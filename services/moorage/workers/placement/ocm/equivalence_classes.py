@@ -44,12 +44,12 @@ ClassKey = tuple[frozenset[ManagedSet], Hashable]
 class MemberPartition(Protocol):
     """A partition's state, as classes see it."""
 
-    def notice(self, member: Member, meta: Meta) -> None:
+    def notice(self, member: ClassMember, meta: Meta) -> None:
         """Note that something has happened that can concern one of its placements."""
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class ClassMember:
     """The part of a placement that decides whether a change concerns it."""
 
     key: str
@@ -125,7 +125,7 @@ class EquivalenceClass:
     ) -> None:
         self.key = key
         self.terms = terms
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassMember] = {}
         self.plugins = Plugins.discovered()
         self.filter_columns = frozenset(column for one in self.plugins.filters for column in one.columns(terms))
         self._prioritizers = [one.prioritizer for one in self.plugins.chosen(terms)]
@@ -153,7 +153,7 @@ class EquivalenceClass:
         """Return whether a cluster passes for a placement that does not have it, as far as is known."""
         return row < self._passes.size and (bool(self._passes[row]) or row in self._for_a_time)
 
-    def touched(self, row: int, columns: frozenset[Column], having: Mapping[str, Member]) -> Iterator[Member]:
+    def touched(self, row: int, columns: frozenset[Column], having: Mapping[str, ClassMember]) -> Iterator[ClassMember]:
         """Yield the placements that a change of a cluster can concern.
 
         Args:

@@ -13,7 +13,7 @@ from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision import SelectionDecision
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
-from moorage.workers.placement.ocm.equivalence_classes import Member
+from moorage.workers.placement.ocm.equivalence_classes import ClassMember
 from moorage.workers.placement.ocm.outcome import SelectionOutcome
 from moorage.workers.placement.ocm.spec import SelectionSpec
 from moorage_schemas.envelope import Meta
@@ -41,7 +41,7 @@ def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
     return writer.again() if moved and had and _is_again_due(writer, member, had, outcome.grounds) else None
 
 
-def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], grounds: Scheduled) -> bool:
+def _is_again_due(writer: DecisionWriter, member: ClassMember, had: list[str], grounds: Scheduled) -> bool:
     """Return whether a cluster was dropped that only a placement which has it may keep (NoSelectIfNew).
 
     It was among the clusters that could be selected, and is not any more. This can change the scores of others.
@@ -53,7 +53,7 @@ def _is_again_due(writer: DecisionWriter, member: Member, had: list[str], ground
 
 
 def _decide(
-    writer: DecisionWriter, spec: SelectionSpec, member: Member, known: SelectionDecision | None, *, check: bool
+    writer: DecisionWriter, spec: SelectionSpec, member: ClassMember, known: SelectionDecision | None, *, check: bool
 ) -> SelectionOutcome:
     view, terms = writer.view, member.terms
     sets = view.sets_of(member)
@@ -93,7 +93,7 @@ def _decide(
 
 
 def _again(
-    writer: DecisionWriter, member: Member, decided: list[str], others: datetime | None, now: datetime
+    writer: DecisionWriter, member: ClassMember, decided: list[str], others: datetime | None, now: datetime
 ) -> datetime | None:
     """Return when to decide a kept choice again: rather too early than too late where scores end, too."""
     fleet = writer.view.fleet

@@ -8,7 +8,7 @@ from moorage.core.scheduling.ocm.decision_pages import DecisionPart
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.ocm.decision import DecisionPage, SelectionDecision, selection_decision_of
-from moorage.workers.placement.ocm.equivalence_classes import Member, MemberPartition
+from moorage.workers.placement.ocm.equivalence_classes import ClassMember, MemberPartition
 from moorage.workers.placement.ocm.spec import PLACEMENT_PREFIX, SelectionSpec, selection_spec_of
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage_schemas.keys import ResourceKey
@@ -30,7 +30,7 @@ class SelectionState:
     pages: dict[str, dict[str, DecisionPage]] = field(default_factory=dict)
     """The PlacementDecisions, by placement, then by name."""
 
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ClassMember] = field(default_factory=dict)
     """By placement, what the view needs to know in order to tell which changes concern it."""
 
     requeues: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
@@ -82,7 +82,7 @@ class SelectionState:
             self.view.leave(self.members.pop(key))
         if spec is None or terms is None:
             return
-        member = Member(key, spec.ref.namespace, terms, grouped=spec.groups.aspects.value, partition=partition)
+        member = ClassMember(key, spec.ref.namespace, terms, grouped=spec.groups.aspects.value, partition=partition)
         self.members[key] = member
         self.view.join(member)
         self.tell_view(key)

@@ -23,7 +23,7 @@ from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints
-from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, EquivalenceClass, Member
+from moorage.workers.placement.ocm.equivalence_classes import ClassIndex, ClassMember, EquivalenceClass
 from moorage.workers.placement.ocm.selections import Selections
 from moorage.workers.placement.ocm.sets import Membership
 from moorage_schemas.envelope import Meta
@@ -71,11 +71,11 @@ class ManagedView:
         self._targets = TargetTable()
         self._pages: Overlay[SelectedClusters] = Overlay(_reaches)
         self._index = ClassIndex()
-        self._spaces: dict[str, dict[str, Member]] = {}
+        self._spaces: dict[str, dict[str, ClassMember]] = {}
         self._left_behind = 0
         """Twice the number of clusters that were gone and still had decisions after the last clean-up."""
 
-        self._selections: Selections[Member] = Selections(self.fleet)
+        self._selections: Selections[ClassMember] = Selections(self.fleet)
 
     # Input from the log.
 
@@ -187,13 +187,13 @@ class ManagedView:
             self._join_class(member)
             member.partition.notice(member, meta)
 
-    def join(self, member: Member) -> None:
+    def join(self, member: ClassMember) -> None:
         """Notify a placement of changes from now on."""
         self._spaces.setdefault(member.namespace, {})[member.key] = member
         member.place = self._selections.enter(member)
         self._join_class(member)
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: ClassMember) -> None:
         """Stop notifying a placement."""
         mine = self._spaces.get(member.namespace, {})
         if mine.get(member.key) is member:
@@ -203,13 +203,13 @@ class ManagedView:
         self._selections.leave(member.place)
         self._leave_class(member)
 
-    def selects(self, member: Member, clusters: tuple[Clusters, ...]) -> None:
+    def selects(self, member: ClassMember, clusters: tuple[Clusters, ...]) -> None:
         """Set the present clusters of a placement."""
         member.clusters = clusters
         member.selected = sum(map(len, clusters))
         self._selections.put(member.place, chain.from_iterable(clusters))
 
-    def _join_class(self, member: Member) -> None:
+    def _join_class(self, member: ClassMember) -> None:
         key = (self.candidates(self.sets_of(member)), member.terms.key)
         one = self._index.classes.get(key)
         if one is None:
@@ -219,7 +219,7 @@ class ManagedView:
         one.members[member.key] = member
         member.of = one
 
-    def _leave_class(self, member: Member) -> None:
+    def _leave_class(self, member: ClassMember) -> None:
         one, member.of = member.of, None
         if one is None or one.members.get(member.key) is not member:
             return
@@ -228,7 +228,7 @@ class ManagedView:
             self._index.remove(one)
             self.fleet.release(one.columns)
 
-    def sets_of(self, member: Member) -> UsableSets:
+    def sets_of(self, member: ClassMember) -> UsableSets:
         """Return the sets that a placement may choose from."""
         return self.members.usable(member.namespace, member.terms.sets)
 
