@@ -202,7 +202,7 @@ async def world(broker: Broker, prefix: str, folder: Path, **given: str) -> Asyn
         yield WatchedFleet(fleet, reader)
 
 
-Story = Callable[[World, str], Coroutine[Any, Any, None]]
+Story = Callable[[WatchedFleet, str], Coroutine[Any, Any, None]]
 
 
 async def stand_by_until(time: datetime) -> None:
