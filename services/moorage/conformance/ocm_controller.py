@@ -108,15 +108,7 @@ def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
         "placementDecisions": _shown(asked.name, layout, there, as_upstream=fields.upstream),
         "placementStatus": {
             "numberOfSelectedClusters": len(outcome.decisions),
-            "decisionGroups": [
-                {
-                    "decisionGroupIndex": group.index,
-                    "decisionGroupName": group.name,
-                    "decisions": list(group.decisions),
-                    "clusterCount": group.clusters,
-                }
-                for group in layout.groups
-            ],
+            "decisionGroups": _groups_shown(layout),
             "conditions": _conditions_shown({one["type"]: one for one in before}, conditions),
         },
     }
@@ -245,6 +237,18 @@ def _shown(placement: str, layout: Layout, there: Mapping[str, _Stored], *, as_u
         if labels.get(PLACEMENT_LABEL) == placement:
             shown.append({"name": name, "labels": dict(labels), "clusters": list(part.clusters)})
     return sorted(shown, key=lambda one: str(one["name"]))
+
+
+def _groups_shown(layout: Layout) -> list[Answer]:
+    return [
+        {
+            "decisionGroupIndex": group.index,
+            "decisionGroupName": group.name,
+            "decisions": list(group.decisions),
+            "clusterCount": group.clusters,
+        }
+        for group in layout.groups
+    ]
 
 
 def _conditions_shown(

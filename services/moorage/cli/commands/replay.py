@@ -40,30 +40,37 @@ class ReplayFormat(StrEnum):
     YAML = "yaml"
 
 
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="TOPICS|EXPORT",
+        help="`topics` reads the live Kafka; else a file of --record, or a folder.",
+        autocompletion=completion.files,
+    ),
+]
+RecordOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write what was read as JSON lines, .gz for compressed, and stop there.",
+        autocompletion=completion.files,
+    ),
+]
+ServiceOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Only of a service; repeatable.", autocompletion=completion.replayed_services),
+]
+PartitionOption = Annotated[list[int] | None, typer.Option(min=0, help="Only of a partition; repeatable.")]
+ReplayFormatOption = Annotated[ReplayFormat, typer.Option("-o", "--output", help="table, json or yaml.")]
+
+
 def replay(
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="TOPICS|EXPORT",
-            help="`topics` reads the live Kafka; else a file of --record, or a folder.",
-            autocompletion=completion.files,
-        ),
-    ] = _TOPICS,
-    record: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write what was read as JSON lines, .gz for compressed, and stop there.",
-            autocompletion=completion.files,
-        ),
-    ] = None,
-    service: Annotated[
-        list[str] | None,
-        typer.Option(help="Only of a service; repeatable.", autocompletion=completion.replayed_services),
-    ] = None,
-    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only of a partition; repeatable.")] = None,
-    form: Annotated[ReplayFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ReplayFormat.TABLE,
+    source: SourceOption = _TOPICS,
+    record: RecordOption = None,
+    service: ServiceOption = None,
+    partition: PartitionOption = None,
+    form: ReplayFormatOption = ReplayFormat.TABLE,
 ) -> None:
     """Decide again on what was recorded, and compare byte for byte.
 
@@ -96,7 +103,17 @@ def replay(
             raise CliError(str(error), code=UNREADABLE) from None
     if found is None:
         output.line(f"{recording.count} records written to {record}")
-        return
+    else:
+        _tell(found, form)
+
+
+def _tell(found: Replayed, form: ReplayFormat) -> None:
+    """Write what came out.
+
+    Raises:
+        Exit: something differs.
+        CliError: nothing was compared.
+    """
     if form is ReplayFormat.TABLE:
         output.write(_told(found))
     else:

@@ -33,38 +33,44 @@ _AT_ONCE: Final = 1000
 """Reports in one request; the gateway takes no more."""
 
 
+AboutArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
+    ),
+]
+StatusesArgument = Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)]
+OnOption = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="KIND/NAME",
+        help="The target on which a workload runs, when it is about one.",
+        autocompletion=completion.target,
+    ),
+]
+NamespaceOption = Annotated[
+    str,
+    typer.Option("-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces),
+]
+SourceOption = Annotated[
+    str, typer.Option(help="Who says so; unless said, you: then it stays. A probe's word ends with its heartbeats.")
+]
+AtOption = Annotated[str, typer.Option(help="When it was seen: RFC 3339, or a duration ago; now unless said.")]
+
+
 def report(
     ctx: typer.Context,
-    about: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
-        ),
-    ],
-    statuses: Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)],
+    about: AboutArgument,
+    statuses: StatusesArgument,
     *,
-    on: Annotated[
-        str,
-        typer.Option(
-            "--on",
-            metavar="KIND/NAME",
-            help="The target on which a workload runs, when it is about one.",
-            autocompletion=completion.target,
-        ),
-    ] = "",
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces
-        ),
-    ] = "default",
+    on: OnOption = "",
+    namespace: NamespaceOption = "default",
     reason: Annotated[str, typer.Option(help="One word for why.")] = "",
     message: Annotated[str, typer.Option(help="Why, for people.")] = "",
-    source: Annotated[
-        str, typer.Option(help="Who says so; unless said, you: then it stays. A probe's word ends with its heartbeats.")
-    ] = "",
+    source: SourceOption = "",
     every: Annotated[bool, typer.Option("--all", help="All targets of the kind.")] = False,
-    at: Annotated[str, typer.Option(help="When it was seen: RFC 3339, or a duration ago; now unless said.")] = "",
+    at: AtOption = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.
@@ -79,23 +85,14 @@ def report(
     conditions = [_condition(text) for text in statuses]
     now = datetime.now(UTC)
     seen = parse_instant(at, now) if at else now
-    who = source or f"{BY_HAND}{_user()}"
+    said = {
+        "reason": reason,
+        "message": message,
+        "observed_time": seen,
+        "source": source or f"{BY_HAND}{_user()}",
+    }
     reports = [
-        (
-            subject,
-            _event(
-                {
-                    "type": condition,
-                    "status": status,
-                    "reason": reason,
-                    "message": message,
-                    "target": subject.target,
-                    "workload": subject.workload,
-                    "observed_time": seen,
-                    "source": who,
-                }
-            ),
-        )
+        (subject, _event({**said, "type": condition, "status": status}, subject))
         for subject in subjects
         for condition, status in conditions
     ]
@@ -175,9 +172,9 @@ def _condition(text: str) -> tuple[str, str]:
     return condition, status.title()
 
 
-def _event(fields: dict[str, Any]) -> ConditionReported:
+def _event(fields: dict[str, Any], subject: _Subject) -> ConditionReported:
     try:
-        event = ConditionReported.model_validate(fields)
+        event = ConditionReported.model_validate({**fields, "target": subject.target, "workload": subject.workload})
     except ValidationError as error:
         problem = error.errors()[0]
         field = ".".join(str(part) for part in problem["loc"])

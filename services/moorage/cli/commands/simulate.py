@@ -40,60 +40,71 @@ class SimulateFormat(StrEnum):
     YAML = "yaml"
 
 
+FilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-f", "--filename", help="Apply a file, a folder, or -; repeatable.", autocompletion=completion.manifests
+    ),
+]
+DeleteOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KIND/NAME", help="Delete an object; repeatable.", autocompletion=completion.slashed),
+]
+TaintOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND/NAME=SPEC",
+        help="Taint a target, node/n1=key=value:Effect, or untaint it, node/n1=key-; SPEC as `moorage taint` has "
+        "it; repeatable.",
+        autocompletion=completion.target,
+    ),
+]
+ConditionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND/NAME=TYPE=STATUS",
+        help="Report a condition, node/n1=Ready=False; repeatable.",
+        autocompletion=completion.target,
+    ),
+]
+OutageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WHERE",
+        help="Let targets fail: zone=eu/a, region=eu, node=n1, cluster=m1, or a label selector; repeatable.",
+    ),
+]
+OutageStatusOption = Annotated[
+    str, typer.Option(help="Unknown: nobody hears of them any more; False: they are heard to be not ready.")
+]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Taints replace those of the same key and effect.")]
+NamespaceOption = Annotated[
+    str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+]
+RecursiveOption = Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")]
+HorizonOption = Annotated[
+    str,
+    typer.Option("--for", help="How much time passes in the copy, such as 10m; it ends sooner when all is quiet."),
+]
+SimulateFormatOption = Annotated[
+    SimulateFormat, typer.Option("-o", "--output", help="table, wide (every row), json or yaml.")
+]
+
+
 def simulate(
     *,
     flags: Mapping[str, str],
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f", "--filename", help="Apply a file, a folder, or -; repeatable.", autocompletion=completion.manifests
-        ),
-    ] = None,
-    delete: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND/NAME", help="Delete an object; repeatable.", autocompletion=completion.slashed),
-    ] = None,
-    taint: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND/NAME=SPEC",
-            help="Taint a target, node/n1=key=value:Effect, or untaint it, node/n1=key-; SPEC as `moorage taint` has "
-            "it; repeatable.",
-            autocompletion=completion.target,
-        ),
-    ] = None,
-    condition: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND/NAME=TYPE=STATUS",
-            help="Report a condition, node/n1=Ready=False; repeatable.",
-            autocompletion=completion.target,
-        ),
-    ] = None,
-    outage: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHERE",
-            help="Let targets fail: zone=eu/a, region=eu, node=n1, cluster=m1, or a label selector; repeatable.",
-        ),
-    ] = None,
-    outage_status: Annotated[
-        str, typer.Option(help="Unknown: nobody hears of them any more; False: they are heard to be not ready.")
-    ] = "Unknown",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Taints replace those of the same key and effect.")
-    ] = False,
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
-    ] = "default",
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
-    horizon: Annotated[
-        str,
-        typer.Option("--for", help="How much time passes in the copy, such as 10m; it ends sooner when all is quiet."),
-    ] = "1h",
-    form: Annotated[
-        SimulateFormat, typer.Option("-o", "--output", help="table, wide (every row), json or yaml.")
-    ] = SimulateFormat.TABLE,
+    files: FilesOption = None,
+    delete: DeleteOption = None,
+    taint: TaintOption = None,
+    condition: ConditionOption = None,
+    outage: OutageOption = None,
+    outage_status: OutageStatusOption = "Unknown",
+    overwrite: OverwriteOption = False,
+    namespace: NamespaceOption = "default",
+    recursive: RecursiveOption = False,
+    horizon: HorizonOption = "1h",
+    form: SimulateFormatOption = SimulateFormat.TABLE,
 ) -> None:
     """Tell what a change would do, on a copy; changes nothing.
 

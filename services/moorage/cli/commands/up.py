@@ -74,21 +74,8 @@ async def _up(settings: Settings, *, follow: bool) -> None:
     try:
         async with stack:
             ready = True
-            runfile.write(
-                runfile.Running(
-                    pid=os.getpid(),
-                    server=stack.server,
-                    bootstrap=stack.bootstrap,
-                    topic_prefix=settings.topic_prefix,
-                    started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-                    settings=given(settings),
-                ),
-                folder,
-            )
-            say("")
-            say("health and metrics: " + ", ".join(f"{name} {address}" for name, address in stack.health.items()))
-            say(f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}")
-            say(f"Try `moorage apply -f {_fleet()}`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it.")
+            runfile.write(_running(stack, settings), folder)
+            say(_greeting(stack))
             await stopped.wait()
     except asyncio.CancelledError:
         if not stopped.is_set():
@@ -96,6 +83,27 @@ async def _up(settings: Settings, *, follow: bool) -> None:
     finally:
         runfile.remove(folder)
     say("stopped")
+
+
+def _running(stack: Stack, settings: Settings) -> runfile.Running:
+    """What other commands are to know of this process."""
+    return runfile.Running(
+        pid=os.getpid(),
+        server=stack.server,
+        bootstrap=stack.bootstrap,
+        topic_prefix=settings.topic_prefix,
+        started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        settings=given(settings),
+    )
+
+
+def _greeting(stack: Stack) -> str:
+    health = ", ".join(f"{name} {address}" for name, address in stack.health.items())
+    return (
+        f"\nhealth and metrics: {health}\n"
+        f"Moorage is up.  gateway {stack.server}   Kafka {stack.bootstrap}   logs {stack.logs}\n"
+        f"Try `moorage apply -f {_fleet()}`, `moorage get nodes`, `moorage watch`. Ctrl-C stops it."
+    )
 
 
 def _fleet() -> str:

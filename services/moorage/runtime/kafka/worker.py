@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
@@ -266,18 +267,6 @@ class Worker(Generic[S]):
         consumer = clients.group_consumer(settings, group=self._group, client_id=self._client_id)
         offsets = Offsets(settings, name=self._client_id)
         reader = TableReader(settings, client_id=f"{self._client_id}-tables")
-
-        async def freshen(topics: Collection[Topic]) -> bool:
-            if self._globals is None or not topics:
-                return True
-            try:
-                async with asyncio.timeout(_FRESHEN_SECONDS):
-                    await self._globals.freshen(topics, offsets)
-            except (KafkaError, TimeoutError) as error:
-                log.warning("globals.not_fresh", service=self.service.name, error=repr(error))
-                return False
-            return True
-
         context = WorkerContext(
             service=self.service,
             settings=settings,
@@ -290,25 +279,13 @@ class Worker(Generic[S]):
             reader=reader,
             view=None if self._globals is None else self._globals.view,
             caught_up=asyncio.Event() if self._globals is None else self._globals.caught_up,
-            freshen=freshen,
+            freshen=functools.partial(self._freshen, offsets),
             journals=journals,
             age=age,
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
         try:
-            await offsets.start()
-            await consumer.start()
-            reader.start()
-            consumer.subscribe(
-                topics=clients.topic_names(self.service.sources, settings.topic_prefix),
-                listener=_Listener(self, context),
-            )
-            self._context = context
-            minding = asyncio.create_task(age.mind(self._read_to_ends), name=f"{self.service.name}-age")
-            try:
-                await self._poll(consumer, age)
-            finally:
-                minding.cancel()
+            await self._consume(context)
         finally:
             self._context = None
             self._assigned = False
@@ -318,6 +295,34 @@ class Worker(Generic[S]):
                 with contextlib.suppress(Exception):  # whatever the error is, the client is given up
                     async with asyncio.timeout(_STOP_TIMEOUT):
                         await stop()
+
+    async def _consume(self, context: WorkerContext[S]) -> None:
+        """Start the clients of a session, and hand what they read to the owners."""
+        await context.offsets.start()
+        await context.consumer.start()
+        context.reader.start()
+        context.consumer.subscribe(
+            topics=clients.topic_names(self.service.sources, self._settings.topic_prefix),
+            listener=_Listener(self, context),
+        )
+        self._context = context
+        minding = asyncio.create_task(context.age.mind(self._read_to_ends), name=f"{self.service.name}-age")
+        try:
+            await self._poll(context.consumer, context.age)
+        finally:
+            minding.cancel()
+
+    async def _freshen(self, offsets: Offsets, topics: Collection[Topic]) -> bool:
+        """Read global topics to what is committed now; returns False when that took too long."""
+        if self._globals is None or not topics:
+            return True
+        try:
+            async with asyncio.timeout(_FRESHEN_SECONDS):
+                await self._globals.freshen(topics, offsets)
+        except (KafkaError, TimeoutError) as error:
+            log.warning("globals.not_fresh", service=self.service.name, error=repr(error))
+            return False
+        return True
 
     async def _read_to_ends(self) -> bool:
         """Return True when everything that is committed now has been read; False when that is not known."""
