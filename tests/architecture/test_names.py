@@ -37,7 +37,6 @@ OLD = {
 # Public classes that share a name on purpose.
 SHARED = {
     "ApiEnablement": "upstream has both: the field of a Cluster and the filter that reads it",
-    "Kind": "what the API serves, and what the command line learns of it from the gateway",
     "NodeAffinity": "upstream has both: the field of a Pod, and one plugin that filters and scores",
     "NodeResourcesFit": "one plugin upstream, which filters and scores",
     "TaintToleration": "one plugin upstream, which filters and scores; Karmada and OCM have filters of that name",

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import typer
 
 from moorage.cli.api import endpoints, kinds, object_names, targets
-from moorage.cli.api.kinds import Kind
+from moorage.kinds.kind import ServedKind
 
 PATIENCE: Final = 1.0
 """Seconds for which the gateway is waited for."""
@@ -165,7 +165,7 @@ def _slashed(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{word}/{found}" for found in _starting(name, _names(ctx, kinds.find(word)))]
 
 
-def _names(ctx: typer.Context, kind: Kind) -> Iterator[str]:
+def _names(ctx: typer.Context, kind: ServedKind) -> Iterator[str]:
     namespace = None if ctx.params.get("all_namespaces") else str(ctx.params.get("namespace") or "default")
     with endpoints.connect(ctx, patience=PATIENCE) as client:
         listed = client.list(kind, namespace)

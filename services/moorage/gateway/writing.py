@@ -15,11 +15,11 @@ from moorage.core.admission.feature_gates import FeatureGates
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission import defaults, taint_edits, validation
-from moorage.gateway.kinds import ServedKind
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import ShownObject, Store, within
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.views.objects import BUILT_IN_SET_IDS, DEFAULT_NAMESPACE_ID
+from moorage.kinds.kind import ServedKind
 from moorage.runtime.clock import Clock
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id

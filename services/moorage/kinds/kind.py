@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -199,6 +200,68 @@ class Kind(ABC, Generic[ResourceT]):
         yield from (f"it says no {name}" for name in missing)
         if not self.versions:
             yield "it has no version"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """One kind at one of its API versions."""
+
+    definition: Kind[Any]
+    version: str
+
+    @property
+    def group(self) -> str:
+        """The API group. Empty for the core group."""
+        return self.definition.group
+
+    @property
+    def kind(self) -> str:
+        """The kind's name as objects have it: `Node`."""
+        return self.definition.kind
+
+    @property
+    def plural(self) -> str:
+        """The kind's name as paths have it: `nodes`."""
+        return self.definition.plural
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether its objects are in namespaces."""
+        return self.definition.namespaced
+
+    @property
+    def read_only(self) -> bool:
+        """Whether only the services write its objects."""
+        return self.definition.read_only
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`. The core group has no prefix."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def verbs(self) -> list[str]:
+        """The verbs that discovery lists."""
+        reading = ["get", "list", "watch"]
+        return reading if self.read_only else sorted(["create", "delete", "patch", "update", *reading])
+
+    @property
+    def singular(self) -> str:
+        """The kind's name in messages about one object: `node`."""
+        return self.kind.lower()
+
+    @property
+    def resource(self) -> str:
+        """`plural.group`, or the plural alone in the core group, as in kubectl's messages."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def called(self, name: str) -> str:
+        """The name of an object in kubectl's messages: `node/n1`, `deployment.apps/web`."""
+        return f"{self.singular}.{self.group}/{name}" if self.group else f"{self.singular}/{name}"
+
+    def converted(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A stored object as this version shows it."""
+        return self.definition.converted(document, self.version)
 
 
 class Untyped(Kind["Resource"]):

@@ -12,11 +12,12 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 
 from moorage.cli.api import client
-from moorage.cli.api.kinds import Kind, all_kinds, find
+from moorage.cli.api.kinds import all_kinds, find, words_for
 from moorage.cli.commands.edit import merge_change
 from moorage.cli.commands.pause import parse_scope, pause_name
 from moorage.cli.errors import CliError
 from moorage.cli.render.tables import table
+from moorage.kinds.kind import ServedKind
 
 OWN = "/apis/moorage.io/v1alpha1"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -345,7 +346,7 @@ def test_warnings_are_told_as_kubectl_tells_them(gateway: FakeGateway, run: Run)
 
 
 @pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.kind)
-def test_every_kind_has_columns_that_bear_an_empty_object(kind: Kind) -> None:
+def test_every_kind_has_columns_that_bear_an_empty_object(kind: ServedKind) -> None:
     for wide in (False, True):
         columns = table(kind, wide=wide)
         assert columns
@@ -567,7 +568,7 @@ def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, r
 
 def test_every_kind_is_found_by_all_its_words() -> None:
     for kind in all_kinds():
-        for word in (kind.kind, kind.plural, kind.singular, *kind.short_names):
+        for word in words_for(kind):
             assert find(word) == find(word.upper()) == find(f"{word}.{kind.group}" if kind.group else word) == kind
     with pytest.raises(CliError, match=r"deployments\.batch"):
         find("deployments.batch")

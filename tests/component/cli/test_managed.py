@@ -12,12 +12,13 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 from typer.testing import CliRunner
 
-from moorage.cli.api.kinds import Kind, find, of_object
+from moorage.cli.api.kinds import find, of_object
 from moorage.cli.app import app
 from moorage.cli.commands.evaluate import evaluate
 from moorage.cli.render import ocm_tables
 from moorage.cli.render.ocm_tables import selector_text
 from moorage.conformance.operations import OPERATIONS
+from moorage.kinds.kind import ServedKind
 from moorage.simulation.explain.wording import words as told_of
 from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
@@ -270,7 +271,7 @@ def test_the_old_name_of_the_view_is_the_new_kinds() -> None:
     for word in ("wp", "pl", "workloadplacements", "WorkloadPlacement"):
         assert find(word).api_version == "moorage.io/v1alpha1"
     found = of_object(f"{GROUP}/v1alpha1", "PlacementDecision")
-    assert isinstance(found, Kind)
+    assert isinstance(found, ServedKind)
     assert found.read_only
     assert of_object("moorage.io/v1alpha1", "WorkloadPlacement") is None
 

@@ -10,9 +10,10 @@ import pytest
 from tests.component.cli.fake_gateway import FakeGateway, Run, said
 
 from moorage.cli.api.client import Client
-from moorage.cli.api.kinds import Kind, find
+from moorage.cli.api.kinds import find
 from moorage.cli.api.watching import LONGEST_PAUSE, PATIENCE, Watching
 from moorage.cli.errors import CliError, ServerError, UnreachableError
+from moorage.kinds.kind import ServedKind
 
 NODES = find("nodes")
 AWAY = UnreachableError("http://gateway", "refused")
@@ -58,14 +59,14 @@ class Gateway(Client):
         self.versions: list[str] = []
         self._script = list(script)
 
-    def list(self, kind: Kind, namespace: str | None, selector: str = "", *, name: str = "") -> dict[str, Any]:
+    def list(self, kind: ServedKind, namespace: str | None, selector: str = "", *, name: str = "") -> dict[str, Any]:
         assert (kind, namespace, selector, name) == (NODES, None, "", "")
         self.lists += 1
         version = max(int(item["metadata"]["resourceVersion"]) for item in self.there)
         return {"metadata": {"resourceVersion": str(version)}, "items": self.there}
 
     def watch(
-        self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
+        self, kind: ServedKind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, Any]]:
         assert (kind, namespace, selector, name) == (NODES, None, "", "")
         self.versions.append(version)

@@ -14,7 +14,7 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Run, invoke, said, status
 
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.api.kinds import Kind
+from moorage.kinds.kind import ServedKind
 
 # taint
 
@@ -581,7 +581,9 @@ def test_one_object_is_watched_from_the_present_on(
         gateway.node(name)
     asked: list[tuple[str, str]] = []
 
-    def watched(_: Client, kind: Kind, *given: object, name: str, **__: object) -> Iterator[tuple[str, JsonObject]]:
+    def watched(
+        _: Client, kind: ServedKind, *given: object, name: str, **__: object
+    ) -> Iterator[tuple[str, JsonObject]]:
         asked.append((str(given[-1]), name))
         yield "DELETED", {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
         raise KeyboardInterrupt

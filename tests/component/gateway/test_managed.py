@@ -11,8 +11,8 @@ from tests.component.gateway.double import NOW, Fixture, Json, later
 
 from moorage.gateway.http import watch
 from moorage.gateway.http.selectors import selector
-from moorage.gateway.kinds import ServedKind
 from moorage.kinds import managed_cluster_set
+from moorage.kinds.kind import ServedKind
 from moorage_schemas.placement import DecisionGroupStatus, PlacementCondition, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared

@@ -12,8 +12,8 @@ from tests.component.gateway.double import Fixture, node
 
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.http.watch import Watch, events, start
-from moorage.gateway.kinds import ServedKind
 from moorage.kinds import managed_cluster_set, taint
+from moorage.kinds.kind import ServedKind
 from moorage.kinds.node import KIND as NODE_KIND
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import RESOURCES

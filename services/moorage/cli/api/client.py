@@ -10,8 +10,8 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from moorage.cli.api.http import Connections, HttpError, RefusedError, Request, Response, Transport
-from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError, ServerError, UnreachableError, warn
+from moorage.kinds.kind import ServedKind
 
 JsonObject = dict[str, Any]
 
@@ -52,26 +52,26 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> JsonObject:
+    def get(self, kind: ServedKind, namespace: str, name: str, *, subresource: str = "") -> JsonObject:
         """One object; `namespace` is ignored for cluster-scoped kinds."""
         return self._call("GET", object_path(kind, namespace, name, subresource))
 
-    def list(self, kind: Kind, namespace: str | None, selector: str = "", *, name: str = "") -> JsonObject:
+    def list(self, kind: ServedKind, namespace: str | None, selector: str = "", *, name: str = "") -> JsonObject:
         """The list object of a kind, of all objects or of those chosen; `namespace` None means all namespaces."""
         return self._call("GET", list_path(kind, namespace), params=_chosen(selector, name))
 
-    def create(self, kind: Kind, namespace: str, document: Mapping[str, Any]) -> JsonObject:
+    def create(self, kind: ServedKind, namespace: str, document: Mapping[str, Any]) -> JsonObject:
         """Create an object; what the server made of it."""
         return self._call("POST", list_path(kind, namespace), json_body=document)
 
     def patch(
-        self, kind: Kind, namespace: str, name: str, change: Mapping[str, Any], *, subresource: str = ""
+        self, kind: ServedKind, namespace: str, name: str, change: Mapping[str, Any], *, subresource: str = ""
     ) -> JsonObject:
         """Change an object by JSON merge patch (RFC 7386)."""
         path = object_path(kind, namespace, name, subresource)
         return self._call("PATCH", path, json_body=change, content_type=MERGE_PATCH)
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> JsonObject:
+    def delete(self, kind: ServedKind, namespace: str, name: str) -> JsonObject:
         """Delete an object."""
         return self._call("DELETE", object_path(kind, namespace, name))
 
@@ -90,7 +90,7 @@ class Client:
         return found
 
     def watch(
-        self, kind: Kind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
+        self, kind: ServedKind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, JsonObject]]:
         """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK | ERROR, object).
 
@@ -153,7 +153,7 @@ class Client:
         return document if isinstance(document, dict) else {"items": document}
 
 
-def list_path(kind: Kind, namespace: str | None) -> str:
+def list_path(kind: ServedKind, namespace: str | None) -> str:
     """The path of a collection, as the Kubernetes API has it."""
     base = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
     if kind.namespaced and namespace is not None:
@@ -161,7 +161,7 @@ def list_path(kind: Kind, namespace: str | None) -> str:
     return f"{base}/{kind.plural}"
 
 
-def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
+def object_path(kind: ServedKind, namespace: str, name: str, subresource: str = "") -> str:
     """The path of one object, or of a part of it such as `scale`."""
     path = f"{list_path(kind, namespace)}/{quote(name, safe='')}"
     return f"{path}/{subresource}" if subresource else path

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from moorage.cli.api import kinds
-from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError
+from moorage.kinds.kind import ServedKind
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -38,7 +38,7 @@ class Manifest:
     """Counts documents of the file from 1."""
 
     document: dict[str, Any]
-    kind: Kind | None
+    kind: ServedKind | None
     """None when Moorage does not know it."""
 
     @property

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from moorage.cli.api import kinds, object_names
 from moorage.cli.api.client import Client
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, UsageError
+from moorage.kinds.kind import ServedKind
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """What a command is about: all objects of a kind (no names), or some."""
 
-    kind: Kind
+    kind: ServedKind
     names: tuple[str, ...] = ()
 
 

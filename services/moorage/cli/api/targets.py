@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, ServerError, UsageError, warn
+from moorage.kinds.kind import ServedKind
 
 NODE = kinds.find("nodes")
 CLUSTER = kinds.find("clusters")
@@ -20,12 +20,12 @@ KINDS = (NODE, CLUSTER, MANAGED)
 _TRIES = 12
 
 
-def called(kind: Kind, name: str) -> str:
+def called(kind: ServedKind, name: str) -> str:
     """`node/n1`, `cluster/m1`, `managedcluster.<group>/c1`: a target as kubectl's and karmadactl's messages name it."""
     return kind.called(name) if kind == MANAGED else f"{kind.singular}/{name}"
 
 
-def kind_or_none(word: str) -> Kind | None:
+def kind_or_none(word: str) -> ServedKind | None:
     """The kind that a word names; None when it names none that carries taints."""
     try:
         kind = kinds.find(word)
@@ -34,7 +34,7 @@ def kind_or_none(word: str) -> Kind | None:
     return kind if kind in KINDS else None
 
 
-def target_kind(word: str) -> Kind:
+def target_kind(word: str) -> ServedKind:
     """The kind that a word names, if it carries taints.
 
     Raises:
@@ -46,7 +46,7 @@ def target_kind(word: str) -> Kind:
     return kind
 
 
-def split_names(words: Sequence[str]) -> tuple[Kind, list[str]]:
+def split_names(words: Sequence[str]) -> tuple[ServedKind, list[str]]:
     """The kind and the names of `nodes n1 n2` or `cluster/m1 cluster/m2`.
 
     Raises:
@@ -55,7 +55,7 @@ def split_names(words: Sequence[str]) -> tuple[Kind, list[str]]:
     if not words:
         raise UsageError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
     if any("/" in word for word in words):
-        found: list[tuple[Kind, str]] = []
+        found: list[tuple[ServedKind, str]] = []
         for word in words:
             kind, slash, name = word.partition("/")
             target = target_kind(kind)
@@ -68,7 +68,7 @@ def split_names(words: Sequence[str]) -> tuple[Kind, list[str]]:
     return target_kind(words[0]), list(words[1:])
 
 
-def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, every: bool) -> list[str]:
+def select(client: Client, kind: ServedKind, names: Sequence[str], selector: str, *, every: bool) -> list[str]:
     """The names that a command is about.
 
     Raises:
@@ -88,7 +88,9 @@ def select(client: Client, kind: Kind, names: Sequence[str], selector: str, *, e
     return [str(at(item, "metadata", "name")) for item in listed]
 
 
-def change(client: Client, kind: Kind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]) -> str:
+def change(
+    client: Client, kind: ServedKind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]
+) -> str:
     """Read, decide, write with the version that was read; again when somebody else was faster.
 
     Args:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from moorage.cli.api.client import Client, JsonObject, status_error
-from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import CliError, ServerError, UnreachableError
+from moorage.kinds.kind import ServedKind
 
 PATIENCE: Final = 300.0
 """Seconds for which a gateway may be away before the watch ends with an error."""
@@ -53,7 +53,7 @@ class Watching:
     def __init__(
         self,
         client: Client,
-        kind: Kind,
+        kind: ServedKind,
         namespace: str | None,
         *,
         selector: str = "",

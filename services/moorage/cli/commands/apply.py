@@ -14,11 +14,10 @@ from moorage.cli import completion
 from moorage.cli.api import manifests, targets
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, warn
 from moorage.cli.render import output
-from moorage.kinds.kind import AFTER_ALL
+from moorage.kinds.kind import AFTER_ALL, ServedKind
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"
 """Annotation with what was applied, so that a field that a later file leaves out is removed."""
@@ -109,7 +108,7 @@ def apply_all(
 
 
 def _rank(item: Manifest) -> int:
-    return item.kind.apply_order if item.kind else AFTER_ALL
+    return item.kind.definition.apply_order if item.kind else AFTER_ALL
 
 
 def _apply_one(client: Client, item: Manifest, default: str) -> Applied:
@@ -145,7 +144,7 @@ def _create_or_change(client: Client, item: Manifest, default: str) -> Applied:
     raise CliError("unreachable")
 
 
-def _once(client: Client, kind: Kind, namespace: str, item: Manifest, document: JsonObject) -> Applied:
+def _once(client: Client, kind: ServedKind, namespace: str, item: Manifest, document: JsonObject) -> Applied:
     try:
         before = client.get(kind, namespace, item.name)
     except ServerError as error:
@@ -160,7 +159,7 @@ def _once(client: Client, kind: Kind, namespace: str, item: Manifest, document: 
     return Applied(item, "unchanged" if same else "configured", after)
 
 
-def wanted(item: Manifest, kind: Kind, namespace: str) -> JsonObject:
+def wanted(item: Manifest, kind: ServedKind, namespace: str) -> JsonObject:
     """What is sent for a manifest: with its namespace, and what was applied as an annotation."""
     document = dict(item.document)
     metadata = {name: value for name, value in (document.get("metadata") or {}).items() if name not in _SERVERS}

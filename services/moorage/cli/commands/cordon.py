@@ -12,9 +12,9 @@ from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
+from moorage.kinds.kind import ServedKind
 
 _Names = Annotated[
     list[str] | None,
@@ -58,7 +58,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
         raise typer.Exit(FAILED)
 
 
-def _named(words: Sequence[str], selector: str) -> tuple[Kind, dict[Kind, list[str]]]:
+def _named(words: Sequence[str], selector: str) -> tuple[ServedKind, dict[ServedKind, list[str]]]:
     """The kind that a selector chooses from, and the names of clusters and of nodes.
 
     A bare name is a node's, as in kubectl, and each `KIND/NAME` may be of another kind. A first word that is a kind

@@ -12,9 +12,9 @@ from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError, UsageError, warn
 from moorage.cli.render import output
+from moorage.kinds.kind import ServedKind
 
 _WORKERS = 8
 
@@ -85,7 +85,7 @@ def _chooser(selector: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def _delete_all(
-    client: Client, targets: list[tuple[Kind, str, str]], form: output.Format, *, ignore_not_found: bool
+    client: Client, targets: list[tuple[ServedKind, str, str]], form: output.Format, *, ignore_not_found: bool
 ) -> bool:
     """Delete, several at a time, and tell each; whether one failed."""
     failed = False
@@ -106,7 +106,7 @@ def _delete_all(
 
 def _named(
     client: Client, what: list[str], namespace: str, selector: str, *, every: bool
-) -> list[tuple[Kind, str, str]]:
+) -> list[tuple[ServedKind, str, str]]:
     targets = []
     for one in resource_arguments.parse(what):
         if one.kind.read_only:
@@ -116,7 +116,7 @@ def _named(
     return targets
 
 
-def _delete_one(client: Client, kind: Kind, namespace: str, name: str) -> CliError | None:
+def _delete_one(client: Client, kind: ServedKind, namespace: str, name: str) -> CliError | None:
     try:
         client.delete(kind, namespace, name)
     except UnreachableError:

@@ -10,10 +10,10 @@ from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.objects import at
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import describe_kinds, output, tables
+from moorage.kinds.kind import ServedKind
 
 
 def describe(
@@ -59,7 +59,7 @@ def describe(
         raise typer.Exit(FAILED)
 
 
-def _listed(client: Client, kind: Kind, namespace: str | None, selector: str) -> list[tuple[str, str]]:
+def _listed(client: Client, kind: ServedKind, namespace: str | None, selector: str) -> list[tuple[str, str]]:
     """The namespaces and names of the objects of a kind; `namespace` None means those of all."""
     items = tables.listed(kind, client.list(kind, namespace, selector))
     return [(str(at(one, "metadata", "namespace") or ""), str(at(one, "metadata", "name"))) for one in items]

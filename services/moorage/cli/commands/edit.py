@@ -17,10 +17,10 @@ from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError, warn
 from moorage.cli.render import output
+from moorage.kinds.kind import ServedKind
 
 _HEAD = """\
 # Change the object below, save and leave the editor. Lines that begin with # count for nothing; when nothing
@@ -63,7 +63,7 @@ def edit(
 class _Edit:
     """One object in one editor."""
 
-    def __init__(self, client: Client, kind: Kind, namespace: str, name: str, form: output.Format) -> None:
+    def __init__(self, client: Client, kind: ServedKind, namespace: str, name: str, form: output.Format) -> None:
         self._client = client
         self._kind = kind
         self._namespace = namespace

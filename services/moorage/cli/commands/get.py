@@ -11,13 +11,13 @@ from moorage.cli import completion
 from moorage.cli.api import object_names, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.resource_arguments import Named
 from moorage.cli.api.watching import Watching
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, tables
 from moorage.cli.render.cells import Column, text
 from moorage.cli.render.output import Format
+from moorage.kinds.kind import ServedKind
 
 
 def get(
@@ -90,7 +90,7 @@ class _View:
             watching: what is to be watched from then on.
         """
         failed = False
-        groups: list[tuple[Kind, list[JsonObject]]] = []
+        groups: list[tuple[ServedKind, list[JsonObject]]] = []
         for one in asked:
             found, missing = self._fetch(one) if watching is None else self._fetch_to_watch(one, watching)
             failed |= missing
@@ -119,7 +119,7 @@ class _View:
                     first = False
         return failed
 
-    def follow(self, kind: Kind, watching: Watching) -> None:
+    def follow(self, kind: ServedKind, watching: Watching) -> None:
         """Write changes as they come, until the user ends it.
 
         Raises:
@@ -155,7 +155,7 @@ class _View:
             warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
         return tables.listed(one.kind, {"items": items}), bool(one.names) and not items
 
-    def _write(self, kind: Kind, found: list[JsonObject], *, head: bool = True) -> None:
+    def _write(self, kind: ServedKind, found: list[JsonObject], *, head: bool = True) -> None:
         if self._form is Format.NAME:
             for item in found:
                 output.line(kind.called(object_names.shown(kind, item)))
@@ -170,7 +170,7 @@ class _View:
         for row in rows:
             output.line(output.columns(row, self._widths or output.widths([title, row]), title))
 
-    def _columns(self, kind: Kind) -> list[Column]:
+    def _columns(self, kind: ServedKind) -> list[Column]:
         name: Column = ("NAME", lambda item: object_names.shown(kind, item))
         if self._several:
             name = ("NAME", lambda item: kind.called(object_names.shown(kind, item)))

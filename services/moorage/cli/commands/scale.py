@@ -10,10 +10,10 @@ from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.objects import at
 from moorage.cli.errors import FAILED, CliError, ServerError, warn
 from moorage.cli.render import output
+from moorage.kinds.kind import ServedKind
 
 _TRIES = 8
 _NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
@@ -55,8 +55,10 @@ def scale(
         raise typer.Exit(FAILED)
 
 
-def _named(client: Client, what: list[str], namespace: str, selector: str, *, every: bool) -> list[tuple[Kind, str]]:
-    found: list[tuple[Kind, str]] = []
+def _named(
+    client: Client, what: list[str], namespace: str, selector: str, *, every: bool
+) -> list[tuple[ServedKind, str]]:
+    found: list[tuple[ServedKind, str]] = []
     for one in resource_arguments.parse(what):
         found += [
             (one.kind, name) for name in resource_arguments.chosen_names(client, one, namespace, selector, every=every)
@@ -70,7 +72,7 @@ class _UnexpectedError(CliError):
     """There are other replicas than the command is for."""
 
 
-def _scale(client: Client, place: tuple[Kind, str, str], replicas: int, current: int) -> None:
+def _scale(client: Client, place: tuple[ServedKind, str, str], replicas: int, current: int) -> None:
     """Set the number; when only a certain one may be changed, hold the write to the version that was read."""
     change = {"spec": {"replicas": replicas}}
     if current == _NEVER:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from moorage.cli.api import kinds, targets
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.commands.apply import apply_all
 from moorage.cli.commands.taint import decide
@@ -20,6 +19,7 @@ from moorage.cli.errors import CliError, UsageError
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, parse_taints
 from moorage.gateway.errors import field_errors
+from moorage.kinds.kind import ServedKind
 from moorage.simulation.copy.gateway import ADDRESS, Edge
 from moorage.simulation.copy.stack import MemoryStack
 from moorage.simulation.diff import changes
@@ -40,10 +40,10 @@ class SimulationRequest:
 
     items: Sequence[Manifest]
     namespace: str
-    delete: Sequence[tuple[Kind, str, str]]
+    delete: Sequence[tuple[ServedKind, str, str]]
     """Kind, namespace and name."""
 
-    taint: Sequence[tuple[Kind, str, TaintSpecs]]
+    taint: Sequence[tuple[ServedKind, str, TaintSpecs]]
     condition: Sequence[tuple[TargetRef, str, ConditionStatus]]
     outage: Sequence[ZoneOutage]
     status: ConditionStatus
@@ -140,7 +140,7 @@ class SimulationRequest:
                     raise CliError(str(item["status"].get("message", "a report was refused")))
 
 
-def _object(text: str, namespace: str) -> tuple[Kind, str, str]:
+def _object(text: str, namespace: str) -> tuple[ServedKind, str, str]:
     word, *names = text.split("/")
     if len(names) not in {1, 2} or not all((word, *names)):
         raise UsageError(f"--delete: invalid value {text!r}: must be KIND/NAME or KIND/NAMESPACE/NAME, such as node/n1")
@@ -154,7 +154,7 @@ def _object(text: str, namespace: str) -> tuple[Kind, str, str]:
     return kind, names[0] if kind.namespaced else "", names[1]
 
 
-def _taints(texts: Sequence[str]) -> list[tuple[Kind, str, TaintSpecs]]:
+def _taints(texts: Sequence[str]) -> list[tuple[ServedKind, str, TaintSpecs]]:
     """By target, for all that is asked of one is one change, as in one `moorage taint`."""
     words: dict[tuple[str, str], list[str]] = {}
     for text in texts:

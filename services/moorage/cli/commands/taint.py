@@ -10,11 +10,11 @@ from moorage.cli import completion
 from moorage.cli.api import targets
 from moorage.cli.api.client import JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.kinds import Kind
 from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.core.taints.dialects.table import DIALECTS
 from moorage.core.taints.kubectl_syntax import TaintSpecError, TaintSpecs, apply_specs, parse_taints
+from moorage.kinds.kind import ServedKind
 from moorage_schemas.taint import Taint
 
 
@@ -99,7 +99,9 @@ def _there(wanted: TaintSpecs, effect: str) -> tuple[Taint, ...]:
     return tuple(Taint(key=one.key, effect=one.effect or effect) for one in wanted.remove)
 
 
-def decide(kind: Kind, found: JsonObject, wanted: TaintSpecs, *, overwrite: bool) -> tuple[JsonObject | None, str]:
+def decide(
+    kind: ServedKind, found: JsonObject, wanted: TaintSpecs, *, overwrite: bool
+) -> tuple[JsonObject | None, str]:
     """The merge patch that does to a target what specs ask for, and the word of kubectl for it.
 
     Raises:

@@ -7,11 +7,11 @@ from typing import Final
 
 from moorage.cli.api import object_names
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.api.kinds import Kind
 from moorage.cli.api.objects import at
 from moorage.cli.render import describe_ocm, describe_targets, describe_workloads, output
 from moorage.cli.render.describe import many, pair, pairs
 from moorage.cli.render.durations import age, to_the_second
+from moorage.kinds.kind import ServedKind
 
 _TELLERS: Final[Mapping[str, Callable[[Client, JsonObject], Iterator[str]]]] = {
     "Pod": describe_workloads.pod,
@@ -33,13 +33,13 @@ _TELLERS: Final[Mapping[str, Callable[[Client, JsonObject], Iterator[str]]]] = {
 }
 
 
-def lines(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
+def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
     """All that is told of an object, with times to the second; the gateway is asked for what belongs to it."""
     yield from _head(kind, found)
     yield from map(to_the_second, _rest(client, kind, {"kind": kind.kind, **found}))
 
 
-def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
+def _head(kind: ServedKind, found: JsonObject) -> Iterator[str]:
     yield pair("Name", object_names.shown(kind, found))
     if kind.namespaced:
         yield pair("Namespace", at(found, "metadata", "namespace"))
@@ -49,7 +49,7 @@ def _head(kind: Kind, found: JsonObject) -> Iterator[str]:
         yield pair("Created", f"{created} ({age(created)} ago)")
 
 
-def _rest(client: Client, kind: Kind, found: JsonObject) -> Iterator[str]:
+def _rest(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
     if teller := _TELLERS.get(kind.kind):
         yield from teller(client, found)
     elif at(found, "spec", "template") is not None:

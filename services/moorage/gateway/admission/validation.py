@@ -13,8 +13,7 @@ from moorage.core.apimachinery.quantities import QuantityError
 from moorage.gateway import errors
 from moorage.gateway.admission.unknown_fields import unknown_fields
 from moorage.gateway.errors import Cause
-from moorage.gateway.kinds import ServedKind
-from moorage.kinds.kind import UnknownFields
+from moorage.kinds.kind import ServedKind, UnknownFields
 from moorage_schemas.resources.meta import Resource
 
 

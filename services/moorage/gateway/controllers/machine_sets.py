@@ -13,12 +13,12 @@ import structlog
 
 from moorage.core.admission import machine_sets
 from moorage.gateway.errors import StatusError
-from moorage.gateway.kinds import ServedKind
 from moorage.gateway.store import Store
 from moorage.gateway.tables import ObjectId
 from moorage.gateway.views.status import machines_of
 from moorage.gateway.writing import Caller, Preconditions, Writer
 from moorage.kinds import node
+from moorage.kinds.kind import ServedKind
 from moorage_schemas.resource import ResourceDeclared, resource_key
 
 _log = structlog.get_logger(__name__)

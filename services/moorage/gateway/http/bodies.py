@@ -8,7 +8,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
-from moorage.gateway.kinds import ServedKind
+from moorage.kinds.kind import ServedKind
 
 BODY_LIMIT = 1_000_000
 """Bytes of the largest body: with what the gateway adds it must fit a Kafka record of 1 MiB."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moorage.gateway.errors import StatusError, no_such_path
-from moorage.gateway.kinds import ServedKind, served_at
+from moorage.gateway.kinds import served_at
+from moorage.kinds.kind import ServedKind
 
 
 @dataclass(frozen=True, slots=True)

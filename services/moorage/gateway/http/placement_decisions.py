@@ -12,9 +12,9 @@ from typing import Any, Final
 from moorage.core.apimachinery.field_errors import invalid, required
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
-from moorage.gateway.kinds import ServedKind
 from moorage.gateway.store import ShownObject
 from moorage.gateway.views.ocm import PLACEMENT_LABEL
+from moorage.kinds.kind import ServedKind
 
 NOT_STORED: Final = (
     "PlacementDecisions are written by Moorage alone: this one says what is decided already, and was not stored"

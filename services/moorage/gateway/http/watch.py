@@ -12,8 +12,8 @@ import orjson
 from moorage.gateway.errors import StatusError
 from moorage.gateway.history import ObjectChange, TooOldError
 from moorage.gateway.http.selectors import Predicate
-from moorage.gateway.kinds import ServedKind
 from moorage.gateway.store import Store
+from moorage.kinds.kind import ServedKind
 
 BOOKMARK_EVERY = 30.0
 """Seconds without a change after which a bookmark is sent, where bookmarks are wanted."""
