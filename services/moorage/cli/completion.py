@@ -81,6 +81,29 @@ def target(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @_quiet
+def conditions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Completes `TYPE=STATUS` of `report`: the conditions from which the dialects make taints, or `Healthy`.
+
+    Bash splits a word at the equals sign and completes what follows it. Other shells complete the whole word.
+    """
+    from moorage.core.taints.desired.ocm import AVAILABLE  # noqa: PLC0415 - only `report` needs the dialects
+    from moorage.core.taints.dialects.kubernetes import CONDITION_TAINTS  # noqa: PLC0415 - as above
+    from moorage_schemas.condition import HEALTHY, ConditionStatus  # noqa: PLC0415 - as above
+
+    before = ctx.params.get("statuses") or []
+    if before and before[-1].partition("=")[2:] == ("",):  # the type, or the sign alone
+        return _starting(incomplete, ConditionStatus)
+    kind = targets.kind_or_none(str(ctx.params.get("about") or "").partition("/")[0])
+    if ctx.params.get("on"):
+        types = [HEALTHY]
+    elif kind == targets.NODE:
+        types = [one.condition for one in CONDITION_TAINTS]
+    else:
+        types = [AVAILABLE if kind == targets.MANAGED else CONDITION_TAINTS[0].condition]
+    return _starting(incomplete, (f"{name}={status.value}" for name in types for status in ConditionStatus))
+
+
+@_quiet
 def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
     """One `KIND/NAME` of any kind."""
     if "/" in incomplete:

@@ -16,6 +16,7 @@ from moorage.cli import completion
 from moorage.cli.app import app
 from moorage.cli.local import services
 
+STATUSES = ["True", "False", "Unknown"]
 OWN = "/apis/moorage.io/v1alpha1"
 
 
@@ -70,6 +71,16 @@ def fleet(gateway: FakeGateway) -> FakeGateway:
         ("moorage cordon cl", ["cluster"]),
         ("moorage cordon cluster ", ["m1"]),
         ("moorage report node/b", ["node/b1"]),
+        ("moorage report node/a1 Mem", [f"MemoryPressure={status}" for status in STATUSES]),
+        ("moorage report node/a1 Ready=F", ["Ready=False"]),
+        ("moorage report node/a1 Ready = F", ["False"]),  # as bash splits it
+        ("moorage report node/a1 Ready =", STATUSES),
+        ("moorage report cluster/m1 ", [f"Ready={status}" for status in STATUSES]),
+        (
+            "moorage report managedcluster/bergen M",
+            [f"ManagedClusterConditionAvailable={status}" for status in STATUSES],
+        ),
+        ("moorage report pod/web --on node/a1 H", [f"Healthy={status}" for status in STATUSES]),
         ("moorage explain pod default", ["default-web"]),
         ("moorage explain pod x --node b", ["b1"]),
         ("moorage explain pod x --cluster ", ["m1", "bergen"]),

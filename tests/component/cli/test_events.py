@@ -184,8 +184,8 @@ def test_times_of_day_are_told_in_a_time_zone_that_is_asked_for(monkeypatch: pyt
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:
-        assert words("k", event).endswith("due at 17:30:00.000")
-        assert words("k", event, utc_clock).endswith("due at 12:00:00.000")
+        assert words("k", event).endswith("due at 17:30:00")
+        assert words("k", event, utc_clock).endswith("due at 12:00:00")
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -365,6 +365,14 @@ def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run)
     )
     assert said(run("get", "deploy")) == (0, "", "No resources found in default namespace.\n")
     assert said(run("get", "widgets")) == (1, "", 'error: the server doesn\'t have a resource type "widgets"\n')
+    wrong = "error: the server doesn't have a resource type"
+    for word, meant in (
+        ("nods", "nodes"),
+        ("deploymets.apps/web", "deployments"),
+        ("deployments.app", "deployments.apps"),
+    ):
+        named = word.partition("/")[0]
+        assert said(run("get", word)) == (1, "", f'{wrong} "{named}"; did you mean "{meant}"?\n')
     assert said(run("get"))[0] == 2
     assert said(run("get", "node", "n1", "-l", "a=b"))[0] == 2
 

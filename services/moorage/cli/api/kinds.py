@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from moorage.cli.errors import CliError
 from moorage.kinds import kind as definitions
@@ -12,6 +13,13 @@ from moorage.kinds.kind import Kind, ServedKind
 
 DECISION = placement_decision.KIND.kind
 """A read-only kind that manifests may contain."""
+
+
+_SHORT: Final = 3
+"""Words of up to this length, such as `po` and `svc`, are not suggested."""
+
+_NEAR: Final = 0.75
+"""How alike a suggested word must be, from 0 to 1, as `difflib` counts it."""
 
 
 def all_kinds() -> tuple[ServedKind, ...]:
@@ -44,17 +52,31 @@ def find(word: str) -> ServedKind:
     """Return the kind of `nodes`, `node`, `no`, `Node`, `deployments.apps`, `deployments.v1.apps`.
 
     Raises:
-        CliError: no kind has that name. The message is kubectl's.
+        CliError: no kind has that name. The message is kubectl's, with the nearest name.
     """
     plain, dot, rest = word.partition(".")
-    kind = _by_word(all_kinds()).get(plain.lower())
+    known = _by_word(all_kinds())
+    kind = known.get(plain.lower())
     if kind is not None:
         if not dot or rest == kind.group:
             return kind
         for version in kind.definition.versions:
             if rest in {f"{version}.{kind.group}", version}:
                 return ServedKind(kind.definition, version)
-    raise CliError(f'the server doesn\'t have a resource type "{word}"')
+        nearest = f"{plain}.{kind.group}" if kind.group else plain
+    else:
+        nearest = _nearest(plain.lower(), known)
+    meant = f'; did you mean "{nearest}"?' if nearest else ""
+    raise CliError(f'the server doesn\'t have a resource type "{word}"{meant}')
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """Return the word that is most like a mistyped one. Empty if none is."""
+    import difflib  # noqa: PLC0415 - only needed for this error, and every command loads this module
+
+    return next(
+        iter(difflib.get_close_matches(word, [one for one in known if len(one) > _SHORT], n=1, cutoff=_NEAR)), ""
+    )
 
 
 def of_object(api_version: str, kind: str) -> ServedKind | None:

@@ -39,7 +39,9 @@ AboutArgument = Annotated[
         metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
     ),
 ]
-StatusesArgument = Annotated[list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False)]
+StatusesArgument = Annotated[
+    list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False, autocompletion=completion.conditions)
+]
 OnOption = Annotated[
     str,
     typer.Option(

@@ -27,17 +27,17 @@ _NAMED: Final = 8  # clusters of a decision that are named
 
 
 def local_clock(when: datetime | None) -> str:
-    """The time of day with milliseconds, in this machine's time zone."""
+    """Return the time of day to the second, in this machine's time zone."""
     return _time_of_day(None if when is None else when.astimezone())
 
 
 def utc_clock(when: datetime | None) -> str:
-    """The time of day with milliseconds, in UTC."""
+    """Return the time of day to the second, in UTC."""
     return _time_of_day(None if when is None else when.astimezone(UTC))
 
 
 def _time_of_day(when: datetime | None) -> str:
-    return "--:--:--.---" if when is None else when.strftime("%H:%M:%S.%f")[:-3]
+    return "--:--:--" if when is None else when.strftime("%H:%M:%S")
 
 
 def target(ref: TargetRef | None) -> str:
