@@ -383,7 +383,7 @@ async def test_a_watch_goes_on_when_the_gateway_restarts(live: Live) -> None:
             while await process.stdout.readline() != b"node/w2\n":
                 pass
             await live.restart_gateway()
-            assert b"The watch broke off and is tried again" in await process.stderr.readline()
+            assert b"The watch was interrupted, trying again" in await process.stderr.readline()
             assert await process.stderr.readline() == b"The watch goes on.\n"
             await live.here("delete", "node", "w1")
             while await process.stdout.readline() != b"node/w1\n":

@@ -260,7 +260,7 @@ class Documented:
         assert (done.code, "does not answer" in done.err) == (1, True), done.err
         env = {**alone, "MOORAGE_BOOTSTRAP_SERVERS": ""}
         done = await moorage("run", *self.told.flags, "timer", env=env)
-        assert (done.code, "no Kafka is known" in done.err) == (1, True), done.err
+        assert (done.code, "the address of Kafka is not known" in done.err) == (1, True), done.err
 
     async def test_a_snippet_applies_as_written(self, live: Live, number: int, example: documents.Example) -> None:
         wanted = _object(example, number, self.told.machines)

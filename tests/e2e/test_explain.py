@@ -225,4 +225,4 @@ async def test_without_a_gateway_the_topics_are_read_and_that_is_said(live: Live
     done = await live.moorage("--server", f"http://127.0.0.1:{port}", "explain", "deployment", "alone", "-o", "json")
     assert done.json["owner"] == with_gateway.json["owner"] == "Deployment/default/alone"
     assert done.err.startswith(f"the gateway at http://127.0.0.1:{port} does not answer (")
-    assert done.err.endswith("; the topics are read instead, which takes longer\n")
+    assert done.err.endswith("; reading the topics instead, which takes longer\n")

@@ -44,7 +44,7 @@ async def test_up_status_down(tmp_path: Path) -> None:
         code, answer = await ask(tmp_path / "kafka")
         assert (code, answer["running"], answer["bootstrap"], answer["owner"]) == (0, True, out.strip(), None)
         assert answer["version"] == "4.3.1"
-        assert await run("up", *folder) == (0, out, f"kafka runs already (pid {answer['pid']})\n")
+        assert await run("up", *folder) == (0, out, f"kafka is already running (pid {answer['pid']})\n")
         code, text, _ = await run("status", *folder)
         assert code == 0
         assert out.strip() in text

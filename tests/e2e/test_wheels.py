@@ -101,7 +101,7 @@ def test_the_demo_finds_its_examples(installed: Path, tmp_path: Path) -> None:
     assert folder.is_relative_to(installed.parent), done.stderr
     # It goes on from there, and ends for want of a Moorage that runs.
     done = _run(installed / "moorage", "demo", "--attach", cwd=tmp_path)
-    assert (done.returncode, "no Kafka is known" in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, "the address of Kafka is not known" in done.stderr) == (1, True), done.stderr
     # What it would apply can be applied by hand, and reaches for the gateway.
     done = _run(installed / "moorage", "apply", "-f", folder / "fleet", cwd=tmp_path)
     assert (done.returncode, "does not answer" in done.stderr) == (1, True), done.stderr

@@ -1,4 +1,4 @@
-"""The command line `moorage`. Light at import: commands bring what they need when they run."""
+"""The command line `moorage`. Importing it is cheap: commands import what they need when they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m moorage.cli`: the command line, for processes that are started by it."""
+"""`python -m moorage.cli`: the command line, as its child processes are started."""
 
 from __future__ import annotations
 

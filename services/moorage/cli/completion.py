@@ -1,7 +1,7 @@
-"""What a shell offers when somebody presses Tab: kinds, names, namespaces, topics, services, files.
+"""Shell completion of kinds, names, namespaces, topics, services and files.
 
-Names are asked of the gateway, with little patience. Whatever goes wrong, nothing is offered and nothing is said: the
-shell is in the middle of somebody's line.
+Names come from the gateway, with a short timeout. If anything fails, nothing is offered and nothing is printed, because
+the user is in the middle of a line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moorage.cli.api import endpoints, kinds, object_names, targets
 from moorage.kinds.kind import ServedKind
 
 PATIENCE: Final = 1.0
-"""Seconds for which the gateway is waited for."""
+"""Seconds to wait for the gateway."""
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
@@ -24,12 +24,12 @@ C = TypeVar("C", bound=Complete)
 
 
 def _quiet(complete: C) -> C:
-    """A completion that offers nothing when it fails."""
+    """Make a completion offer nothing when it fails."""
 
     def wrapped(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
             return complete(ctx, incomplete)
-        except Exception:  # noqa: BLE001 - whatever it is, a traceback in somebody's line would be worse
+        except Exception:  # noqa: BLE001 - any traceback in the user's line would be worse
             return []
 
     return wrapped  # type: ignore[return-value]  # the same signature
@@ -37,20 +37,20 @@ def _quiet(complete: C) -> C:
 
 @_quiet
 def objects(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`KIND NAME…`, `KIND/NAME…` and `KIND,KIND`."""
+    """Completes `KIND NAME…`, `KIND/NAME…` and `KIND,KIND`."""
     words = _words(ctx)
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
     if not words:
         return _kinds(incomplete, (kind.plural for kind in kinds.all_kinds()))
     if "/" in words[0]:
-        return []  # the next is another KIND/NAME, of which there are too many before the slash
+        return []  # another KIND/NAME follows, and before the slash there are too many to offer
     return _starting(incomplete, _names(ctx, kinds.find(words[0])), without=words[1:])
 
 
 @_quiet
 def targets_of_taints(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`KIND NAME…` and `KIND/NAME…` of what carries taints."""
+    """Completes `KIND NAME…` and `KIND/NAME…` of targets."""
     words = _words(ctx)
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
@@ -61,7 +61,7 @@ def targets_of_taints(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def nodes_and_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`NODE…`, `KIND NAME…` and `KIND/NAME…`."""
+    """Completes `NODE…`, `KIND NAME…` and `KIND/NAME…` of nodes and clusters."""
     words = _words(ctx)
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
@@ -74,7 +74,7 @@ def nodes_and_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def target(ctx: typer.Context, incomplete: str) -> list[str]:
-    """One `KIND/NAME` of what has conditions; with the slash, so that a name can follow."""
+    """Completes one `KIND/NAME` of a target. Kinds are offered with the slash, so that a name can follow."""
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
     return _starting(incomplete, (f"{kind.singular}/" for kind in targets.KINDS))
@@ -105,7 +105,7 @@ def conditions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """One `KIND/NAME` of any kind."""
+    """Completes one `KIND/NAME` of any kind that can be written."""
     if "/" in incomplete:
         return _slashed(ctx, incomplete)
     return _starting(incomplete, (f"{kind.singular}/" for kind in kinds.all_kinds() if not kind.read_only))
@@ -113,25 +113,25 @@ def slashed(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of nodes."""
+    """Completes names of nodes."""
     return _starting(incomplete, _names(ctx, targets.NODE))
 
 
 @_quiet
 def clusters(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of clusters and of managed clusters."""
+    """Completes names of clusters and managed clusters."""
     return _starting(incomplete, [*_names(ctx, targets.CLUSTER), *_names(ctx, targets.MANAGED)])
 
 
 @_quiet
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of namespaces."""
+    """Completes names of namespaces."""
     return _starting(incomplete, _names(ctx, kinds.find("namespaces")))
 
 
 @_quiet
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Topics, as `watch` names them."""
+    """Completes topics, as `watch` names them."""
     from moorage_schemas.topics import TOPICS  # noqa: PLC0415 - loads every event's model
 
     return _starting(incomplete, (topic.short for topic in TOPICS), without=ctx.params.get("topics") or [])
@@ -139,7 +139,7 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def services(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Services of `run`."""
+    """Completes services of `run`."""
     from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands know of services
 
     return _starting(incomplete, [*known.names(), known.GATEWAY, "all"], without=ctx.params.get("names") or [])
@@ -147,7 +147,7 @@ def services(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def replayed_services(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Services that decide."""
+    """Completes services that can be replayed."""
     from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands know of services
 
     return _starting(incomplete, known.names(), without=ctx.params.get("service") or [])
@@ -155,23 +155,23 @@ def replayed_services(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def manifests(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001 - the signature is that of all
-    """Files of objects, and folders, which may hold some."""
+    """Completes folders and files of manifests."""
     return [path for path in _paths(incomplete) if path.endswith(("/", *_SUFFIXES))]
 
 
 @_quiet
 def files(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001 - the signature is that of all
-    """Files and folders."""
+    """Completes files and folders."""
     return list(_paths(incomplete))
 
 
 def words(*offered: str) -> Complete:
-    """A completion that offers fixed words."""
+    """Return a completion of fixed words."""
     return lambda ctx, incomplete: _starting(incomplete, offered)  # noqa: ARG005 - the signature is that of all
 
 
 def _words(ctx: typer.Context) -> list[str]:
-    """The arguments that are typed already, of whichever name the command gives them."""
+    """Return the arguments that have been typed, under any of the names that commands have for them."""
     for name in ("what", "words", "names"):
         if found := ctx.params.get(name):
             return list(found)

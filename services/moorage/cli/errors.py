@@ -1,4 +1,4 @@
-"""What goes wrong for a user: told in one line, never as a traceback."""
+"""Errors that are shown to the user in a line or two, never as a traceback."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import typer
 
 FAILED = 1
-"""Exit code: the command was understood and could not be done."""
+"""Exit code: the command is valid, but has failed."""
 
 USAGE = 2
-"""Exit code: the command line itself is wrong."""
+"""Exit code: the command line is invalid."""
 
 
 def warn(text: str) -> None:
@@ -20,11 +20,11 @@ def warn(text: str) -> None:
 
 
 class CliError(Exception):
-    """A failure that a person can read.
+    """A failure with a message for the user.
 
     Args:
-        message: what to write to stderr, without the prefix `error: `.
-        prefix: how the line begins; kubectl's `error: ` unless the server speaks.
+        message: the text for stderr, without the prefix.
+        prefix: the beginning of the line. The default is kubectl's `error: `.
         code: the exit code.
     """
 
@@ -39,7 +39,7 @@ class CliError(Exception):
 
 
 class UsageError(CliError):
-    """The command line is wrong: exit code 2."""
+    """The command line is invalid. The exit code is 2."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=USAGE)
@@ -52,7 +52,7 @@ class ServerError(CliError):
         status: the HTTP status code.
         reason: the `reason` of the Status object, such as `NotFound`.
         message: its `message`.
-        details: its `details`: of what object it is, and the causes.
+        details: its `details`, with the object and the causes.
     """
 
     def __init__(self, *, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
@@ -67,11 +67,11 @@ class ServerError(CliError):
 
 
 class UnreachableError(CliError):
-    """Nobody answers at the gateway's address.
+    """The gateway does not answer.
 
     Args:
         server: the address that was tried.
-        why: the transport's reason.
+        why: the reason that the transport gives.
     """
 
     def __init__(self, server: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The docstrings under the fields of a model: they become descriptions in schemas, and the help of flags."""
+"""The docstrings under the fields of a model. They are the descriptions in schemas, and the help of flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 @cache
 def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings under a model's fields, its bases' included, by field name."""
+    """Return the docstrings under the fields of a model and its bases, by field name."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:

@@ -1,11 +1,10 @@
-"""Where the records of chains are: their offsets, by a hash of the chain's id.
+"""An index of the records of chains: their offsets by a hash of the chain's id.
 
-A chain leads through records that are not the last of their keys, and through topics of which no table is kept. Of
-each record there are twenty-four bytes here, and only of records that may be asked for: those of chains that a table
-has a record of, and those that are young, for what they lead to may be yet to come. Heartbeats make most records. A
-report that changes nothing leads to nothing; the timer that watches its source fires and is set again in one chain for
-as long as the source is heard, so of one key in one chain only the last records count. So this grows with the tables,
-and with what comes in an hour.
+A chain has records that are not the last of their keys, and records in topics of which no table is kept. The index has
+24 bytes for each record that may be asked for: those of chains with a record in a table, and young ones, whose effects
+may be still to come. Heartbeats make most records. A report that changes nothing has no effects. The timer that watches
+its source is set again and again in one chain, as long as the source reports, so only the last records of one key in
+one chain are kept. Therefore the index grows only with the tables and with the records of an hour.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from moorage.simulation.explain.history import OF_FLEET, OF_TARGETS, WHOLE, Plac
 from moorage_schemas.topics import Topic
 
 TOPICS: Final = (*WHOLE, *OF_FLEET, *OF_TARGETS)
-"""The topics whose records are found here."""
+"""The topics whose records are in the index."""
 
 YOUNG_SECONDS: Final = 3600.0
-"""Seconds for which every record is kept, at least."""
+"""Seconds for which at least every record is kept."""
 
 _OF_ONE_KEY: Final = 64
-"""Records of one key in one chain that are kept once they are old, the last ones: a chain is told in fewer steps."""
+"""How many old records of one key in one chain are kept, the last ones. An explanation needs fewer."""
 
 _MASK: Final = (1 << 64) - 1
 _NEVER: Final = (1 << 63) - 1  # no offset
@@ -49,7 +48,7 @@ class _Places:
         self._keys = array("Q")
         self._offsets = array("Q")
         self._marks = (_NEVER, _NEVER)
-        """The offsets from which on records were young at the last two sweeps; at first those of the beginning."""
+        """The offsets from which records were young at the last two sweeps. At first, the beginnings."""
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -67,13 +66,13 @@ class _Places:
         return offsets
 
     def sweep(self, live: Hashes, *, ages: bool) -> None:
-        """Keep what is young, and the last records of each key in chains that are wanted."""
+        """Keep young records, and the last records of each key in wanted chains."""
         chains, keys, offsets = map(_numbers, (self._chains, self._keys, self._offsets))
         keep = (offsets >= self._marks[0]) | (np.isin(chains, live) & _last_of_each(chains ^ keys, _OF_ONE_KEY))
         if ages and offsets.size and self._marks[0] != _NEVER:
             self._marks = (self._marks[1], int(offsets[-1]) + 1)
         kept = [array("Q", column[keep].tobytes()) for column in (chains, keys, offsets)]
-        del chains, keys, offsets  # an array that is looked at cannot grow
+        del chains, keys, offsets  # an array cannot grow while there is a view of it
         self._chains, self._keys, self._offsets = kept
 
 
@@ -81,8 +80,8 @@ class ChainIndex(GlobalView):
     """Finds the records of chains.
 
     Args:
-        tables: whose chains are wanted; they must be whole before anything is taken in here.
-        now: the present, in seconds since the epoch.
+        tables: the tables whose chains are wanted. They must be complete before records are added here.
+        now: the present time, in seconds since the epoch.
     """
 
     def __init__(self, tables: QueryTables, now: float) -> None:
@@ -91,16 +90,16 @@ class ChainIndex(GlobalView):
         self._places: dict[tuple[str, int], _Places] = {}
 
     def apply(self, record: Input) -> None:
-        """Take a record in, whatever its age."""
+        """Accept records of any age."""
         place = (record.topic.short, record.partition)
         self._add(place, record.meta.correlation.encode(), record.key.encode(), record.offset, young=True)
 
     def changed(self) -> Iterable[int] | None:
-        """Nobody waits for changes."""
+        """Return nothing, because nothing waits for changes."""
         return ()
 
     def fold(self, topic: Topic, record: Any) -> None:
-        """Take a consumed record in, by its headers, if somebody may ask for it."""
+        """Add a consumed record by its headers, if it may be asked for."""
         correlation = _correlation(record.headers)
         if correlation is None:
             return  # in structured mode, perhaps: nothing that Moorage writes
@@ -115,10 +114,10 @@ class ChainIndex(GlobalView):
         found.add(hash(correlation) & _MASK, hash(key) & _MASK, offset, young=young)
 
     def find(self, places: Places, wanted: Iterable[bytes]) -> dict[tuple[Topic, int], list[int]]:
-        """The offsets of the records of some chains, ascending; some may be of others with the same hash.
+        """Return the ascending offsets of the records of some chains. Some may belong to chains with the same hash.
 
         Args:
-            places: where they are looked for.
+            places: the partitions to look in.
             wanted: the ids of the chains.
         """
         hashes = _hashes(wanted)
@@ -131,10 +130,10 @@ class ChainIndex(GlobalView):
         return found
 
     def sweep(self, *, ages: bool = True) -> Iterator[None]:
-        """Drop what nobody will ask for, one partition at each step.
+        """Drop records that will not be asked for, one partition at each step.
 
         Args:
-            ages: whether what was young is older now; to be done so every half of `YOUNG_SECONDS`.
+            ages: whether young records become old. Call it with True once every half of `YOUNG_SECONDS`.
         """
         live = _hashes(correlation.encode() for correlation in self._tables.correlations())
         for place in list(self._places.values()):
@@ -143,12 +142,12 @@ class ChainIndex(GlobalView):
 
     @property
     def size(self) -> int:
-        """How many records are known here."""
+        """The number of records in the index."""
         return sum(map(len, self._places.values()))
 
 
 def _correlation(headers: Iterable[tuple[str, bytes]]) -> bytes | None:
-    """The id of a record's chain: the record's own when it began one."""
+    """Return the id of a record's chain. It is the record's own id if the record began the chain."""
     own = None
     for name, value in headers:
         if name == _CORRELATION and value:
@@ -163,12 +162,12 @@ def _hashes(ids: Iterable[bytes]) -> Hashes:
 
 
 def _numbers(column: array[int]) -> Hashes:
-    """An array as numpy sees it, without a copy."""
+    """Return a numpy view of an array, without a copy."""
     return np.frombuffer(column, np.uint64)
 
 
 def _last_of_each(values: Hashes, count: int) -> npt.NDArray[np.bool_]:
-    """Which entries have fewer than `count` equal ones behind them."""
+    """Return which entries have fewer than `count` equal ones after them."""
     order = np.argsort(values, kind="stable")
     _, starts, sizes = np.unique(values[order], return_index=True, return_counts=True)
     behind = np.repeat(starts + sizes, sizes) - np.arange(values.size) - 1
@@ -178,7 +177,7 @@ def _last_of_each(values: Hashes, count: int) -> npt.NDArray[np.bool_]:
 
 
 def spans_of(offsets: Iterable[int], gap: int) -> list[range]:
-    """Ranges that hold all of some ascending offsets, each with no more than `gap` others between two of them."""
+    """Return ranges that contain all given ascending offsets, with at most `gap` others between two of them."""
     spans: list[range] = []
     for offset in offsets:
         if spans and offset - spans[-1].stop <= gap:
@@ -189,7 +188,7 @@ def spans_of(offsets: Iterable[int], gap: int) -> list[range]:
 
 
 def rounds_of(places: Mapping[tuple[Topic, int], Iterable[int]], gap: int) -> Iterator[dict[tuple[Topic, int], range]]:
-    """What is to be read in turn: of each partition one range at a time."""
+    """Yield what to read in turn: one range of each partition at a time."""
     spans = {place: spans_of(offsets, gap) for place, offsets in places.items()}
     for turn in range(max(map(len, spans.values()), default=0)):
         yield {place: mine[turn] for place, mine in spans.items() if turn < len(mine)}

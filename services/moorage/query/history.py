@@ -1,4 +1,4 @@
-"""Older records of chains, read by their places."""
+"""Reads older records of chains by their offsets."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from moorage.simulation.explain.history import Places, TopicScan, Window
 from moorage_schemas.topics import Topic
 
 _GAP: Final = 2_000
-"""Offsets between two records that are read along rather than skipped, which would take as long."""
+"""The gap between two records up to which the records between them are read, too. Skipping them takes as long."""
 
 _MOST: Final = 2_000
-"""Records of chains that are read of one partition at most, the latest."""
+"""The largest number of records of chains that are read from one partition. The latest are read."""
 
 Freshen = Callable[[Collection[Topic]], Awaitable[bool]]
-"""Reads topics into the index, up to what is committed now; False while the index is not whole."""
+"""Reads topics into the index, up to what is committed now. Returns False while the index is incomplete."""
 
 
 class IndexedHistory:
-    """See `OlderRecords`; one reading at a time.
+    """See `OlderRecords`. Only one reading takes place at a time.
 
     Args:
-        settings: where Kafka is.
-        index: knows the places.
-        freshen: makes it know those of what was committed last.
+        settings: the address of Kafka.
+        index: the offsets of the records.
+        freshen: adds to the index what has been committed last.
     """
 
     def __init__(self, settings: Settings, index: ChainIndex, freshen: Freshen) -> None:
@@ -40,7 +40,7 @@ class IndexedHistory:
         self._turn = asyncio.Lock()
 
     async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """See `OlderRecords`. While the index is not whole, the topics are looked through."""
+        """See `OlderRecords`. While the index is incomplete, whole topics are searched."""
         if not await self._freshen(tuple(places)):
             async with self._reading() as scan:
                 return await scan.of_chains(places, wanted)
@@ -64,7 +64,7 @@ class IndexedHistory:
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[TopicScan]:
-        """A connection that lasts; after an error the next reading has a new one."""
+        """Provide a connection, which is kept. After an error the next reading gets a new one."""
         async with self._turn:
             if self._scan is None:
                 self._scan = TopicScan(self._settings)

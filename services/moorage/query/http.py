@@ -1,4 +1,4 @@
-"""`GET /v1/explain`: an explanation as JSON, or a `Status` as the gateway's."""
+"""`GET /v1/explain`: answers with an explanation as JSON, or with a `Status` like the gateway."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _SWITCH: Final = {"": False, "false": False, "true": True}
 
 
 class Endpoint:
-    """Answers over HTTP what a query worker knows.
+    """Serves a query worker's explanations over HTTP.
 
     Args:
-        settings: whether others than programs of this machine may ask.
+        settings: say whether only programs on this machine may ask.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -40,13 +40,13 @@ class Endpoint:
         self._worker: QueryWorker | None = None
 
     def make(self, settings: Settings) -> QueryWorker:
-        """The worker whose answers are given; see `MemberMaker`."""
+        """Return the worker that answers. See `MemberMaker`."""
         self._worker = QueryWorker(settings)
         return self._worker
 
     @property
     def routes(self) -> list[Route]:
-        """What is served."""
+        """The routes to serve."""
         return [Route(PATH, self._serve, methods=["GET"])]
 
     async def _serve(self, request: Request) -> Response:
@@ -58,7 +58,7 @@ class Endpoint:
             response = _json(error.code, error.document())
             if error.retry_after:
                 response.headers["retry-after"] = str(error.retry_after)
-        except Exception:  # noqa: BLE001 - whatever it is, who asks gets an answer and the log the trace
+        except Exception:  # noqa: BLE001 - the client must get an answer, and the traceback is logged
             _log.exception("query.request_failed", query=request.url.query)
             response = _json(500, StatusError(500, "the query worker failed on this; its log says more").document())
         REQUESTS.labels(str(response.status_code)).inc()
@@ -81,10 +81,10 @@ class Endpoint:
 
 
 def question_of(given: Mapping[str, str]) -> Question:
-    """The question that a request's parameters put.
+    """Return the question in a request's parameters.
 
     Raises:
-        QuestionError: one is unknown, missing or wrong.
+        QuestionError: a parameter is unknown, missing or invalid.
     """
     for name, value in given.items():
         if name not in _PARAMETERS:

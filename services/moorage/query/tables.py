@@ -1,8 +1,7 @@
-"""The tables that explanations are made from: the last record of each key, kept up to date, and placement's own view.
+"""The tables that explanations rest on: the last record of each key, kept up to date, and placement's view.
 
-An event is decoded when it is taken in only where placement's view looks at it; else its bytes are kept, and decoded
-when an explanation wants it. For chains, records are found by their ids and by their chains; for what makes pods, by
-their owners.
+An event is decoded at once only if placement's view needs it. Otherwise its bytes are kept, and decoded when an
+explanation needs it. Records can be found by their ids, by their chains, and by the owners of their workloads.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _log = structlog.get_logger(__name__)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _TOMBSTONES: Final = 50_000
-"""Deletions that are kept, the latest: they are causes, too. Older ones are `lost` in a chain."""
+"""The number of deletions that are kept, the latest. They may be causes, too. Older ones are `lost` in a chain."""
 
 
 class Stored:
-    """One record; its event is decoded each time that somebody asks."""
+    """One record. Its event is decoded each time it is asked for."""
 
     __slots__ = ("_event", "_millis", "_value", "key", "meta", "offset", "partition", "topic")
 
@@ -48,17 +47,17 @@ class Stored:
         self.partition: int = record.partition
         self.offset: int = record.offset
         self.key = key
-        # There are many records: what they have in common is one object.
+        # There are many records, so what they have in common is one object.
         subject = key if meta.subject == key else meta.subject
         self.meta = replace(meta, subject=subject, correlation_id=sys.intern(meta.correlation_id))
         self._millis: int = record.timestamp
         self._value: bytes | None = record.value
         self._event = event
-        """Of a record whose value alone is not the event."""
+        """The event of a record whose value alone is not the event."""
 
     @property
     def event(self) -> Model | None:
-        """None for a tombstone, and for what cannot be decoded."""
+        """The event. None for a tombstone, and if the record cannot be decoded."""
         if self._event is not None or self._value is None:
             return self._event
         return codec.event_of(self.topic, self._value)
@@ -70,12 +69,12 @@ class Stored:
 
     @property
     def timestamp(self) -> datetime:
-        """Kafka's, of the record."""
+        """Kafka's timestamp of the record."""
         return _EPOCH + timedelta(milliseconds=self._millis)
 
     @property
     def owner(self) -> str:
-        """The key of what makes the workload of a decision; empty when it is none."""
+        """The key of the owner of a decision's workload. Empty if the record is not a decision."""
         if self._value is None:
             return ""
         try:
@@ -86,10 +85,10 @@ class Stored:
 
 
 class QueryTables(GlobalView):
-    """What is known now.
+    """The present tables.
 
     Args:
-        settings: of the services.
+        settings: the settings of the services.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -100,22 +99,22 @@ class QueryTables(GlobalView):
         self._by_id: dict[str, Stored] = {}
         self._chains: dict[str, set[Stored]] = {}
         self._made: dict[str, set[str]] = {}
-        """The workloads of each owner that is not its own."""
+        """The workloads of each owner, without workloads that are their own owner."""
 
         self._gone: deque[Stored] = deque()
 
     # From the log.
 
     def apply(self, record: Input) -> None:
-        """Fold a record into placement's view."""
+        """Apply a record to placement's view."""
         self._view.apply(record)
 
     def changed(self) -> Iterable[int] | None:
-        """Nobody waits for changes."""
+        """Return nothing, because nothing waits for changes."""
         return ()
 
     def fold(self, topic: Topic, record: Any) -> None:
-        """Take a consumed record in; one that is no event of ours is logged and counted, and its key has no record."""
+        """Apply a consumed record. If it is not an event of Moorage, it is logged, and its key has no record."""
         meta, key = codec.attributes(topic, record), (record.key or b"").decode(errors="replace")
         if meta is not None and not self._view.wants(topic, key):
             self._put(Stored(topic, record, key, meta))
@@ -130,7 +129,7 @@ class QueryTables(GlobalView):
         if self._view.wants(topic, decoded.key):
             try:
                 self.apply(decoded)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this record's fault, and the others count
+            except Exception as error:  # noqa: BLE001 - any error is due to this record, and must not affect the others
                 self._skip(topic, record, repr(error))
 
     def _skip(self, topic: Topic, record: Any, problem: str) -> None:
@@ -167,31 +166,31 @@ class QueryTables(GlobalView):
     # Questions.
 
     def as_of(self, taken: datetime) -> TablesNow:
-        """What is known, as the state of a moment."""
+        """Return the tables as the state of a moment."""
         return TablesNow(self, taken)
 
     def last(self, topic: Topic, key: str) -> Stored | None:
-        """The last record of a key; it may be a tombstone."""
+        """Return the last record of a key. It may be a tombstone."""
         return self._last[topic.short].get(key)
 
     def find(self, event_id: str) -> Stored | None:
-        """The record of an event."""
+        """Return the record of an event."""
         return self._by_id.get(event_id)
 
     def chain(self, correlation: str) -> Iterable[Stored]:
-        """The records of a chain, in no order."""
+        """Return the records of a chain, in any order."""
         return self._chains.get(correlation, ())
 
     def correlations(self) -> Iterable[str]:
-        """The chains that there are records of."""
+        """Return the chains of which there are records."""
         return self._chains
 
     def has_chain(self, correlation: str) -> bool:
-        """Whether there is a record of a chain."""
+        """Return whether there is a record of a chain."""
         return correlation in self._chains
 
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
-        """The decisions that are written down on what an owner makes, by workload."""
+        """Return the decisions on the workloads of an owner, by workload."""
         found = {}
         for key in (*self._made.get(owner, ()), owner):
             record = self.last(PLACEMENTS, key)
@@ -201,16 +200,16 @@ class QueryTables(GlobalView):
         return found
 
     def placement(self) -> tuple[PlacementService, FleetView]:
-        """The whole as placement sees it."""
+        """Return placement's view of everything."""
         return self._service, self._view
 
     def sizes(self) -> dict[str, int]:
-        """How many records there are of each topic."""
+        """Return the number of records of each topic."""
         return {short: len(records) for short, records in self._last.items()}
 
 
 class TablesNow:
-    """The tables as the state of a moment: what an explanation is made from, as long as nothing is read."""
+    """The tables as the state of a moment. It is valid as long as nothing is read."""
 
     def __init__(self, tables: QueryTables, taken: datetime) -> None:
         self._tables = tables
@@ -236,16 +235,16 @@ class TablesNow:
         return self._tables.decisions_for(owner)
 
     def placement(self) -> tuple[PlacementService, FleetView]:
-        """See `Grounds`; what an explanation assumes in it is taken back at its end."""
+        """See `Grounds`. What an explanation assumes in the view is undone at its end."""
         return self._tables.placement()
 
 
 class ChainsNow:
-    """The records of some chains as they are now, whatever is read later.
+    """A copy of the present records of some chains.
 
     Args:
-        tables: where they are.
-        correlations: which chains.
+        tables: the tables with the records.
+        correlations: the ids of the chains.
     """
 
     def __init__(self, tables: QueryTables, correlations: Iterable[str]) -> None:
@@ -254,7 +253,7 @@ class ChainsNow:
         self._by_id = {record.meta.id: record for records in self._chains.values() for record in records}
 
     def find(self, event_id: str) -> Stored | None:
-        """See `Chained`; of another chain as it is by now."""
+        """See `Chained`. A record of another chain is the present one."""
         return self._by_id.get(event_id) or self._tables.find(event_id)
 
     def chain(self, correlation: str) -> Iterable[Stored]:

@@ -1,4 +1,4 @@
-"""The query worker's life: it reads its tables, follows them, and explains on what is committed when it is asked."""
+"""The query worker: it reads tables, follows them, and explains from what is committed at the time of the question."""
 
 from __future__ import annotations
 
@@ -37,44 +37,44 @@ from moorage_schemas.topics import Topic
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 8
-"""Questions that are answered at the same time; others wait."""
+"""The number of questions that are answered at the same time. Others wait."""
 
 _WAITING: Final = 32
-"""Questions that wait at most."""
+"""The largest number of questions that wait."""
 
 _FRESH_SECONDS: Final = 5.0
-"""For which an answer waits until everything is read that was committed before it was asked for."""
+"""How many seconds an answer waits until everything is read that was committed before the question."""
 
 _ANSWER_SECONDS: Final = 15.0
-"""For which a question waits for its turn and its answer."""
+"""How many seconds a question waits for its turn and its answer."""
 
 _INDEXED_ANEW: Final = 500_000
-"""Records by which the index may have grown, beyond its double, before it is looked at what of them is wanted."""
+"""The number of records by which the index may exceed twice its size before unwanted ones are dropped."""
 
-_LOOK: Final = 1.0  # seconds between two looks at how old the tables are, and how large the index is
-_ASKING: Final = 5.0  # seconds in which Kafka says where partitions end
+_LOOK: Final = 1.0  # seconds between two checks of the age of the tables and the size of the index
+_ASKING: Final = 5.0  # seconds that Kafka may take to return the ends of partitions
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 
 
 class NotReadyError(Exception):
-    """No question can be answered now; the message says why."""
+    """No question can be answered now. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An explanation, and what it rests on."""
+    """An explanation, and the offsets that it rests on."""
 
     document: Document
     positions: Mapping[str, tuple[int, ...]]
-    """By topic, for each partition: everything below this offset is in it."""
+    """For each partition of each topic, the offset up to which everything was read."""
 
 
 class QueryWorker:
-    """See `Member`: keeps the tables until it is stopped, and answers questions.
+    """Keeps the tables until it is stopped, and answers questions. See `Member`.
 
     Args:
-        settings: where Kafka is, and what the services are set to; with the fleet's true number of partitions.
-        clock: where the time comes from.
+        settings: the address of Kafka and the settings of the services, with the fleet's actual number of partitions.
+        clock: the source of the time.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -95,7 +95,7 @@ class QueryWorker:
 
     @property
     def owners(self) -> Mapping[int, Any]:
-        """It owns no partition."""
+        """Empty, because it owns no partition."""
         return {}
 
     @property
@@ -105,21 +105,21 @@ class QueryWorker:
 
     @property
     def ready(self) -> bool:
-        """Whether the tables are whole, and follow Kafka."""
+        """Whether the tables are complete and follow Kafka."""
         return self._reading is not None and self._reading.tables_reader.sound
 
     @property
     def idle(self) -> bool:
-        """Whether the tables were read to their ends once."""
+        """Whether the tables have been read to their ends once."""
         return self._reading is not None and self._reading.tables_reader.caught_up.is_set()
 
     @property
     def moves(self) -> int:
-        """Changes with each step of the first reading."""
+        """A value that changes with each step of the first reading."""
         return 0 if self._reading is None else self._reading.tables_reader.moves
 
     def report(self) -> dict[str, Any]:
-        """How far the readings are."""
+        """Return the progress of reading."""
         reading = self._reading
         if reading is None:
             return {"ready": False, "tables": 0.0, "chains": 0.0, "standing": []}
@@ -132,28 +132,28 @@ class QueryWorker:
         }
 
     async def behind(self) -> Behind:
-        """Where Kafka has more than has been read; nothing when it does not answer."""
+        """Return the partitions of which Kafka has more than has been read. Empty if it does not answer."""
         reading = self._reading
         if reading is None:
             return Behind()
         try:
             async with asyncio.timeout(_ASKING):
                 return Behind(tables=await reading.behind())
-        except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or all of it is just changing
+        except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or everything is changing at the moment
             return Behind()
 
     # Questions.
 
     async def explain(self, asked: Question) -> Answer:
-        """Answer a question by everything that was committed before it was asked.
+        """Answer a question from everything that was committed before it was asked.
 
         Raises:
             NotFoundError: there is no such object, node or cluster.
-            QuestionError: nodes are asked for of what has clusters, or the other way round.
-            NotReadyError: the tables are not read, Kafka does not answer in time, or too many others ask.
+            QuestionError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
+            NotReadyError: the tables are not read yet, Kafka does not answer in time, or there are too many questions.
         """
         if self._waiting >= _WAITING:
-            raise NotReadyError(f"{self._waiting} questions are waiting already")
+            raise NotReadyError(f"{self._waiting} questions are already waiting")
         self._waiting += 1
         try:
             async with asyncio.timeout(_ANSWER_SECONDS), self._slots:
@@ -174,7 +174,7 @@ class QueryWorker:
                 ends = await reading.freshen(TOPICS)
         except TimeoutError:
             raise NotReadyError(f"what is committed was not read within {_FRESH_SECONDS:g} s") from None
-        # Nothing is awaited, and so nothing read, while an explanation is made.
+        # Nothing is awaited, and therefore nothing read, while an explanation is made.
         told = answer(reading.tables.as_of(self._clock.now()), asked)
         if isinstance(told, Explanation):
             steps = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
@@ -185,15 +185,15 @@ class QueryWorker:
     # Life.
 
     async def start(self) -> None:
-        """Begin to read; returns at once."""
+        """Start reading. Returns at once."""
         self._failure = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(self._failure), name=NAME)
 
     async def join(self) -> None:
-        """Wait until it ends.
+        """Wait until the worker ends.
 
         Raises:
-            RuntimeFailure: it cannot go on.
+            RuntimeFailure: it cannot continue.
         """
         if self._task is not None:
             await asyncio.shield(self._task)
@@ -225,7 +225,7 @@ class QueryWorker:
 
         Raises:
             TablesTooOld: deletions may have been missed.
-            RuntimeFailure: the tables can be used no further.
+            RuntimeFailure: the tables cannot be used any more.
             KafkaError: Kafka does not answer.
         """
         age = TableAge(self._clock, await tombstones_kept(self._settings))
@@ -254,12 +254,12 @@ class QueryWorker:
 
 
 class _Reading:
-    """What is read, from one beginning on.
+    """One reading of all topics, from the beginning.
 
     Args:
-        settings: where Kafka is.
-        clock: where the time comes from.
-        fail: told when the tables can be used no further.
+        settings: the address of Kafka.
+        clock: the source of the time.
+        fail: called when the tables cannot be used any more.
     """
 
     def __init__(self, settings: Settings, clock: Clock, fail: Callable[[BaseException], None]) -> None:
@@ -289,7 +289,7 @@ class _Reading:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Connect, and begin to read."""
+        """Connect, and start reading."""
         await self._offsets.start()
         self.tables_reader.start()
         self._tasks = [asyncio.create_task(self._index_chains(), name=f"{NAME}-chains")]
@@ -304,7 +304,7 @@ class _Reading:
 
     @property
     def progress(self) -> float:
-        """How far the tables are read, 0 to 1."""
+        """The share of the tables that has been read, 0 to 1."""
         return self.tables_reader.progress
 
     async def freshen(self, topics: Collection[Topic]) -> dict[TopicPartition, int]:
@@ -312,21 +312,21 @@ class _Reading:
         return await self.tables_reader.freshen(topics, self._offsets)
 
     async def to_ends(self) -> bool:
-        """Return when all that is committed now has been read; False before the first reading is over."""
+        """Wait until everything that is committed now has been read. Returns False before the first reading is over."""
         if not self.tables_reader.caught_up.is_set():
             return False
         await self.tables_reader.freshen(TOPICS, self._offsets)
         return True
 
     async def behind(self) -> dict[TopicPartition, int]:
-        """Where Kafka has more than has been read, with the offset that each partition has come to."""
+        """Return the partitions of which Kafka has more than has been read, with the offset that has been reached."""
         tables, chains = self.tables_reader.followed, self.chains_reader.followed
         ends = await self._offsets.stable({*tables, *chains})
         found = await self.chains_reader.behind({tp: ends[tp] for tp in chains})
         return found | await self.tables_reader.behind({tp: ends[tp] for tp in tables})
 
     def positions(self, ends: Mapping[TopicPartition, int]) -> dict[str, tuple[int, ...]]:
-        """Ends by topic, for each partition."""
+        """Return the ends of each topic's partitions."""
         prefix = self._settings.topic_prefix
         parts = range(self._settings.partitions)
         return {
@@ -334,7 +334,7 @@ class _Reading:
         }
 
     def measure(self) -> None:
-        """Tell Prometheus how much is kept."""
+        """Update the metrics of what is kept."""
         for short, size in self.tables.sizes().items():
             RECORDS.labels(short).set(size)
         INDEXED.set(self._index.size)
@@ -346,7 +346,7 @@ class _Reading:
         return True
 
     async def _index_chains(self) -> None:
-        """Index the records of chains once the tables say which are wanted, and drop what is not."""
+        """Index the records of chains when the tables show which are wanted, and drop the others."""
         await self.tables_reader.caught_up.wait()
         self.chains_reader.start()
         clock = asyncio.get_running_loop().time

@@ -1,5 +1,5 @@
-"""A copy of the live state, and the real services on it: what `explain` reads and `simulate` runs.
+"""A copy of the live state, and the real services on it, for `explain` and `simulate`.
 
-`copy` takes it and runs it, `explain` asks it for reasons, `diff` compares two runs. Nothing here writes to Kafka:
-there is no producer, no group, and no offset is committed.
+`copy` makes and runs the copy, `explain` finds the reasons for decisions, and `diff` compares two runs. Nothing here
+writes to Kafka: there is no producer and no group, and no offset is committed.
 """

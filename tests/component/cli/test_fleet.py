@@ -258,9 +258,11 @@ def test_pause_and_resume_of_the_fleet(gateway: FakeGateway, run: Run) -> None:
         "",
     )
     assert gateway.objects[f"{OWN}/evictionpauses/all"]["spec"] == {"scope": {}, "reason": "storm"}
-    assert said(run("pause", "evictions"))[1] == f"evictions of the whole fleet are paused already ({called})\n"
+    assert said(run("pause", "evictions"))[1] == f"evictions of the whole fleet are already paused ({called})\n"
     said_again = said(run("pause", "evictions", "--reason", "still"))
-    assert said_again[1] == f"evictions of the whole fleet were paused already, the reason is new ({called})\n"
+    assert (
+        said_again[1] == f"evictions of the whole fleet were already paused; the reason has been changed ({called})\n"
+    )
     assert gateway.objects[f"{OWN}/evictionpauses/all"]["spec"]["reason"] == "still"
     out = said(run("get", "evictionpauses"))[1].splitlines()
     assert [line.split() for line in out] == [
@@ -290,7 +292,7 @@ def test_a_pause_by_another_name_counts(gateway: FakeGateway, run: Run) -> None:
     found = {"metadata": {"name": "mine"}, "spec": {"scope": {"targets": ["Node/n2", "Node/n1"]}}}
     gateway.put(f"{OWN}/evictionpauses/mine", found)
     words = ("--scope", "target=node/n1", "--scope", "target=no/n2")
-    assert "are paused already (evictionpause.moorage.io/mine)" in said(run("pause", "evictions", *words))[1]
+    assert "are already paused (evictionpause.moorage.io/mine)" in said(run("pause", "evictions", *words))[1]
     assert said(run("resume", "evictions", *words))[0] == 0
     assert gateway.objects == {}
 

@@ -75,7 +75,7 @@ def test_a_fault_in_yaml_is_told_with_its_line(run: Run, tmp_path: Path) -> None
 def test_addresses_are_not_fetched(run: Run) -> None:
     code, _, err = said(run("apply", "-f", "https://example.org/a.yaml"))
     assert code == 1
-    assert err.startswith("error: https://example.org/a.yaml: nothing is fetched")
+    assert err.startswith("error: https://example.org/a.yaml: URLs are not supported")
 
 
 def test_timers_are_those_that_are_set_the_earliest_first(

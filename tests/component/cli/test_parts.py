@@ -126,7 +126,7 @@ def test_lists_are_taken_apart_and_times_stay_text(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "bytes.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CliError, match=r"bytes\.yaml: is no UTF-8 text"):
+    with pytest.raises(CliError, match=r"bytes\.yaml: is not UTF-8"):
         manifests.read([str(file)])
 
 
@@ -196,8 +196,8 @@ async def test_a_child_that_never_becomes_ready_is_told_with_its_log(tmp_path: P
     finally:
         await supervisor.stop()
     assert [line.split(" (")[0] for line in said[:2]] == [
-        "timer ended with code 2; it is started again in 0.5 s",
-        "timer ended with code 2; it is started again in 1 s",
+        "timer ended with code 2; restarting in 0.5 s",
+        "timer ended with code 2; restarting in 1 s",
     ]
 
 

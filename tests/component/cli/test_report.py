@@ -50,7 +50,11 @@ def test_a_person_reports_as_the_command_line_and_a_probe_as_itself(gateway: Fak
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("pod/shop/web-0", "H=True"), 1, "error: invalid resource type pod: only targets have conditions"),
+        (
+            ("pod/shop/web-0", "H=True"),
+            1,
+            "error: invalid resource type pod: only targets, such as nodes, have conditions",
+        ),
         (("pod", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'pod': must be KIND/NAME"),
         (("pod/a/b/c", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'pod/a/b/c'"),
         (("pod//web", "H=True", "--on", "node/n1"), 2, "error: invalid workload 'pod//web'"),

@@ -56,7 +56,7 @@ def asked(*words: str, code: int = 0, text: str | None = None) -> Any:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "nothing is changed: give -f FILE"),
+        ((), "no change is given: use -f FILE"),
         (("--taint", "node/a1"), "--taint: invalid value 'node/a1': must be KIND/NAME=SPEC"),
         (("--taint", "a1=x:NoExecute"), "--taint: invalid value 'a1=x:NoExecute'"),
         (("--condition", "node/a1=Ready"), "--condition: invalid value 'node/a1=Ready': must be KIND/NAME=TYPE=STATUS"),
@@ -87,10 +87,10 @@ def test_what_cannot_be_understood_is_a_usage_error(words: tuple[str, ...], prob
         (("--taint", "node/a1=x-"), 'taint "x" not found'),
         (("--taint", "node/z9=x:NoExecute"), 'Error from server (NotFound): nodes "z9" not found'),
         (("--taint", "pod/x=x:NoExecute"), "invalid resource type pod"),
-        (("--delete", "evictions/x"), "are what the services have decided: they cannot be deleted"),
+        (("--delete", "evictions/x"), "are written by the services and cannot be deleted"),
         (("--delete", "node/z9"), 'Error from server (NotFound): nodes "z9" not found'),
         (("--condition", "node/z9=Ready=False"), "must be a declared target"),
-        (("--outage", "zone=z"), "--outage zone=z: no node or cluster fits"),
+        (("--outage", "zone=z"), "--outage zone=z: no node or cluster matches"),
         (("-f", "no-such-file.yaml"), 'the path "no-such-file.yaml" does not exist'),
     ],
 )

@@ -116,7 +116,7 @@ def test_it_goes_on_after_the_last_change_it_has_seen() -> None:
     assert gateway.versions == ["2", "7", "7", "9"]
     assert gateway.lists == 1
     first, second = watcher.told
-    assert first.startswith("The watch broke off and is tried again: the gateway at http://gateway does not answer")
+    assert first.startswith("The watch was interrupted, trying again: the gateway at http://gateway does not answer")
     assert second == "The watch goes on."
     assert "\n" not in first
 
@@ -157,7 +157,7 @@ def test_a_gateway_that_stays_away_ends_it_with_an_error() -> None:
     watcher = Watcher(gateway)
     error = watcher.fail()
     assert error.code == 1
-    assert str(error).startswith(f"error: the watch could not go on for {PATIENCE:.0f} s: the gateway at")
+    assert str(error).startswith(f"error: the watch could not continue for {PATIENCE:.0f} s: the gateway at")
     assert PATIENCE <= sum(watcher.pauses) < PATIENCE + LONGEST_PAUSE
 
 
@@ -187,6 +187,6 @@ def test_get_tells_breaks_on_standard_error_and_ends_with_1(
     code, out, err = said(run("get", "nodes", "-w", "-o", "name"))
     assert (code, out) == (1, "node/n1\nnode/n1\n")
     assert err.splitlines() == [
-        "The watch broke off and is tried again: the gateway at http://gateway does not answer (refused).",
+        "The watch was interrupted, trying again: the gateway at http://gateway does not answer (refused).",
         "Error from server: no",
     ]

@@ -416,7 +416,7 @@ def test_report_hands_in_cloud_events(gateway: FakeGateway, run: Run) -> None:
         (("node/n1", "Ready=Maybe"), 2, "error: status: invalid value 'Maybe'"),
         (("node/n1", "Ready"), 2, "error: invalid condition 'Ready': must be TYPE=STATUS"),
         (("n1", "Ready=True"), 2, "error: invalid target 'n1': must be KIND/NAME"),
-        (("pod/n1", "Ready=True"), 1, "error: invalid resource type pod: only targets have conditions"),
+        (("pod/n1", "Ready=True"), 1, "error: invalid resource type pod: only targets, such as nodes, have conditions"),
         (("node/n1", "Ready=True", "--at", "soon"), 2, "error: invalid time 'soon'"),
         (("node/n1",), 2, "Usage"),
     ],
@@ -457,7 +457,7 @@ def test_something_else_at_the_address(gateway: FakeGateway, run: Run) -> None:
     gateway.refuse["GET /api/v1/nodes"] = httpx.Response(200, text="<html>hello</html>")
     code, _, err = said(run("get", "nodes"))
     assert code == 1
-    assert "is no gateway of Moorage" in err
+    assert "is not a gateway of Moorage" in err
 
 
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, run: Run) -> None:
@@ -506,7 +506,7 @@ def test_a_service_logs_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_a_kafka_it_says_how_to_get_one(gateway: FakeGateway, run: Run, words: tuple[str, ...]) -> None:
     code, _, err = said(run(*words))
     assert code == 1
-    assert "no Kafka is known" in err
+    assert "the address of Kafka is not known" in err
     assert "moorage up" in err
     assert gateway.requests == []
 

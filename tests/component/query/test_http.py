@@ -142,7 +142,7 @@ async def test_more_questions_than_can_wait_are_turned_away() -> None:
     edge.worker.go.set()
     codes = [answer.status_code for answer in await asyncio.gather(*tasks)]
     assert (codes.count(200), codes.count(503)) == (32, 8)
-    assert "32 questions are waiting already" in (await next(iter(done))).json()["message"]
+    assert "32 questions are already waiting" in (await next(iter(done))).json()["message"]
     assert waiting
     assert (await edge.get(kind="Pod", name="p")).status_code == 200
 

@@ -193,7 +193,7 @@ def test_what_an_outage_names(text: str, names: list[str]) -> None:
 
 def test_an_outage_of_nothing_is_an_error() -> None:
     made = Hub("a1")
-    with pytest.raises(ChangeError, match="--outage zone=z: no node or cluster fits"):
+    with pytest.raises(ChangeError, match="--outage zone=z: no node or cluster matches"):
         ZoneOutage.parse("zone=z").targets(made.flow)
     for text in ("", "  ", "a==b=c", "(x)"):
         with pytest.raises(ChangeError, match="invalid outage"):

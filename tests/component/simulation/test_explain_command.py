@@ -214,13 +214,13 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
             1,
             'Error from server (NotFound): resourcebindings.work.karmada.io "gone" not found\n',
         ),
-        (("pod", "p", "q"), 2, "error: explain tells of one object"),
-        (("pod",), 2, "error: explain tells of one object"),
+        (("pod", "p", "q"), 2, "error: explain needs one object"),
+        (("pod",), 2, "error: explain needs one object"),
         (("pod", "a/b/c"), 2, "error: name: invalid value 'a/b/c': must be NAME or NAMESPACE/NAME"),
         (
             ("node", "n1"),
             2,
-            "error: kind: invalid value 'node': explain tells of placement, placementdecision, resourcebinding",
+            "error: kind: invalid value 'node': must be one of placement, placementdecision, resourcebinding",
         ),
         (("frog", "n1"), 1, 'error: the server doesn\'t have a resource type "frog"'),
         (("pod", "p", "--node", "n1", "--cluster", "c"), 2, "error: --node and --cluster cannot be used together"),
@@ -241,7 +241,7 @@ def test_without_kafka_or_topics_that_is_said(from_topics: Callable[[Any], Expla
     assert "Kafka at nowhere:1 does not answer" in done.stderr
     done = from_topics(SnapshotError("there is no topic moorage.taints.v1"))("pod", "p")
     assert done.exit_code == 1
-    assert "there is no topic moorage.taints.v1.\nMake the topics with `moorage topics make`" in done.stderr
+    assert "there is no topic moorage.taints.v1.\nCreate the topics with `moorage topics make`" in done.stderr
 
 
 def status(code: int, message: str, **more: Any) -> httpx.Response:
@@ -260,7 +260,7 @@ def refused(request: httpx.Request) -> httpx.Response:
         (lambda _: status(503, "the query worker is not ready: its tables are read to 7%"), "the query worker is not"),
         (
             lambda _: status(404, "the server could not find the requested resource"),
-            "the gateway is of a version that cannot be asked for explanations",
+            "the gateway is an older version that cannot explain",
         ),
     ],
 )
@@ -279,7 +279,7 @@ def test_where_nobody_can_be_asked_the_topics_are_read_and_that_is_said(
     done = invoke("pod", "p")
     assert (done.exit_code, done.stdout) == (0, wanted.stdout)
     assert done.stderr.startswith(why)
-    assert done.stderr.endswith("; the topics are read instead, which takes longer\n")
+    assert done.stderr.endswith("; reading the topics instead, which takes longer\n")
 
 
 def test_what_the_gateway_refuses_for_other_reasons_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ def test_what_the_gateway_refuses_for_other_reasons_is_told(monkeypatch: pytest.
     done = invoke("pod", "p")
     assert (done.exit_code, done.stderr) == (1, "Error from server (MisdirectedRequest): host: invalid value 'x'\n")
     behind(monkeypatch, lambda _: httpx.Response(200, json={"items": []}))
-    assert "is no gateway of Moorage" in invoke("pod", "p").stderr
+    assert "is not a gateway of Moorage" in invoke("pod", "p").stderr
 
 
 def test_a_table_of_many_nodes_stays_short(against: Callable[[Any], Explain]) -> None:

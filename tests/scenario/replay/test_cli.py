@@ -129,7 +129,7 @@ def test_records_without_steps_cannot_be_decided_on_again(tmp_path: Path) -> Non
     ]
     code, out, err = said(invoke("replay", "--from", str(kept(tmp_path, records))))
     assert code == 2
-    assert err == "error: nothing of it can be decided on again: no record says how it was decided\n"
+    assert err == "error: nothing can be decided on again: no record names the input of its decision\n"
     assert "eviction: " in out
     assert "of its records were not compared" in out
 

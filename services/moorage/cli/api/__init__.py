@@ -1,4 +1,4 @@
-"""How commands reach Moorage: the gateway over HTTP, the topics over Kafka, and what words and files mean to them.
+"""How commands reach Moorage: the gateway over HTTP, the topics over Kafka, and how words and files are read.
 
-It knows nothing of how answers look.
+Nothing here depends on how results are shown.
 """

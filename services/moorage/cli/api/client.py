@@ -1,4 +1,4 @@
-"""The gateway over HTTP: Kubernetes' own resource paths, and Status objects as errors."""
+"""A client of the gateway over HTTP, with the paths of the Kubernetes API and Status objects as errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ JsonObject = dict[str, Any]
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 _HEADERS = {"user-agent": "moorage-cli"}
-"""The gateway's audit says by this name who wrote."""
+"""The name of the client in the gateway's audit."""
 
 SILENCE = 120.0
-"""Seconds without a byte after which a watch counts as broken off: the gateway sends a bookmark every 30 s."""
+"""Seconds without a byte after which a watch counts as interrupted. The gateway sends a bookmark every 30 s."""
 
 MERGE_PATCH = "application/merge-patch+json"
 EVENT = "application/cloudevents+json"
@@ -29,12 +29,12 @@ EVENTS_BATCH = "application/cloudevents-batch+json"
 
 
 class Client:
-    """A client of one gateway; may be used from several threads at once.
+    """A client of one gateway. Several threads may use it at once.
 
     Args:
         server: the gateway's address, without a path.
-        transport: what carries the requests; HTTP unless said.
-        patience: seconds for which HTTP waits, if not for as long as usual.
+        transport: carries the requests. The default is HTTP.
+        patience: seconds to wait for an answer, instead of the default.
     """
 
     def __init__(self, server: str, transport: Transport | None = None, *, patience: float | None = None) -> None:
@@ -53,15 +53,15 @@ class Client:
         self._http.close()
 
     def get(self, kind: ServedKind, namespace: str, name: str, *, subresource: str = "") -> JsonObject:
-        """One object; `namespace` is ignored for cluster-scoped kinds."""
+        """Return one object. `namespace` is ignored for cluster-scoped kinds."""
         return self._call("GET", object_path(kind, namespace, name, subresource))
 
     def list(self, kind: ServedKind, namespace: str | None, selector: str = "", *, name: str = "") -> JsonObject:
-        """The list object of a kind, of all objects or of those chosen; `namespace` None means all namespaces."""
+        """Return the list of all or the selected objects of a kind. `namespace` None means all namespaces."""
         return self._call("GET", list_path(kind, namespace), params=_chosen(selector, name))
 
     def create(self, kind: ServedKind, namespace: str, document: Mapping[str, Any]) -> JsonObject:
-        """Create an object; what the server made of it."""
+        """Create an object, and return it as the server has stored it."""
         return self._call("POST", list_path(kind, namespace), json_body=document)
 
     def patch(
@@ -76,26 +76,26 @@ class Client:
         return self._call("DELETE", object_path(kind, namespace, name))
 
     def report(self, events: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Hand in condition reports: CloudEvents in structured mode. Several are taken one by one: see `refused`."""
+        """Send condition reports as CloudEvents in structured mode. `refused` returns those that were not accepted."""
         if len(events) == 1:
             return self._call("POST", "/v1/conditions", json_body=events[0], content_type=EVENT)
         return self._call("POST", "/v1/conditions", json_body=events, content_type=EVENTS_BATCH)
 
     def explain(self, asked: Mapping[str, str]) -> JsonObject:
-        """The document of an explanation, from the query worker behind the gateway."""
+        """Return an explanation as a document, from the query worker behind the gateway."""
         answer = self._call("GET", "/v1/explain", params=asked)
         found = answer.get("explanation")
         if not isinstance(found, dict):
-            raise CliError(f"{self.server} is no gateway of Moorage: its answer has no explanation")
+            raise CliError(f"{self.server} is not a gateway of Moorage: its answer has no explanation")
         return found
 
     def watch(
         self, kind: ServedKind, namespace: str | None, version: str, *, selector: str = "", name: str = ""
     ) -> Iterator[tuple[str, JsonObject]]:
-        """Changes after a resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK | ERROR, object).
+        """Return the changes after a resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK | ERROR, object).
 
-        The watch is accepted when this returns. It ends when the server ends it; `moorage.cli.api.watching` goes on
-        after that.
+        The server has accepted the watch when this returns. The watch ends when the server ends it;
+        `moorage.cli.api.watching` continues after that.
         """
         params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         path = _with(list_path(kind, namespace), {**params, **_chosen(selector, name)})
@@ -117,7 +117,7 @@ class Client:
             raise UnreachableError(self.server, str(error)) from None
 
     def _tell(self, texts: Sequence[str]) -> None:
-        """Write warnings as kubectl does, each text once."""
+        """Print warnings as kubectl does, each text once."""
         with self._lock:
             fresh = [text for text in texts if text not in self._told]
             self._told.update(fresh)
@@ -148,13 +148,13 @@ class Client:
             document = json.loads(answer.content)
         except ValueError:
             raise CliError(
-                f"{self.server} is no gateway of Moorage: it answers {method} {path} with something that is no JSON"
+                f"{self.server} is not a gateway of Moorage: its answer to {method} {path} is not JSON"
             ) from None
         return document if isinstance(document, dict) else {"items": document}
 
 
 def list_path(kind: ServedKind, namespace: str | None) -> str:
-    """The path of a collection, as the Kubernetes API has it."""
+    """Return the path of a collection in the Kubernetes API."""
     base = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
     if kind.namespaced and namespace is not None:
         base += f"/namespaces/{quote(namespace, safe='')}"
@@ -162,13 +162,13 @@ def list_path(kind: ServedKind, namespace: str | None) -> str:
 
 
 def object_path(kind: ServedKind, namespace: str, name: str, subresource: str = "") -> str:
-    """The path of one object, or of a part of it such as `scale`."""
+    """Return the path of one object, or of a subresource such as `scale`."""
     path = f"{list_path(kind, namespace)}/{quote(name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 
 
 def warnings(answer: Response) -> list[str]:
-    """The texts of an answer's `Warning` headers (RFC 7234: code 299, agent, text in quotes)."""
+    """Return the texts of an answer's `Warning` headers (RFC 7234: code 299, agent, text in quotes)."""
     found = []
     for header in answer.all("warning"):
         for quoted in _WARNING.findall(header):
@@ -179,7 +179,7 @@ def warnings(answer: Response) -> list[str]:
 
 
 def _chosen(selector: str, name: str) -> dict[str, str]:
-    """The query that chooses objects by labels, by name or by both."""
+    """Return the query parameters that select objects by labels, by name or by both."""
     chosen = {"labelSelector": selector, "fieldSelector": f"metadata.name={name}" if name else ""}
     return {key: value for key, value in chosen.items() if value}
 
@@ -201,14 +201,14 @@ def _failure(answer: Response) -> CliError:
 
 
 def refused(outcomes: Mapping[str, Any]) -> list[ServerError]:
-    """What of a batch of reports was refused, by the server's list of outcomes."""
+    """Return the errors of the reports in a batch that were refused, from the server's list of outcomes."""
     if outcomes.get("kind") != "ReportOutcomeList":
         return []
     return [status_error(item["status"], 0) for item in outcomes.get("items") or [] if item.get("status")]
 
 
 def status_error(status: Mapping[str, Any], code: int, text: str = "") -> ServerError:
-    """The error of a Status object, or of an answer that is none."""
+    """Return the error for a Status object, or for an answer that is not one."""
     code = int(status.get("code") or code)
     message = status.get("message") or text[:500] or f"HTTP {code}"
     reason = str(status.get("reason") or "")

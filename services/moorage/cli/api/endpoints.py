@@ -1,6 +1,6 @@
-"""Where the gateway and the broker are: option, environment, what `moorage up` has started, the usual places.
+"""Where the gateway and the broker are: an option, the environment, a running `moorage up`, or the default address.
 
-Finding the gateway loads neither the settings nor Kafka's client: most commands need no more than its address.
+Finding the gateway loads neither the settings nor Kafka's client, because most commands need only its address.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _LAST_PORT = 65_535
 
 
 def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """The settings from the environment.
+    """Return the settings from the environment.
 
     Args:
-        flags: what the command line says, by the settings' names; it goes before the environment.
-        overrides: what the command itself sets.
+        flags: the flags of the command line by the settings' names. They take precedence over the environment.
+        overrides: the settings that the command itself sets.
 
     Raises:
-        UsageError: a variable or a flag has a wrong value; names it, the value and the rule.
+        UsageError: a variable or a flag has an invalid value. The message names it, the value and the rule.
     """
-    from pydantic import ValidationError  # noqa: PLC0415 - only commands that need every setting pay for it
+    from pydantic import ValidationError  # noqa: PLC0415 - only some commands need all settings
 
     from moorage.runtime.settings import Settings  # noqa: PLC0415 - as above
 
@@ -49,10 +49,10 @@ def load_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> S
 
 
 def gateway(ctx: typer.Context) -> str:
-    """The gateway's address.
+    """Return the gateway's address.
 
     Raises:
-        UsageError: the environment names a port that is none.
+        UsageError: the port in the environment is invalid.
     """
     chosen = str(ctx.find_root().params.get("server") or "") or environment.text("server") or ""
     if not chosen:
@@ -65,17 +65,17 @@ def gateway(ctx: typer.Context) -> str:
 
 
 def connect(ctx: typer.Context, *, patience: float | None = None) -> Client:
-    """A client of the gateway.
+    """Return a client of the gateway.
 
     Args:
-        ctx: of the command.
-        patience: seconds for which it waits, if not for as long as usual.
+        ctx: the context of the command.
+        patience: seconds to wait for an answer, instead of the default.
     """
     return Client(gateway(ctx), patience=patience)
 
 
 def kafka() -> tuple[str, str]:
-    """The broker's addresses and the topics' prefix.
+    """Return the broker's addresses and the prefix of the topics.
 
     Raises:
         CliError: no broker is known.
@@ -88,14 +88,14 @@ def kafka() -> tuple[str, str]:
         prefix = running.topic_prefix if environment.text("topic_prefix") is None else settings.topic_prefix
         return running.bootstrap, prefix
     raise CliError(
-        "no Kafka is known: MOORAGE_BOOTSTRAP_SERVERS is not set and no `moorage up` runs.\n"
-        "Start one with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
+        "the address of Kafka is not known: MOORAGE_BOOTSTRAP_SERVERS is not set, and `moorage up` is not running.\n"
+        "Start Kafka with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
     )
 
 
 def of_the_live(bootstrap: str) -> dict[str, str]:
-    """The settings with which the `moorage up` of this Kafka runs, but for what the environment says otherwise."""
-    from moorage.cli.flags import FIELDS  # noqa: PLC0415 - only commands that need every setting pay for it
+    """Return the settings of the `moorage up` of this Kafka, except those that the environment sets."""
+    from moorage.cli.flags import FIELDS  # noqa: PLC0415 - only some commands need all settings
 
     found = runfile.read()
     if found is None or found.bootstrap != bootstrap:
@@ -106,7 +106,7 @@ def of_the_live(bootstrap: str) -> dict[str, str]:
 
 
 def _gateway_port() -> int:
-    """The setting `gateway_port`."""
+    """Return the setting `gateway_port`."""
     said = environment.text("gateway_port")
     if said is None:
         return environment.GATEWAY_PORT

@@ -1,4 +1,4 @@
-"""An explanation without a query worker: this process reads the topics, and explains."""
+"""Explanations without a query worker: this process reads the topics."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from moorage.simulation.explain.question import Question, QuestionError
 
 
 def explain(asked: Question) -> JsonObject:
-    """The document of an explanation.
+    """Return an explanation as a document.
 
     Raises:
-        UsageError: nodes are asked for of what has clusters, or the other way round.
-        CliError: there is no such thing, or Kafka does not answer.
+        UsageError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
+        CliError: the object does not exist, or Kafka does not answer.
     """
     bootstrap, prefix = endpoints.kafka()
     flags = endpoints.of_the_live(bootstrap)
@@ -37,7 +37,7 @@ def explain(asked: Question) -> JsonObject:
     except SnapshotError as error:
         raise CliError(
             f"Kafka at {bootstrap}: {error}.\n"
-            "Make the topics with `moorage topics make`, or start everything with `moorage up`."
+            "Create the topics with `moorage topics make`, or start everything with `moorage up`."
         ) from None
     except (KafkaError, TimeoutError, OSError) as error:
         raise unreachable(bootstrap, error) from None

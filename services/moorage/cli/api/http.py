@@ -1,7 +1,7 @@
-"""Requests over HTTP, with the standard library alone: a client library takes longer to import than a command may run.
+"""Requests over HTTP with the standard library, because a client library takes longer to import than a command may run.
 
-A thread keeps one connection open between its requests. A connection that the server has closed in the meantime is
-replaced before a request goes out on it, so no request is ever sent twice.
+Each thread keeps one connection open between its requests. A connection that the server has closed in the meantime is
+replaced before a request is sent on it, so no request is ever sent twice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 CONNECT_SECONDS: Final = 5.0
-"""How long a server may take to accept a connection."""
+"""Seconds that a server may take to accept a connection."""
 
 ANSWER_SECONDS: Final = 30.0
-"""How long a server may be silent while an answer is awaited or read."""
+"""Seconds that a server may be silent while an answer is awaited or read."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -28,11 +28,11 @@ _FIRST_ERROR: Final = 400
 
 
 class HttpError(Exception):
-    """No answer came, or none that is HTTP. The text says why."""
+    """There was no answer, or it was not HTTP. The text gives the reason."""
 
 
 class RefusedError(Exception):
-    """A stream was asked for, and the answer is an error.
+    """A stream was requested, and the answer is an error.
 
     Args:
         answer: the answer.
@@ -45,7 +45,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a server."""
+    """A request to a server."""
 
     method: str
     path: str
@@ -57,7 +57,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a server said."""
+    """A server's answer."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -72,36 +72,36 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The content as text."""
+        """Return the content as text."""
         return self.content.decode("utf-8", "replace")
 
     def all(self, name: str) -> list[str]:
-        """Every value of a header."""
+        """Return every value of a header."""
         return [value for known, value in self.headers if known == name]
 
 
 class Transport(Protocol):
-    """Carries requests to one server; may be used from several threads at once."""
+    """Carries requests to one server. Several threads may use it at once."""
 
     def send(self, request: Request) -> Response:
         """Send a request and return the whole answer.
 
         Raises:
-            HttpError: none came.
+            HttpError: there was none.
         """
 
     def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
-        """Send a request and return the lines of its answer, as they come, until the server ends it.
+        """Send a request and return the lines of its answer as they arrive, until the server ends it.
 
-        The request is answered when this returns; the lines may raise `HttpError` when the answer breaks off.
+        The server has begun to answer when this returns. The lines may raise `HttpError` if the answer is interrupted.
 
         Args:
-            request: what is asked.
-            silence: seconds without a byte after which the answer counts as broken off.
+            request: the request.
+            silence: seconds without a byte after which the answer counts as interrupted.
 
         Raises:
             RefusedError: the answer is an error.
-            HttpError: none came.
+            HttpError: there was none.
         """
 
     def close(self) -> None:
@@ -109,14 +109,14 @@ class Transport(Protocol):
 
 
 class Connections:
-    """HTTP to one server, through the environment's proxy unless the server is on this machine.
+    """HTTP to one server. Uses the environment's proxy unless the server is on this machine.
 
     Args:
-        server: `http://` or `https://`, a host, and perhaps a user, a port, and a path that all paths begin with.
-        patience: seconds for which a server may be silent, if not `CONNECT_SECONDS` and `ANSWER_SECONDS`.
+        server: `http://` or `https://`, a host, and optionally a user, a port, and a path that precedes all paths.
+        patience: seconds that a server may be silent, instead of `CONNECT_SECONDS` and `ANSWER_SECONDS`.
 
     Raises:
-        ValueError: the address is none.
+        ValueError: the address is invalid.
     """
 
     def __init__(self, server: str, *, patience: float | None = None) -> None:
@@ -129,7 +129,7 @@ class Connections:
         self._proxy = None if self._host in _LOOPBACK else _proxy(parts.scheme, self._host)
         self._headers = {"host": parts.netloc.rpartition("@")[2], **_credentials("authorization", parts)}
         self._target = parts.path.rstrip("/")
-        if self._proxy is not None and parts.scheme == "http":  # which reads the whole address from each request
+        if self._proxy is not None and parts.scheme == "http":  # the proxy reads the whole address from each request
             self._target = f"http://{self._headers['host']}{self._target}"
             self._headers |= _credentials("proxy-authorization", self._proxy)
         self._connect_seconds, self._answer_seconds = patience or CONNECT_SECONDS, patience or ANSWER_SECONDS
@@ -151,7 +151,7 @@ class Connections:
                 raise
 
     def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
-        """Send a request on a connection of its own and return the lines of its answer."""
+        """Send a request on a connection of its own, and return the lines of its answer."""
         with _as_http_errors():
             connection = self._connect()
             try:
@@ -172,7 +172,7 @@ class Connections:
             rest = b""
             while True:
                 with _as_http_errors():
-                    # Not `readline`, to which a chunked answer that breaks off looks like one that has ended.
+                    # Not `readline`, which cannot tell an interrupted chunked answer from one that has ended.
                     read = response.read1()
                 *lines, rest = (rest + read).split(b"\n")
                 yield from lines
@@ -218,7 +218,7 @@ class Connections:
 
 
 def _usable(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server still keeps a connection on which nothing is under way: a closed one has something to read."""
+    """Return whether an idle connection is still open. If the server has closed it, there is something to read."""
     return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
 
 
@@ -228,12 +228,12 @@ def _whole(response: http.client.HTTPResponse) -> Response:
 
 
 def _proxy(scheme: str, host: str) -> SplitResult | None:
-    """The proxy that the environment names for a host (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+    """Return the environment's proxy for a host (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
 
     Raises:
-        ValueError: it is none that speaks HTTP.
+        ValueError: the proxy does not speak HTTP.
     """
-    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - a local server has no use for it
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - not needed for a local server
 
     known = getproxies()
     named = known.get(scheme) or known.get("all") or ""
@@ -246,7 +246,7 @@ def _proxy(scheme: str, host: str) -> SplitResult | None:
 
 
 def _credentials(header: str, parts: SplitResult) -> dict[str, str]:
-    """The header for the user and the password of an address; empty when it has none."""
+    """Return the header for the user and the password of an address. Empty if it has none."""
     if not parts.username:
         return {}
     both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -1,4 +1,4 @@
-"""A client's requests over a transport of httpx, which the gateway of a simulation has: it is in this process."""
+"""Requests over a transport of httpx. The gateway of a simulation has one, because it is in the same process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class HttpxTransport:
 
     Args:
         transport: answers each request.
-        server: what the server seems to be called.
+        server: the address in the requests.
     """
 
     def __init__(self, transport: httpx.BaseTransport, server: str = "http://localhost") -> None:
@@ -35,12 +35,12 @@ class HttpxTransport:
             given.status_code, tuple((name.lower(), text) for name, text in given.headers.multi_items()), content
         )
 
-    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:  # noqa: ARG002 - it comes as a whole
-        """The lines of an answer, once it is there as a whole."""
+    def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:  # noqa: ARG002 - the answer arrives as a whole
+        """Return the lines of an answer when it has arrived as a whole."""
         answer = self.send(request)
         if answer.is_error:
             raise RefusedError(answer)
         return iter(answer.content.splitlines())
 
     def close(self) -> None:
-        """Leave the transport as it is: others may use it."""
+        """Leave the transport open, because others may use it."""

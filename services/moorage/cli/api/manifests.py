@@ -1,4 +1,4 @@
-"""Manifests: files, folders and standard input; many YAML documents in one; `List` objects taken apart."""
+"""Reads manifests from files, folders and standard input. A file may have several documents, and `List` objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen once
-    """YAML as Kubernetes reads it: a time stays the text it was written as."""
+    """YAML as Kubernetes reads it: a time stays text."""
 
 
 Loader.yaml_implicit_resolvers = {
@@ -29,21 +29,21 @@ Loader.yaml_implicit_resolvers = {
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file, with its place there."""
+    """One object of a file, and its place in the file."""
 
     source: str
     """The file's path, or `standard input`."""
 
     index: int
-    """Counts documents of the file from 1."""
+    """The number of the document in the file, from 1."""
 
     document: dict[str, Any]
     kind: ServedKind | None
-    """None when Moorage does not know it."""
+    """None if Moorage does not know it."""
 
     @property
     def place(self) -> str:
-        """The file and the document, for messages."""
+        """The file and the number of the document, for messages."""
         return f"{self.source}, document {self.index}"
 
     @property
@@ -52,7 +52,7 @@ class Manifest:
         return str(_metadata(self.document).get("name") or "")
 
     def namespace(self, default: str) -> str:
-        """`metadata.namespace`, else the default; empty when the kind is cluster-scoped."""
+        """Return `metadata.namespace`, or else the default. Empty if the kind is cluster-scoped."""
         if self.kind is not None and not self.kind.namespaced:
             return ""
         return str(_metadata(self.document).get("namespace") or default)
@@ -60,7 +60,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A document that cannot be used, and why."""
+    """A document that cannot be used, with the reason."""
 
     place: str
     message: str
@@ -70,10 +70,10 @@ class Refused:
 
 
 def read(sources: Sequence[str], *, recursive: bool = False) -> tuple[list[Manifest], list[Refused]]:
-    """Every object of the files, folders and `-`, in their order, and what could not be used.
+    """Return the objects of the files, folders and `-` in their order, and the documents that cannot be used.
 
     Raises:
-        CliError: a file cannot be read, or a folder holds no manifest.
+        CliError: a file cannot be read, or a folder has no manifest.
     """
     good: list[Manifest] = []
     bad: list[Refused] = []
@@ -95,9 +95,7 @@ def _texts(sources: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, st
             yield "standard input", sys.stdin.read()
             continue
         if "://" in source:
-            raise CliError(
-                f"{source}: nothing is fetched from addresses; give a file, a folder, or - for standard input"
-            )
+            raise CliError(f"{source}: URLs are not supported; give a file, a folder, or - for standard input")
         path = Path(source)
         if path.is_dir():
             found = sorted(file for file in path.glob("**/*" if recursive else "*") if file.suffix in _SUFFIXES)
@@ -115,13 +113,13 @@ def _read_file(file: Path) -> str:
     except FileNotFoundError:
         raise CliError(f'the path "{file}" does not exist') from None
     except UnicodeDecodeError as error:
-        raise CliError(f"{file}: is no UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise CliError(f"{file}: is not UTF-8: {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise CliError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def _documents(name: str, text: str, bad: list[Refused]) -> Iterator[tuple[int, Any]]:
-    """The documents of a text that are not empty; one that is no YAML ends the file."""
+    """Yield the documents of a text that are not empty. One that is not YAML ends the file."""
     index = 0
     documents = yaml.load_all(text, Loader)
     while True:
@@ -171,7 +169,7 @@ def _metadata(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def problem(error: Exception) -> str:
-    """What is wrong with a YAML text, after where: the line and the column count from 1."""
+    """Return the line and the column of an error in a YAML text, both from 1, and what is wrong."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = getattr(error, "problem", None) or getattr(error, "context", None)
     if mark is not None and said:

@@ -1,4 +1,4 @@
-"""Names of objects as people read and type them. Only a zone has two: `eu/eu-1`, and `eu.eu-1` in the API's paths."""
+"""Names of objects as people read and type them. Only a zone, `eu/eu-1`, has another name in the API: `eu.eu-1`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ZONE: Final = "Zone"
 
 
 def typed(kind: ServedKind, name: str) -> str:
-    """The name in the API of an object that somebody has named."""
+    """Return the name in the API of an object that a user has named."""
     return zone_names.object_name(zone_names.zone_of_object(name)) if kind.kind == ZONE else name
 
 
 def shown(kind: ServedKind, found: Mapping[str, Any]) -> str:
-    """The name of an object that is written for people, and that they may type."""
+    """Return the name of an object as it is shown, and as users may type it."""
     name = str((found.get("metadata") or {}).get("name"))
     if kind.kind != ZONE:
         return name

@@ -1,4 +1,4 @@
-"""Objects as the gateway serves them: JSON, of which any part may be missing."""
+"""Objects as the gateway serves them: JSON in which any part may be missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def at(value: Any, *path: str) -> Any:
-    """What is at a path of an object; None when a part is missing."""
+    """Return the value at a path of an object. None if a part is missing."""
     for part in path:
         if not isinstance(value, Mapping):
             return None

@@ -14,17 +14,17 @@ from moorage.kinds.kind import ServedKind
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a command is about: all objects of a kind (no names), or some."""
+    """The objects that a command is about: those with these names, or all of a kind if there are no names."""
 
     kind: ServedKind
     names: tuple[str, ...] = ()
 
 
 def parse(words: Sequence[str]) -> list[Named]:
-    """The objects that the words of a command name.
+    """Return the objects that the words of a command name.
 
     Raises:
-        UsageError: the two ways are mixed, or a name is missing.
+        UsageError: the two forms are mixed, or a name is missing.
         CliError: a kind is not known.
     """
     if not words:
@@ -54,7 +54,7 @@ def parse(words: Sequence[str]) -> list[Named]:
 
 
 def _is_zone(word: str) -> bool:
-    """Whether a word names zones, whose own names hold a slash: `zone eu/eu-1`."""
+    """Return whether a word names zones, whose names contain a slash: `zone eu/eu-1`."""
     try:
         return kinds.find(word).kind == object_names.ZONE
     except CliError:
@@ -62,10 +62,10 @@ def _is_zone(word: str) -> bool:
 
 
 def chosen_names(client: Client, one: Named, namespace: str, selector: str, *, every: bool) -> tuple[str, ...]:
-    """The names a command is about: those it gives, or those of the objects that a selector or `--all` takes.
+    """Return the given names, or the names of the objects that a selector or `--all` selects.
 
     Raises:
-        UsageError: two of names, `--all` and a selector are given, or none.
+        UsageError: none or more than one of names, `--all` and a selector is given.
     """
     if every and selector:
         raise UsageError("setting 'all' parameter with a non empty selector is prohibited")

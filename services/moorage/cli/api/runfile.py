@@ -1,4 +1,4 @@
-"""What `moorage up` leaves in the state folder, so that other commands find its gateway and its broker."""
+"""The file that `moorage up` writes to the state folder, so that other commands find its gateway and its broker."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from moorage.runtime.environment import state_folder
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A Moorage that runs on this machine."""
+    """A running `moorage up` on this machine."""
 
     pid: int
-    """Of the supervisor."""
+    """The process id of the supervisor."""
 
     server: str
     """The gateway's address."""
@@ -28,16 +28,16 @@ class Running:
     """RFC 3339."""
 
     settings: dict[str, str] = field(default_factory=dict)
-    """Those that were given, by the flags' fields, so that a simulation runs with the same."""
+    """The settings that are not the defaults, by the flags' fields. A simulation runs with the same ones."""
 
 
 def path(folder: Path | None = None) -> Path:
-    """Where the run file is; `folder` is the state folder unless said."""
+    """Return the path of the run file. The default folder is the state folder."""
     return (folder or state_folder()) / "run.json"
 
 
 def write(running: Running, folder: Path | None = None) -> None:
-    """Tell other commands; they see the old file or the new, never a half of one."""
+    """Write the file atomically, so that other commands see the old or the new one."""
     target = path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}")
@@ -46,7 +46,7 @@ def write(running: Running, folder: Path | None = None) -> None:
 
 
 def read(folder: Path | None = None) -> Running | None:
-    """The Moorage that runs, or None: no file, an unreadable one, or one whose process is gone."""
+    """Return the running `moorage up`. None if there is no file, it is unreadable, or its process has ended."""
     try:
         running = Running(**json.loads(path(folder).read_text()))
     except (OSError, ValueError, TypeError):
@@ -55,7 +55,7 @@ def read(folder: Path | None = None) -> Running | None:
 
 
 def remove(folder: Path | None = None) -> None:
-    """Take the file away, if it is this process's own."""
+    """Remove the file if this process has written it."""
     running = read(folder)
     if running is not None and running.pid == os.getpid():
         path(folder).unlink(missing_ok=True)

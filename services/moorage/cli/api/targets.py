@@ -1,4 +1,4 @@
-"""Which nodes, clusters or managed clusters a command is about, and changing one of them when others change it too."""
+"""The nodes, clusters or managed clusters that a command is about, and safe concurrent changes of them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TRIES = 12
 
 
 def called(kind: ServedKind, name: str) -> str:
-    """`node/n1`, `cluster/m1`, `managedcluster.<group>/c1`: a target as kubectl's and karmadactl's messages name it."""
+    """Return a target as kubectl and karmadactl write it: `node/n1`, `cluster/m1`, `managedcluster.<group>/c1`."""
     return kind.called(name) if kind == MANAGED else f"{kind.singular}/{name}"
 
 
 def kind_or_none(word: str) -> ServedKind | None:
-    """The kind that a word names; None when it names none that carries taints."""
+    """Return the kind that a word names. None if it is not a kind with taints."""
     try:
         kind = kinds.find(word)
     except CliError:
@@ -35,10 +35,10 @@ def kind_or_none(word: str) -> ServedKind | None:
 
 
 def target_kind(word: str) -> ServedKind:
-    """The kind that a word names, if it carries taints.
+    """Return the kind that a word names.
 
     Raises:
-        CliError: it does not.
+        CliError: it is not a kind with taints.
     """
     kind = kind_or_none(word)
     if kind is None:
@@ -47,10 +47,10 @@ def target_kind(word: str) -> ServedKind:
 
 
 def split_names(words: Sequence[str]) -> tuple[ServedKind, list[str]]:
-    """The kind and the names of `nodes n1 n2` or `cluster/m1 cluster/m2`.
+    """Return the kind and the names of `nodes n1 n2` or `cluster/m1 cluster/m2`.
 
     Raises:
-        UsageError: nothing is named, or both kinds are.
+        UsageError: nothing is named, or several kinds are.
     """
     if not words:
         raise UsageError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
@@ -63,16 +63,16 @@ def split_names(words: Sequence[str]) -> tuple[ServedKind, list[str]]:
                 raise UsageError(f"there is no need to specify a resource type as a separate argument: {word!r}")
             found.append((target, name))
         if len({kind.kind for kind, _ in found}) > 1:
-            raise UsageError("targets of several kinds cannot be named in one command: their effects are not the same")
+            raise UsageError("targets of several kinds cannot be named in one command, because their effects differ")
         return found[0][0], [name for _, name in found]
     return target_kind(words[0]), list(words[1:])
 
 
 def select(client: Client, kind: ServedKind, names: Sequence[str], selector: str, *, every: bool) -> list[str]:
-    """The names that a command is about.
+    """Return the names that a command is about.
 
     Raises:
-        UsageError: none is named, or two of names, `--all` and a selector come together.
+        UsageError: none or more than one of names, `--all` and a selector is given.
     """
     if every and selector:
         raise UsageError("setting 'all' parameter with a non empty selector is prohibited")
@@ -91,13 +91,13 @@ def select(client: Client, kind: ServedKind, names: Sequence[str], selector: str
 def change(
     client: Client, kind: ServedKind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]
 ) -> str:
-    """Read, decide, write with the version that was read; again when somebody else was faster.
+    """Read a target, decide, and write with the version that was read. Repeat if someone else was faster.
 
     Args:
         client: the gateway.
         kind: the target's kind.
         name: its name.
-        decide: from the object, the merge patch (None for nothing to do) and the word to say.
+        decide: returns for the object the merge patch (None if there is nothing to do) and the word to print.
 
     Returns:
         The word.
@@ -116,4 +116,4 @@ def change(
                 raise
         else:
             return word
-    raise CliError(f"{called(kind, name)} keeps changing; nothing was done")
+    raise CliError(f"{called(kind, name)} is changed by others again and again; nothing was done")

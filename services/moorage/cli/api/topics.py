@@ -1,4 +1,4 @@
-"""Reading the topics themselves: what `watch` and the demo see."""
+"""Reads the topics, for `watch` and the demo."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class Seen:
     offset: int
     key: str
     timestamp: datetime
-    """Kafka's, of the record."""
+    """Kafka's timestamp of the record."""
 
     meta: Meta | None
-    """None when the record is no event of ours."""
+    """None if the record is not an event of Moorage."""
 
     event: Model | None
-    """None for a tombstone, and for what is no event of ours."""
+    """None for a tombstone, and if the record is not an event of Moorage."""
 
     wrong: str = ""
-    """Why it is no event of ours."""
+    """Why the record is not an event of Moorage."""
 
     value: bytes | None = None
-    """What such a record holds."""
+    """The content of such a record."""
 
     def document(self) -> dict[str, Any]:
-        """The record as one JSON object."""
+        """Return the record as one JSON object."""
         found: dict[str, Any] = {
             "topic": self.topic.short,
             "partition": self.partition,
@@ -77,13 +77,13 @@ class Seen:
 
 
 class TopicReader:
-    """Reads every partition of some topics, committed records only, without a group; an async context manager.
+    """Reads the committed records of all partitions of some topics, without a group. An async context manager.
 
     Args:
         bootstrap: Kafka's addresses.
-        prefix: the topics' first part.
-        topics: what to read.
-        since: from when on; `None` from now on, `BEGINNING` from the beginning.
+        prefix: the first part of the topics' names.
+        topics: the topics to read.
+        since: the time to start from. None means now, and `BEGINNING` the beginning.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class TopicReader:
             await self._consumer.stop()
 
     async def batches(self) -> AsyncIterator[list[Seen]]:
-        """Records as they come, oldest first in each batch; an empty batch when none came for a while."""
+        """Yield records as they arrive, oldest first in each batch. A batch is empty if there were none for a while."""
         consumer = self._started()
         while True:
             try:
@@ -130,7 +130,7 @@ class TopicReader:
             yield [self._decode(record) for record in records]
 
     async def to_end(self) -> list[Seen]:
-        """Everything from the start position to the present end."""
+        """Return the records from the start position to the present end."""
         consumer = self._started()
         ends = await consumer.end_offsets(self._parts)
         found: list[Seen] = []
@@ -152,7 +152,7 @@ class TopicReader:
             if not found.get(name):
                 raise CliError(
                     f"Kafka at {self._settings.bootstrap_servers} has no topic {name}.\n"
-                    "Make the topics with `moorage topics make`, or start everything with `moorage up`."
+                    "Create the topics with `moorage topics make`, or start everything with `moorage up`."
                 )
         return [TopicPartition(name, part["partition"]) for name, parts in found.items() for part in parts]
 
@@ -160,7 +160,7 @@ class TopicReader:
         if self._since == BEGINNING:
             await consumer.seek_to_beginning(*self._parts)
         elif self._since is None:
-            # By number, so that a record written after this very moment is read.
+            # By offset, so that any record that is written from now on is read.
             for part, end in (await consumer.end_offsets(self._parts)).items():
                 consumer.seek(part, end)
         else:
@@ -187,10 +187,10 @@ class TopicReader:
 
 
 def topics_named(words: Sequence[str]) -> list[Topic]:
-    """The topics of words such as `taints`, `reports`, `dead-letters`.
+    """Return the topics that words such as `taints`, `reports` and `dead-letters` name.
 
     Raises:
-        CliError: a word names none.
+        CliError: a word names no topic.
     """
     known = {topic.short: topic for topic in TOPICS}
     known["reports"] = known["condition-reports"]
@@ -198,23 +198,23 @@ def topics_named(words: Sequence[str]) -> list[Topic]:
     for word in (part for text in words for part in text.split(",") if part):
         topic = known.get(word.lower()) or known.get(f"{word.lower()}s")
         if topic is None:
-            raise CliError(f"there is no topic {word!r}; there are: {', '.join(sorted(known))}", code=2)
+            raise CliError(f"there is no topic {word!r}; must be one of {', '.join(sorted(known))}", code=2)
         if topic not in found:
             found.append(topic)
     return found
 
 
 def unreachable(bootstrap: str, error: BaseException) -> CliError:
-    """Nobody answers at Kafka's address."""
+    """Return the error for a Kafka that does not answer."""
     why = str(error) or type(error).__name__
     return CliError(
         f"Kafka at {bootstrap} does not answer ({why}).\n"
-        "Start one with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
+        "Start Kafka with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
     )
 
 
 def quiet() -> None:
-    """Let the libraries be silent: what goes wrong is told once, by the command."""
+    """Silence the libraries' logs, because the command reports errors itself."""
     for client in ("aiokafka", "cel"):
         logging.getLogger(client).setLevel(logging.CRITICAL)
 

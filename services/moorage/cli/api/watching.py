@@ -1,8 +1,8 @@
-"""A watch that goes on: after the gateway has restarted, after a broken connection, after a version that has expired.
+"""A watch that continues after the gateway has restarted, the connection has broken or the version has expired.
 
-It does as kubectl's informers do. It watches again from the last version that it has seen, after a pause that doubles
-from try to try. When the gateway no longer knows the changes since that version, it lists the objects anew and reports
-what differs from what it has seen.
+It works like kubectl's informers. It watches again from the last version that it has seen, after a pause that doubles
+with each try. When the gateway no longer knows the changes since that version, it lists the objects again and reports
+the differences from what it has seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moorage.cli.errors import CliError, ServerError, UnreachableError
 from moorage.kinds.kind import ServedKind
 
 PATIENCE: Final = 300.0
-"""Seconds for which a gateway may be away before the watch ends with an error."""
+"""Seconds that a gateway may be away before the watch ends with an error."""
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 10.0
@@ -25,13 +25,13 @@ _AWAY: Final = 0  # stands for no answer at all
 _EXPIRED: Final = 410
 _FAILED: Final = 500
 _TOO_LARGE: Final = 504
-"""Answers a version that lies in the future: the gateway is behind, or the fleet was made anew."""
+"""The answer to a version from the future: the gateway is behind, or the fleet has been created anew."""
 
 _PASSING: Final = frozenset({_AWAY, 429, _FAILED, 502, 503, _TOO_LARGE})
-"""What may be better the next time."""
+"""Errors that may not occur the next time."""
 
 _BEHIND: Final = 3
-"""So often in a row a gateway may be behind. Then the fleet counts as made anew, and is listed."""
+"""How many times in a row a gateway may be behind. After that the objects are listed again."""
 
 Change = tuple[str, JsonObject]
 
@@ -41,13 +41,13 @@ class Watching:
 
     Args:
         client: the gateway.
-        kind: what is watched.
+        kind: the kind to watch.
         namespace: None means all namespaces.
-        selector: of labels.
-        name: of the one object; empty for all.
-        tell: takes lines for people, about breaks and that it goes on.
-        wait: waits for so many seconds; sleeps unless said.
-        clock: seconds that only go forward.
+        selector: a label selector.
+        name: the name of the one object. Empty for all.
+        tell: prints a line about an interruption.
+        wait: waits for some seconds. The default sleeps.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class Watching:
         self._wait = wait or time.sleep
         self._clock = clock
         self._version = ""
-        """Of the last change that was seen; empty when the objects must be listed first."""
+        """The version of the last change that was seen. Empty if the objects must be listed first."""
         self._seen: dict[tuple[str, str], JsonObject] = {}
-        """By namespace and name, each object as it was seen last."""
+        """Each object as it was seen last, by namespace and name."""
         self._pause = FIRST_PAUSE
         self._broken: float | None = None
-        """Since when the gateway has been away."""
+        """The time since which the gateway has been away."""
         self._behind = 0
 
     def start(self) -> list[JsonObject]:
-        """List the objects; `changes` begins after them."""
+        """List the objects. `changes` begins after them."""
         listed = self._client.list(self._kind, self._namespace, self._selector, name=self._name)
         head = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
         items = [{**head, **item} for item in listed.get("items") or []]
@@ -125,7 +125,7 @@ class Watching:
             yield word, found
 
     def _differences(self) -> Iterator[Change]:
-        """List the objects and yield how they differ from those that were seen."""
+        """List the objects, and yield the differences from those that were seen."""
         before = self._seen
         for item in self.start():
             known = before.pop(_key(item), None)
@@ -136,7 +136,7 @@ class Watching:
         yield from (("DELETED", gone) for gone in before.values())
 
     def _judge(self, error: ServerError | UnreachableError) -> None:
-        """Raise what will not pass; of the rest, tell that it happened and note what to do next."""
+        """Raise errors that will not pass. Print the others, and note what to do next."""
         status = error.status if isinstance(error, ServerError) else _AWAY
         if status == _EXPIRED:
             self._version = ""
@@ -149,9 +149,9 @@ class Watching:
         first = error.message.partition("\n")[0]
         if self._broken is None:
             self._broken = self._clock()
-            self._tell(f"The watch broke off and is tried again: {first}")
+            self._tell(f"The watch was interrupted, trying again: {first}")
         elif self._clock() - self._broken >= PATIENCE:
-            raise CliError(f"the watch could not go on for {PATIENCE:.0f} s: {first}") from error
+            raise CliError(f"the watch could not continue for {PATIENCE:.0f} s: {first}") from error
 
 
 def _key(found: JsonObject) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`moorage adm`: the commands on nodes that OpenShift's `oc adm` has, so that a line of its pages can be copied."""
+"""`moorage adm`: commands on nodes, named as in OpenShift's `oc adm`, so that its commands can be copied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from moorage.cli.commands import cordon, taint
 
-app = typer.Typer(no_args_is_help=True, help="The commands on targets under the names that oc adm gives them.")
+app = typer.Typer(no_args_is_help=True, help="The same commands on targets as `oc adm` has them.")
 
 app.command("taint")(taint.taint)
 app.command("cordon")(cordon.cordon)

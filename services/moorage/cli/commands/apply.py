@@ -20,12 +20,12 @@ from moorage.cli.render import output
 from moorage.kinds.kind import AFTER_ALL, ServedKind
 
 LAST_APPLIED = "moorage.io/last-applied-configuration"
-"""Annotation with what was applied, so that a field that a later file leaves out is removed."""
+"""Annotation with the applied object, so that a field that a later file leaves out is removed."""
 
 _TARGETS = frozenset(kind.kind for kind in targets.KINDS)
 
 _SERVERS = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"})
-"""Of metadata: what the server sets, which a manifest that was read from a server may still hold."""
+"""The fields of metadata that the server sets. A manifest that was read from a server may still have them."""
 
 _WORKERS = 8
 _TRIES = 8
@@ -33,11 +33,11 @@ _TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of one manifest."""
+    """The outcome for one manifest."""
 
     manifest: Manifest
     word: str
-    """created, configured or unchanged; empty when it failed."""
+    """`created`, `configured` or `unchanged`. Empty if it failed."""
 
     object: JsonObject
     error: str = ""
@@ -51,14 +51,17 @@ def apply(
         typer.Option(
             "-f",
             "--filename",
-            help="A file, a folder, or - for standard input; repeatable.",
+            help="A file, a folder, or - for standard input. Repeatable.",
             autocompletion=completion.manifests,
         ),
     ],
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+        str,
+        typer.Option(
+            "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
+        ),
     ] = "default",
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")] = False,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Create or change the objects in files."""
@@ -89,13 +92,13 @@ def apply(
 def apply_all(
     client: Client, items: Iterable[Manifest], namespace: str = "default", *, workers: int = _WORKERS
 ) -> Iterable[Applied]:
-    """Apply manifests, several at a time, those that others rest on first; results in that order."""
+    """Apply manifests, several at a time, and yield the outcomes. Objects that others depend on come first."""
     stages: dict[int, list[Manifest]] = {}
     for item in items:
         stages.setdefault(_rank(item), []).append(item)
     with ThreadPoolExecutor(workers) as pool:
         for rank in sorted(stages):
-            # Objects of one name, applied twice in one go, must not overtake each other.
+            # An object that occurs twice is applied in the order of the files.
             lanes: dict[tuple[str, str, str], list[Manifest]] = {}
             for item in stages[rank]:
                 kind = item.kind.kind if item.kind else ""
@@ -118,7 +121,7 @@ def _apply_one(client: Client, item: Manifest, default: str) -> Applied:
         raise
     except ServerError as error:
         if error.reason == "ServiceUnavailable":
-            raise  # it is about none of the objects, and would be told for each
+            raise  # it concerns none of the objects, and would be repeated for each
         return Applied(item, "", {}, f"error when applying {item.place}: {error}")
     except CliError as error:
         return Applied(item, "", {}, f"error when applying {item.place}: {error}")
@@ -130,15 +133,15 @@ def _create_or_change(client: Client, item: Manifest, default: str) -> Applied:
         raise CliError("kind is not known")
     namespace = item.namespace(default)
     document = wanted(item, kind, namespace)
-    if kind.read_only:  # the server takes it if it says what is decided already
+    if kind.read_only:  # the server accepts it if it agrees with what has been decided
         return Applied(item, "unchanged", client.create(kind, namespace, dict(item.document)))
-    if not item.name:  # generateName: always a new one
+    if not item.name:  # generateName: always a new object
         return Applied(item, "created", client.create(kind, namespace, document))
     for left in reversed(range(_TRIES)):
         try:
             return _once(client, kind, namespace, item, document)
         except ServerError as error:
-            # Somebody else made, changed or deleted it between the look and the write: look again.
+            # Someone else created, changed or deleted it after it was read, so read it again.
             if error.reason not in {"Conflict", "AlreadyExists"} or not left:
                 raise
     raise CliError("unreachable")
@@ -160,16 +163,16 @@ def _once(client: Client, kind: ServedKind, namespace: str, item: Manifest, docu
 
 
 def wanted(item: Manifest, kind: ServedKind, namespace: str) -> JsonObject:
-    """What is sent for a manifest: with its namespace, and what was applied as an annotation."""
+    """Return the object to send for a manifest, with its namespace and the annotation."""
     document = dict(item.document)
     metadata = {name: value for name, value in (document.get("metadata") or {}).items() if name not in _SERVERS}
     if kind.namespaced:
         metadata["namespace"] = namespace
     document["metadata"] = metadata
     if isinstance(document.get("status"), dict):
-        # What a node offers is declared; its conditions are reported, never applied.
+        # A node's capacity is declared. Its conditions are reported, never applied.
         document["status"] = {name: value for name, value in document["status"].items() if name != "conditions"}
-    # A file that was made with `get` carries what was applied before; kept, it would grow with each round.
+    # A file that was made with `get` contains the last annotation. If it were kept, it would grow with each round.
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
     if annotations or "annotations" in metadata:
         metadata["annotations"] = annotations
@@ -179,10 +182,10 @@ def wanted(item: Manifest, kind: ServedKind, namespace: str) -> JsonObject:
 
 
 def difference(before: Mapping[str, Any], document: Mapping[str, Any]) -> JsonObject:
-    """The merge patch from what is there to what is wanted; empty when nothing differs.
+    """Return the merge patch from the present object to the wanted one. Empty if nothing differs.
 
-    Fields that the server or others set stay; fields that were applied last time and are left out now are removed.
-    Taints of a target are the server's to merge: one that was applied and is left out is taken away, all others stay.
+    Fields that the server or others have set stay. Fields that were applied last time and are left out now are removed.
+    The same holds for each taint of a target: one that was applied and is left out is removed, all others stay.
     """
     last = _last_applied(before)
     kind = document.get("kind")
@@ -216,14 +219,14 @@ def _merge(
 
 
 def _same(had: Any, value: Any, *, longer: bool) -> bool:
-    """Whether the server's value says the same: it may have filled in defaults in the objects of a list.
+    """Return whether the server's value is the same, apart from defaults that it has filled in in objects of a list.
 
     Args:
-        had: the server's.
-        value: the file's.
-        longer: whether a list may have more at its end. A pod's may: admission adds to them, rules for dedicated nodes
-            once only, and nothing can be taken out of them again. Elsewhere what is sent gets the same again, and the
-            server says that nothing has changed.
+        had: the server's value.
+        value: the file's value.
+        longer: whether the server's lists may have more at the end. Those of a pod may, because admission adds to them
+            and nothing can be removed from them. For other kinds the object is sent, admission gives the same
+            result again, and the server answers that nothing has changed.
     """
     if isinstance(value, dict):
         return isinstance(had, dict) and all(_same(had.get(name), part, longer=longer) for name, part in value.items())
@@ -234,7 +237,7 @@ def _same(had: Any, value: Any, *, longer: bool) -> bool:
 
 
 def _merge_taints(had: list[JsonObject], new: list[JsonObject], was: list[JsonObject]) -> list[JsonObject]:
-    """Taints by (key, effect): new ones are put on, those of last time that are left out are taken off."""
+    """Merge taints by key and effect: add new ones, and remove those of last time that are left out."""
 
     def identity(taint: JsonObject) -> tuple[Any, Any]:
         return (taint.get("key"), taint.get("effect"))

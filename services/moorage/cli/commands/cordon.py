@@ -1,4 +1,4 @@
-"""`moorage cordon` and `uncordon`: of a node its own field, of a cluster the taint that karmadactl puts there."""
+"""`moorage cordon` and `uncordon`: for a node the field `spec.unschedulable`, for a cluster karmadactl's taint."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="NODE… | KIND NAME… | KIND/NAME…",
-        help="KIND is node or cluster; a name alone is a node's.",
+        help="KIND is node or cluster. A name alone is the name of a node.",
         show_default=False,
         autocompletion=completion.nodes_and_clusters,
     ),
 ]
-_Selector = Annotated[str, typer.Option("-l", "--selector", help="Nodes with these labels, or objects of the kind.")]
+_Selector = Annotated[str, typer.Option("-l", "--selector", help="Labels of the nodes, or of objects of KIND.")]
 
 
 def cordon(ctx: typer.Context, names: _Names = None, selector: _Selector = "") -> None:
@@ -59,7 +59,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
 
 
 def _named(words: Sequence[str], selector: str) -> tuple[ServedKind, dict[ServedKind, list[str]]]:
-    """The kind that a selector chooses from, and the names of clusters and of nodes.
+    """Return the kind that a selector chooses from, and the names of clusters and of nodes.
 
     A bare name is a node's, as in kubectl, and each `KIND/NAME` may be of another kind. A first word that is a kind
     counts as one when names or a selector follow it.
@@ -75,7 +75,7 @@ def _named(words: Sequence[str], selector: str) -> tuple[ServedKind, dict[Served
     found = [targets.split_names([word]) if "/" in word else (targets.NODE, [word]) for word in words]
     if targets.MANAGED in {of, *(kind for kind, _ in found)}:
         raise UsageError(
-            "managed clusters are not cordoned but tainted: moorage taint managedcluster NAME key:NoSelect"
+            "managed clusters cannot be cordoned; taint them instead: moorage taint managedcluster NAME key:NoSelect"
         )
     return of, {
         kind: [name for known, names in found if known == kind for name in names]

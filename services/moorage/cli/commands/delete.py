@@ -28,26 +28,34 @@ def delete(
     files: Annotated[
         list[str] | None,
         typer.Option(
-            "-f", "--filename", help="A file, a folder, or -; repeatable.", autocompletion=completion.manifests
+            "-f",
+            "--filename",
+            help="A file, a folder, or - for standard input. Repeatable.",
+            autocompletion=completion.manifests,
         ),
     ] = None,
     *,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+        str,
+        typer.Option(
+            "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
+        ),
     ] = "default",
-    selector: Annotated[str, typer.Option("-l", "--selector", help="Delete what has these labels.")] = "",
+    selector: Annotated[
+        str, typer.Option("-l", "--selector", help="Delete the objects with these labels, such as app=web.")
+    ] = "",
     every: Annotated[bool, typer.Option("--all", help="Delete all objects of the kind in the namespace.")] = False,
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")] = False,
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")] = False,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="What is not there counts as deleted.")
+        bool, typer.Option("--ignore-not-found", help="Succeed if an object does not exist.")
     ] = False,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Delete objects by name or by file."""
     if bool(what) == bool(files):
-        raise UsageError("name the objects, as KIND NAME or KIND/NAME, or give files with -f")
+        raise UsageError("name the objects as KIND NAME or KIND/NAME, or give files with -f")
     if files and every:
-        raise UsageError("--all is about a kind and cannot be given together with files")
+        raise UsageError("--all needs a kind and cannot be used together with files")
     refused: list[manifests.Refused] = []
     with connect(ctx) as client:
         if files:
@@ -70,12 +78,12 @@ def delete(
 
 
 def _chooser(selector: str) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether an object of a file is chosen: by the labels that the file gives it, as kubectl does.
+    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
 
     Raises:
         UsageError: the selector cannot be read.
     """
-    from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only who gives both a file and labels pays for it
+    from moorage.gateway.errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
     from moorage.gateway.http.selectors import selector as selecting  # noqa: PLC0415 - as above
 
     try:
@@ -87,7 +95,7 @@ def _chooser(selector: str) -> Callable[[Mapping[str, Any]], bool]:
 def _delete_all(
     client: Client, targets: list[tuple[ServedKind, str, str]], form: output.Format, *, ignore_not_found: bool
 ) -> bool:
-    """Delete, several at a time, and tell each; whether one failed."""
+    """Delete objects, several at a time, print each, and return whether one failed."""
     failed = False
     with ThreadPoolExecutor(_WORKERS) as pool:
         problems = pool.map(lambda target: _delete_one(client, *target), targets)
@@ -110,7 +118,7 @@ def _named(
     targets = []
     for one in resource_arguments.parse(what):
         if one.kind.read_only:
-            raise CliError(f"{one.kind.plural} are what the services have decided: they cannot be deleted")
+            raise CliError(f"{one.kind.plural} are written by the services and cannot be deleted")
         names = resource_arguments.chosen_names(client, one, namespace, selector, every=every)
         targets += [(one.kind, namespace if one.kind.namespaced else "", name) for name in names]
     return targets

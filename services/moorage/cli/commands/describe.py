@@ -1,4 +1,4 @@
-"""`moorage describe`: all about an object, with the reasons of what was decided on it."""
+"""`moorage describe`: an object in detail, with the reasons for decisions on it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def describe(
     ],
     *,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+        str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
     ] = "default",
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
-    selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")] = False,
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web.")] = "",
 ) -> None:
-    """Tell all about an object, with reasons."""
+    """Show an object in detail, with the reasons for decisions on it."""
     asked = resource_arguments.parse(what)
     if all_namespaces and any(one.names for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
@@ -60,6 +60,6 @@ def describe(
 
 
 def _listed(client: Client, kind: ServedKind, namespace: str | None, selector: str) -> list[tuple[str, str]]:
-    """The namespaces and names of the objects of a kind; `namespace` None means those of all."""
+    """Return the namespaces and names of the objects of a kind. With `namespace` None, those of all namespaces."""
     items = tables.listed(kind, client.list(kind, namespace, selector))
     return [(str(at(one, "metadata", "namespace") or ""), str(at(one, "metadata", "name"))) for one in items]

@@ -1,4 +1,4 @@
-"""`moorage edit`: an object in the user's editor, and what was changed in it to the server, as kubectl does."""
+"""`moorage edit`: opens an object in the user's editor and sends the changes to the server, as kubectl does."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from moorage.cli.render import output
 from moorage.kinds.kind import ServedKind
 
 _HEAD = """\
-# Change the object below, save and leave the editor. Lines that begin with # count for nothing; when nothing
-# is left, nothing is done. If the change is refused, the editor opens again and says here why.
+# Edit the object below, save it and close the editor. Lines that begin with # are ignored, and an empty file
+# cancels the edit. If the change is refused, the editor opens again and shows the reason here.
 #
 """
 _CANCELLED = "Edit cancelled, no changes made."
@@ -40,23 +40,25 @@ def edit(
     ],
     *,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Whose object.", autocompletion=completion.namespaces)
+        str, typer.Option("-n", "--namespace", help="Namespace of the object.", autocompletion=completion.namespaces)
     ] = "default",
-    form: Annotated[output.Format, typer.Option("-o", "--output", help="Edit as yaml or json.")] = output.Format.YAML,
+    form: Annotated[
+        output.Format, typer.Option("-o", "--output", help="Format in which the object is edited: yaml or json.")
+    ] = output.Format.YAML,
 ) -> None:
-    """Change an object in your editor.
+    """Edit an object in your editor.
 
-    The editor is that of KUBE_EDITOR, else of EDITOR, else vi.
+    The editor is KUBE_EDITOR, or else EDITOR, or else vi.
     """
     if form not in {output.Format.YAML, output.Format.JSON}:
-        raise UsageError(f"invalid value {form.value!r} for --output: an object is edited as yaml or json")
+        raise UsageError(f"invalid value {form.value!r} for --output: must be yaml or json")
     named = [(one.kind, name) for one in resource_arguments.parse(what) for name in one.names]
     if not named:
         raise UsageError("resource(s) were provided, but no name was specified")
     with connect(ctx) as client:
         for kind, name in named:
             if kind.read_only:
-                raise CliError(f"{kind.plural} are what the services have decided: they cannot be edited")
+                raise CliError(f"{kind.plural} are written by the services and cannot be edited")
             _Edit(client, kind, namespace, name, form).run()
 
 
@@ -71,13 +73,13 @@ class _Edit:
         self._form = form
 
     def run(self) -> None:
-        """Open the editor until the change is taken, or given up."""
+        """Open the editor until the change is accepted or abandoned."""
         before = self._client.get(self._kind, self._namespace, self._name)
         body, problem, sent = output.document(before, self._form), "", ""
         while True:
             edited = _without_comments(_in_editor(_HEAD + problem + body, self._form.value))
             if problem and edited.strip() == sent.strip():
-                # The same again: the user has nothing better.
+                # The same text again, so the user has given up.
                 raise CliError(
                     f"Edit cancelled, no valid changes were saved.\nA copy of your changes is in {_kept(edited)}"
                 )
@@ -106,7 +108,7 @@ class _Edit:
                 return
 
     def _send(self, before: JsonObject, change: JsonObject) -> None:
-        """Write the change; what others have changed elsewhere in the object meanwhile is theirs."""
+        """Write the change, and keep what others have changed elsewhere in the object meanwhile."""
         now = before
         for left in reversed(range(_TRIES)):
             version = at(now, "metadata", "resourceVersion")
@@ -124,7 +126,7 @@ class _Edit:
 
 
 def merge_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObject:
-    """The JSON merge patch (RFC 7386) from one document to another; empty when they say the same."""
+    """Return the JSON merge patch (RFC 7386) from one document to another. Empty if they are the same."""
     change: JsonObject = {name: None for name in before if name not in after}
     for name, value in after.items():
         had = before.get(name)
@@ -137,7 +139,7 @@ def merge_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObj
 
 
 def _untouched(change: Mapping[str, Any], before: Any, now: Any) -> bool:
-    """Whether nobody else has changed what a patch changes."""
+    """Return whether nobody else has changed what a patch changes."""
     for name, value in change.items():
         was = before.get(name) if isinstance(before, Mapping) else None
         there = now.get(name) if isinstance(now, Mapping) else None
@@ -167,7 +169,7 @@ def _read(text: str) -> JsonObject:
 
 
 def _in_editor(text: str, suffix: str) -> str:
-    """What the user makes of a text.
+    """Return a text as the user has edited it.
 
     Raises:
         CliError: the editor cannot be started, or fails.
@@ -194,7 +196,7 @@ def _as_comment(text: str) -> str:
 
 
 def _kept(text: str) -> str:
-    """A file with what would be lost."""
+    """Save a text that would be lost to a file, and return its path."""
     with tempfile.NamedTemporaryFile(
         "w", prefix="moorage-edit-", suffix=".yaml", delete=False, encoding="utf-8"
     ) as file:

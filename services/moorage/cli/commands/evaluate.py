@@ -1,4 +1,4 @@
-"""`moorage eval`: the pure core as a JSON-lines program, offline."""
+"""`moorage eval`: the rules of the core as an offline program that reads and writes JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moorage.conformance.operations import evaluate as answer_request
 
 
 class Reading(StrEnum):
-    """Whose rules count where Moorage departs from upstream."""
+    """Which rules apply where Moorage departs from upstream."""
 
     DOCUMENTED = "documented"
     UPSTREAM = "upstream"
@@ -22,23 +22,24 @@ class Reading(StrEnum):
 
 def evaluate(
     reading: Annotated[
-        Reading, typer.Option("--as", help="Answer as Moorage does, or as the upstream systems' own code does.")
+        Reading, typer.Option("--as", help="Apply Moorage's rules, or those of upstream's own code.")
     ] = Reading.DOCUMENTED,
 ) -> None:
-    """Answer questions to the core: JSON lines in and out.
+    """Apply the rules of the core to requests in JSON lines.
 
-    A question is an object with op and the operation's fields. Operations: tolerates, filter, normalize, evict,
-    validate, parse_taints, set_taints; of Karmada ctp, karmada_evict, karmada_filter; of Open Cluster Management
+    A request is an object with `op` and the fields of that operation. It is read from standard input, and the answer
+    is written to standard output. Operations for Kubernetes: tolerates, filter, normalize, evict, validate,
+    parse_taints, set_taints. For Karmada: ctp, karmada_evict, karmada_filter. For Open Cluster Management:
     ocm_schedule, ocm_taint_controller, ocm_taint_webhook.
     """
-    # A function of a CEL expression that fails is part of the answer.
+    # A failing function in a CEL expression is part of the answer.
     logging.getLogger("cel").setLevel(logging.ERROR)
     out = sys.stdout.buffer
     upstream = reading is Reading.UPSTREAM
     while line := sys.stdin.buffer.readline():
         if line.strip():
             out.write(_dump(_answer(line, upstream=upstream)) + b"\n")
-            # A program on the other side of two pipes waits for this answer before it asks again.
+            # A program at the other end of two pipes waits for this answer before its next request.
             out.flush()
 
 
@@ -49,7 +50,7 @@ def _answer(line: bytes, *, upstream: bool) -> dict[str, Any]:
         return {"error": f"not JSON: {error}"}
     try:
         return answer_request(request, as_upstream=upstream)
-    except Exception as error:  # noqa: BLE001 - a program on the other side must get an answer for each line
+    except Exception as error:  # noqa: BLE001 - each line must get an answer
         answer: dict[str, Any] = {"error": f"internal error: {type(error).__name__}: {error}"}
         if isinstance(request, dict) and request.get("id") is not None:
             answer["id"] = request["id"]

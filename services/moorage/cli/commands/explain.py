@@ -1,4 +1,4 @@
-"""`moorage explain`: why a workload is where it is, why not elsewhere, until when, and what led to it."""
+"""`moorage explain`: why a workload is where it is and not elsewhere, until when, and which events led to it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from moorage.simulation.explain.question import EXPLAINED, Question, QuestionErr
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _LATER = frozenset({502, 503, 504})
-"""Status codes of answers that say that nobody can explain now."""
+"""Status codes that mean that no query worker can answer now."""
 
 
 class ExplainFormat(StrEnum):
-    """How an explanation is written."""
+    """The format of an explanation."""
 
     TABLE = "table"
     JSON = "json"
@@ -35,36 +35,41 @@ def explain(
         list[str],
         typer.Argument(
             metavar="KIND [NAMESPACE/]NAME",
-            help="pod, placement, resourcebinding, or what makes pods or is claimed by a policy: deployment, …",
+            help="A pod, placement or resourcebinding; or an object that makes pods or is placed by a policy, such "
+            "as a deployment.",
             show_default=False,
             autocompletion=completion.objects,
         ),
     ],
     *,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Where the object is.", autocompletion=completion.namespaces)
+        str, typer.Option("-n", "--namespace", help="Namespace of the object.", autocompletion=completion.namespaces)
     ] = "default",
     node: Annotated[
         str,
-        typer.Option(help="One node: every filter's and prioritizer's verdict on it.", autocompletion=completion.nodes),
+        typer.Option(
+            help="Show only this node, with the result of every filter and prioritizer.",
+            autocompletion=completion.nodes,
+        ),
     ] = "",
     cluster: Annotated[
         str,
         typer.Option(
-            help="One cluster: every filter's and prioritizer's verdict on it.", autocompletion=completion.clusters
+            help="Show only this cluster, with the result of every filter and prioritizer.",
+            autocompletion=completion.clusters,
         ),
     ] = "",
-    every: Annotated[bool, typer.Option("--all", help="All nodes or clusters, not the chosen and the best.")] = False,
-    form: Annotated[
-        ExplainFormat, typer.Option("-o", "--output", help="table for people, json or yaml.")
-    ] = ExplainFormat.TABLE,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show all nodes or clusters, not only the chosen and the best.")
+    ] = False,
+    form: Annotated[ExplainFormat, typer.Option("-o", "--output", help="table, json or yaml.")] = ExplainFormat.TABLE,
     from_topics: Annotated[
-        bool, typer.Option("--from-topics", help="Read the topics here, and do not ask the gateway.")
+        bool, typer.Option("--from-topics", help="Read the topics instead of asking the gateway.")
     ] = False,
 ) -> None:
-    """Tell why a workload is where it is, or is not, and until when."""
+    """Explain why a workload is where it is, or is not placed, and until when."""
     if node and cluster:
-        raise UsageError("--node and --cluster cannot be used together: a workload has nodes or clusters, not both")
+        raise UsageError("--node and --cluster cannot be used together: a workload is placed on nodes or on clusters")
     if every and (node or cluster):
         raise UsageError("--all cannot be used together with --node or --cluster")
     asked = parse(what, namespace, node=node, cluster=cluster, every=every)
@@ -77,7 +82,7 @@ def explain(
 
 
 def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = "", every: bool = False) -> Question:
-    """The question about the one object that the words name.
+    """Return the question about the object that the words name.
 
     They are `KIND NAME`, `KIND NAMESPACE/NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 
@@ -88,14 +93,14 @@ def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = ""
     kind_word, slash, rest = words[0].partition("/")
     names = words[1:] if not slash else [rest, *words[1:]]
     if len(names) != 1 or not names[0]:
-        raise UsageError(f"explain tells of one object, KIND [NAMESPACE/]NAME; given: {' '.join(words)!r}")
+        raise UsageError(f"explain needs one object, KIND [NAMESPACE/]NAME, but got {' '.join(words)!r}")
     place, slash, name = names[0].rpartition("/")
     if slash and (not place or not name or "/" in place):
         raise UsageError(f"name: invalid value {names[0]!r}: must be NAME or NAMESPACE/NAME")
     kind = kinds.find(kind_word).kind
     if kind not in EXPLAINED:
         known = ", ".join(one.lower() for one in EXPLAINED)
-        raise UsageError(f"kind: invalid value {kind_word!r}: explain tells of {known}")
+        raise UsageError(f"kind: invalid value {kind_word!r}: must be one of {known}")
     try:
         return Question(kind, place if slash else namespace, name, node, cluster, every)
     except QuestionError as error:
@@ -103,7 +108,7 @@ def parse(words: list[str], namespace: str, *, node: str = "", cluster: str = ""
 
 
 def _told(ctx: typer.Context, asked: Question) -> JsonObject:
-    """The explanation of the query worker behind the gateway; where there is none to be had, from the topics.
+    """Return the explanation of the query worker behind the gateway. If there is none, explain from the topics.
 
     Raises:
         UsageError: nodes are asked for of what has clusters, or the other way round.
@@ -121,22 +126,22 @@ def _told(ctx: typer.Context, asked: Question) -> JsonObject:
         if error.status == _BAD_REQUEST and (causes := error.details.get("causes")):
             raise UsageError(f"--{causes[0]['field']}: {causes[0]['message']}") from None
         if error.status == _NOT_FOUND and not error.details:
-            why = "the gateway is of a version that cannot be asked for explanations"
+            why = "the gateway is an older version that cannot explain"
         elif error.status in _LATER:
             why = error.message
         else:
             raise
-    errors.warn(f"{why}; the topics are read instead, which takes longer")
+    errors.warn(f"{why}; reading the topics instead, which takes longer")
     return _from_topics(asked)
 
 
 def _from_topics(asked: Question) -> JsonObject:
-    """The explanation, from the topics themselves.
+    """Return the explanation from the topics.
 
     Raises:
         UsageError: nodes are asked for of what has clusters, or the other way round.
         CliError: there is no such thing, or Kafka does not answer.
     """
-    from moorage.cli.api import explain_from_topics  # noqa: PLC0415 - half of the services, which few calls need
+    from moorage.cli.api import explain_from_topics  # noqa: PLC0415 - loads half of the services, which few calls need
 
     return explain_from_topics.explain(asked)

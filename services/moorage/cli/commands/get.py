@@ -30,12 +30,14 @@ def get(
     ],
     *,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+        str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
     ] = "default",
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of every namespace.")] = False,
-    selector: Annotated[str, typer.Option("-l", "--selector", help="Labels, such as app=web,tier!=test.")] = "",
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on with changes as they come.")] = False,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the first line.")] = False,
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Objects of all namespaces.")] = False,
+    selector: Annotated[
+        str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web,tier!=test.")
+    ] = "",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="After listing, show changes as they happen.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
     form: output.FormatOption = Format.TABLE,
 ) -> None:
     """List objects, or show one."""
@@ -55,7 +57,7 @@ def get(
         view = _View(client, place, selector, form, no_headers=no_headers, several=len(asked) > 1)
         failed = view.show(asked, watching)
         if watching is not None and not failed:
-            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
+            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop it
                 view.follow(asked[0].kind, watching)
     if failed:
         raise typer.Exit(FAILED)
@@ -83,7 +85,7 @@ class _View:
         self._widths: list[int] = []
 
     def show(self, asked: list[Named], watching: Watching | None) -> bool:
-        """Write what is there, and return whether something that was named is missing.
+        """Write the objects, and return whether one that was named is missing.
 
         Args:
             asked: the objects.
@@ -120,7 +122,7 @@ class _View:
         return failed
 
     def follow(self, kind: ServedKind, watching: Watching) -> None:
-        """Write changes as they come, until the user ends it.
+        """Write changes as they happen, until the user stops it.
 
         Raises:
             CliError: the watch cannot go on.

@@ -1,4 +1,4 @@
-"""`moorage kafka`: the embedded broker by hand."""
+"""`moorage kafka`: starts and stops the embedded broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moorage.runtime.embedded import control as embedded
 
 app = typer.Typer(
     name="kafka",
-    help="The embedded Kafka by itself.",
+    help="Start and stop the embedded Kafka.",
     no_args_is_help=True,
 )
 
@@ -43,16 +43,14 @@ def up(
         typer.Option(help="Port on 127.0.0.1. [default: that of the last run, or a free one]", min=1, max=65535),
     ] = None,
     *,
-    foreground: Annotated[
-        bool, typer.Option("--foreground", "-f", help="Stay, and stop the broker with Ctrl-C.")
-    ] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", "-f", help="Run in the foreground until Ctrl-C.")] = False,
 ) -> None:
-    """Start the broker, in the background unless told otherwise, and print its address."""
+    """Start the broker in the background, and print its address."""
     folder = data_dir or default_data_dir()
     with _told():
         found = embedded.status(folder)
         if found.running and found.state is not None and not foreground and port in {None, found.state.port}:
-            _err.print(f"kafka runs already (pid {found.state.pid})", markup=False)
+            _err.print(f"kafka is already running (pid {found.state.pid})", markup=False)
             _out.print(found.state.bootstrap, markup=False)
             return
         kafka = EmbeddedKafka(folder, port, detached=not foreground)
@@ -66,7 +64,7 @@ async def _start(kafka: EmbeddedKafka) -> None:
 
 
 async def _stay(kafka: EmbeddedKafka) -> None:
-    """Start the broker and stop it on Ctrl-C or SIGTERM; an end of its own is an error."""
+    """Run the broker until Ctrl-C or SIGTERM. It is an error if it ends before."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     starting = asyncio.create_task(_start(kafka))
@@ -99,7 +97,7 @@ async def _stay(kafka: EmbeddedKafka) -> None:
 
 @app.command()
 def down(data_dir: DataDirOption = None) -> None:
-    """Stop the broker; its data stays."""
+    """Stop the broker. Its data is kept."""
     folder = data_dir or default_data_dir()
     with _told():
         _not_of_up(folder)
@@ -112,7 +110,7 @@ def status(
     data_dir: DataDirOption = None,
     output: Annotated[str, typer.Option("-o", "--output", help="text or json")] = "text",
 ) -> None:
-    """Say whether the broker runs, and where. Exit code 0 when it does, 1 when not."""
+    """Show whether the broker is running, and its address. The exit code is 0 if it is, 1 if not."""
     if output not in {"text", "json"}:
         raise typer.BadParameter(f"{output!r}: must be text or json", param_hint="--output")
     folder = data_dir or default_data_dir()
@@ -142,16 +140,16 @@ def status(
 
 
 def _not_of_up(folder: Path) -> None:
-    """Refuse to stop the broker of a `moorage up` that runs, which would only start it again."""
+    """Refuse to stop the broker of a running `moorage up`, which would only start it again."""
     found, running = embedded.status(folder), runfile.read()
     owner = found.state.owner if found.running and found.state is not None else None
     if running is not None and owner == running.pid:
-        raise CliError(f"this Kafka belongs to `moorage up` (process {owner}): stop that with Ctrl-C.")
+        raise CliError(f"this Kafka belongs to `moorage up` (process {owner}), which stops with Ctrl-C.")
 
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """End with the error's text and exit code 1 when the broker cannot do what it was asked."""
+    """Exit with code 1 and the error's text when the broker reports an error."""
     try:
         yield
     except EmbeddedKafkaError as error:

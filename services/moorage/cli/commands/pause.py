@@ -1,4 +1,4 @@
-"""`moorage pause evictions` and `resume evictions`: an EvictionPause for a scope, made or taken away."""
+"""`moorage pause evictions` and `resume evictions`: create and delete the EvictionPause of a scope."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _What = Annotated[
 _Scope = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"{_SCOPES}; the whole fleet unless said. Repeatable: any of one part, and all parts together.",
+        help=f"{_SCOPES}. The default is the whole fleet. Repeatable: an eviction is in scope if it matches one value "
+        "of each part that is given.",
         show_default=False,
     ),
 ]
@@ -41,11 +42,11 @@ def pause(
     what: _What,
     *,
     scope: _Scope = None,
-    reason: Annotated[str, typer.Option(help="Why, for those who see what is held.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, shown with the evictions that are held.")] = "",
 ) -> None:
-    """Hold evictions; deadlines run on.
+    """Hold evictions. Deadlines keep running.
 
-    What comes due while they are held goes when they are resumed. It makes an EvictionPause.
+    Creates an EvictionPause. Evictions that become due are held until `moorage resume evictions`.
     """
     _check(what)
     wanted = parse_scope(scope or [])
@@ -55,9 +56,11 @@ def pause(
             name = str(at(found, "metadata", "name"))
             if reason and reason != at(found, "spec", "reason"):
                 client.patch(_PAUSES, "", name, {"spec": {"reason": reason}})
-                output.line(f"evictions of {called} were paused already, the reason is new ({_PAUSES.called(name)})")
+                output.line(
+                    f"evictions of {called} were already paused; the reason has been changed ({_PAUSES.called(name)})"
+                )
             else:
-                output.line(f"evictions of {called} are paused already ({_PAUSES.called(name)})")
+                output.line(f"evictions of {called} are already paused ({_PAUSES.called(name)})")
             return
         name = pause_name(wanted)
         spec: dict[str, Any] = {"scope": wanted, **({"reason": reason} if reason else {})}
@@ -73,10 +76,8 @@ def pause(
             if error.reason != "AlreadyExists":
                 raise
             if not _same(client, wanted):
-                raise CliError(
-                    f"{_PAUSES.called(name)} is there with another scope; delete it, or give it another name"
-                ) from None
-            output.line(f"evictions of {called} are paused already ({_PAUSES.called(name)})")
+                raise CliError(f"{_PAUSES.called(name)} exists with another scope; delete it first") from None
+            output.line(f"evictions of {called} are already paused ({_PAUSES.called(name)})")
             return
     output.line(f"evictions of {called} paused ({_PAUSES.called(name)})")
 
@@ -86,11 +87,11 @@ def resume(
     what: _What,
     *,
     scope: _Scope = None,
-    every: Annotated[bool, typer.Option("--all", help="Take every pause away.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Delete all pauses.")] = False,
 ) -> None:
-    """Let evictions go on that were paused.
+    """Resume evictions that were paused.
 
-    It deletes the EvictionPause of that scope; others stay.
+    Deletes the EvictionPauses with exactly this scope. Other pauses stay.
     """
     _check(what)
     if every and scope:
@@ -116,7 +117,7 @@ def resume(
 
 
 def parse_scope(texts: Iterable[str]) -> JsonObject:
-    """The `scope` of an EvictionPause from the command line's words; empty for the fleet.
+    """Return the `scope` of an EvictionPause from the words of the command line. Empty means the fleet.
 
     Raises:
         UsageError: a word is no scope; names it and the rule.
@@ -135,17 +136,17 @@ def parse_scope(texts: Iterable[str]) -> JsonObject:
 
 
 def pause_name(scope: JsonObject) -> str:
-    """The name of the pause of a scope: the same for the same scope, another for another."""
+    """Return the name of the pause of a scope. Each scope has its own name."""
     if not scope:
         return "all"
     plain = "-".join(f"{field}-{value}" for field, values in scope.items() for value in values)
     slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_NAME_MAX].rstrip("-")
-    # What the slug leaves out still tells scopes apart.
+    # The hash tells scopes apart that have the same slug.
     return f"{slug}-{hashlib.sha256(repr(_normal(scope)).encode()).hexdigest()[:8]}"
 
 
 def words(scope: JsonObject) -> str:
-    """A scope in words: `the whole fleet`, `zone eu/eu-1`."""
+    """Return a scope in words: `the whole fleet`, `zone eu/eu-1`."""
     parts = []
     singular = {plural: one for one, plural in _FIELDS.items()}
     for field, values in scope.items():
@@ -176,7 +177,7 @@ def _value(part: str, value: str, text: str) -> str:
 
 
 def _same(client: Client, wanted: JsonObject) -> list[JsonObject]:
-    """The pauses that have this very scope."""
+    """Return the pauses that have exactly this scope."""
     return [one for one in client.list(_PAUSES, None).get("items") or [] if _scope_of(one) == _normal(wanted)]
 
 
@@ -185,7 +186,7 @@ def _scope_of(found: JsonObject) -> Any:
 
 
 def _normal(scope: JsonObject) -> Any:
-    """A scope whose order does not matter, and whose empty parts are not there."""
+    """Return a scope in a form that can be compared: sorted, and without empty parts."""
     return sorted(
         (field, sorted(values) if isinstance(values, list) else repr(values))
         for field, values in scope.items()

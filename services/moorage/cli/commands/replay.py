@@ -1,4 +1,4 @@
-"""`moorage replay`: what was recorded, decided on again."""
+"""`moorage replay`: decides again on recorded input and compares the results."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from moorage.runtime.settings import Settings
 from moorage.simulation.copy.run import services as every_service
 
 DIFFERS = 1
-"""Exit code: something came out otherwise."""
+"""Exit code: a result differs."""
 
 UNREADABLE = 2
-"""Exit code: what was recorded cannot be read, or nothing of it can be decided on again."""
+"""Exit code: the recording cannot be read, or nothing in it can be decided on again."""
 
 _TOPICS = "topics"
 _SHOWN = 2000  # characters of a value
 
 
 class ReplayFormat(StrEnum):
-    """How an answer is written."""
+    """The format of the output."""
 
     TABLE = "table"
     JSON = "json"
@@ -45,7 +45,7 @@ SourceOption = Annotated[
     typer.Option(
         "--from",
         metavar="TOPICS|EXPORT",
-        help="`topics` reads the live Kafka; else a file of --record, or a folder.",
+        help="`topics` to read the live Kafka, or else a file that --record has written, or a folder of such files.",
         autocompletion=completion.files,
     ),
 ]
@@ -53,15 +53,15 @@ RecordOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Write what was read as JSON lines, .gz for compressed, and stop there.",
+        help="Write the recording to a file as JSON lines, compressed if its name ends in .gz, and stop.",
         autocompletion=completion.files,
     ),
 ]
 ServiceOption = Annotated[
     list[str] | None,
-    typer.Option(help="Only of a service; repeatable.", autocompletion=completion.replayed_services),
+    typer.Option(help="Replay only this service. Repeatable.", autocompletion=completion.replayed_services),
 ]
-PartitionOption = Annotated[list[int] | None, typer.Option(min=0, help="Only of a partition; repeatable.")]
+PartitionOption = Annotated[list[int] | None, typer.Option(min=0, help="Replay only this partition. Repeatable.")]
 ReplayFormatOption = Annotated[ReplayFormat, typer.Option("-o", "--output", help="table, json or yaml.")]
 
 
@@ -72,12 +72,14 @@ def replay(
     partition: PartitionOption = None,
     form: ReplayFormatOption = ReplayFormat.TABLE,
 ) -> None:
-    """Decide again on what was recorded, and compare byte for byte.
+    """Decide again on recorded input, and compare the results byte for byte.
 
-    Every transaction says on what it was decided, so this version's services decide on the same again, without Kafka.
-    The exit code is 0 when nothing differs, 1 when something does, and 2 when it cannot be read or nothing in it can be
-    decided on again. What is not there any more, for it was compacted away or expired, is neither equal nor different:
-    record the topics from time to time if you want to keep it.
+    Every transaction records the input that it was decided on. The services of this version decide on the same input
+    again, without Kafka. Transactions whose input has been compacted away or has expired cannot be compared. To keep
+    the input, record the topics from time to time.
+
+    The exit code is 0 if nothing differs, 1 if something does, and 2 if the recording cannot be read or nothing in it
+    can be compared.
 
     moorage replay --record today.jsonl.gz; moorage replay --from today.jsonl.gz --service eviction
     """
@@ -108,7 +110,7 @@ def replay(
 
 
 def _tell(found: Replayed, form: ReplayFormat) -> None:
-    """Write what came out.
+    """Write the result.
 
     Raises:
         Exit: something differs.
@@ -121,12 +123,14 @@ def _tell(found: Replayed, form: ReplayFormat) -> None:
     if found.differing:
         raise typer.Exit(DIFFERS)
     if not found.equal:
-        why = next((reason for one in found.tallies for reason in one.reasons), "no record says how it was decided")
-        raise CliError(f"nothing of it can be decided on again: {why}", code=UNREADABLE)
+        why = next(
+            (reason for one in found.tallies for reason in one.reasons), "no record names the input of its decision"
+        )
+        raise CliError(f"nothing can be decided on again: {why}", code=UNREADABLE)
 
 
 def _read(source: str, progress: Any) -> Recording:
-    """What was recorded.
+    """Read the recording.
 
     Raises:
         RecordingError: it cannot be read.
@@ -144,7 +148,7 @@ def _read(source: str, progress: Any) -> Recording:
 
 
 def document(found: Replayed) -> dict[str, Any]:
-    """The answer as one document."""
+    """Return the result as one document."""
     return {
         "records": found.records,
         "equal": found.equal,
@@ -200,7 +204,7 @@ _COLUMNS = ("sessions", "transactions", "records", "equal", "differing", "missin
 
 
 def _told(found: Replayed) -> str:
-    """The answer as a table, with the first difference of each partition, whole."""
+    """Return the result as a table, followed by the first difference of each partition."""
     rows = [("SERVICE", "PARTITION", *(name.upper() for name in _COLUMNS))]
     rows += [
         (one.service, str(one.partition), *(str(getattr(one, name)) for name in _COLUMNS)) for one in found.tallies

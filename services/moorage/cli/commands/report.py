@@ -1,7 +1,7 @@
-"""`moorage report`: what a probe or a deployer does, by hand.
+"""`moorage report`: reports conditions by hand, as a probe or a deployer does.
 
-Unless a source is named, what is reported is a person's word (`cli/<user>`): it stays until somebody says otherwise,
-for such sources have no heartbeats (`moorage.core.conditions.heartbeats`).
+The default source is the user (`cli/<user>`). Such sources have no heartbeats, so what they report stays until someone
+reports otherwise (`moorage.core.conditions.heartbeats`).
 """
 
 from __future__ import annotations
@@ -30,35 +30,52 @@ from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 
 _AT_ONCE: Final = 1000
-"""Reports in one request; the gateway takes no more."""
+"""The largest number of reports that the gateway accepts in one request."""
 
 
 AboutArgument = Annotated[
     str,
     typer.Argument(
-        metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND", show_default=False, autocompletion=completion.target
+        metavar="KIND/NAME | KIND/NAMESPACE/NAME | KIND",
+        help="A target; or with --on a workload; or with --all a kind of targets.",
+        show_default=False,
+        autocompletion=completion.target,
     ),
 ]
 StatusesArgument = Annotated[
-    list[str], typer.Argument(metavar="TYPE=STATUS…", show_default=False, autocompletion=completion.conditions)
+    list[str],
+    typer.Argument(
+        metavar="TYPE=STATUS…",
+        help="Conditions, such as Ready=False. STATUS is True, False or Unknown.",
+        show_default=False,
+        autocompletion=completion.conditions,
+    ),
 ]
 OnOption = Annotated[
     str,
     typer.Option(
         "--on",
         metavar="KIND/NAME",
-        help="The target on which a workload runs, when it is about one.",
+        help="The target on which the workload runs.",
         autocompletion=completion.target,
     ),
 ]
 NamespaceOption = Annotated[
     str,
-    typer.Option("-n", "--namespace", help="The workload's, if it names none.", autocompletion=completion.namespaces),
+    typer.Option(
+        "-n", "--namespace", help="Namespace of a workload that names none.", autocompletion=completion.namespaces
+    ),
 ]
 SourceOption = Annotated[
-    str, typer.Option(help="Who says so; unless said, you: then it stays. A probe's word ends with its heartbeats.")
+    str,
+    typer.Option(
+        help="Who reports it. The default is you, and what you report stays. What a probe reports becomes Unknown when "
+        "its heartbeats end."
+    ),
 ]
-AtOption = Annotated[str, typer.Option(help="When it was seen: RFC 3339, or a duration ago; now unless said.")]
+AtOption = Annotated[
+    str, typer.Option(help="When it was observed: an RFC 3339 time, or a duration ago such as 5m. The default is now.")
+]
 
 
 def report(
@@ -68,10 +85,10 @@ def report(
     *,
     on: OnOption = "",
     namespace: NamespaceOption = "default",
-    reason: Annotated[str, typer.Option(help="One word for why.")] = "",
-    message: Annotated[str, typer.Option(help="Why, for people.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, in one word.")] = "",
+    message: Annotated[str, typer.Option(help="The reason, in a sentence.")] = "",
     source: SourceOption = "",
-    every: Annotated[bool, typer.Option("--all", help="All targets of the kind.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Report it for all targets of the kind.")] = False,
     at: AtOption = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
@@ -99,7 +116,7 @@ def report(
         for condition, status in conditions
     ]
     with connect(ctx) as client:
-        # One batch after the other, each of as many as the gateway takes at once.
+        # One request after the other, each with as many reports as the gateway accepts.
         outcomes = [
             _hand_in(client, reports[first : first + _AT_ONCE], form) for first in range(0, len(reports), _AT_ONCE)
         ]
@@ -109,7 +126,7 @@ def report(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What a report is about: a target, or a workload on it."""
+    """The subject of a report: a target, or a workload on it."""
 
     target: TargetRef
     workload: WorkloadRef | None = None
@@ -123,7 +140,7 @@ class _Subject:
 
 
 def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported]], form: output.Format) -> bool:
-    """Send reports and tell how they fared; whether all were accepted."""
+    """Send reports, print the outcome of each, and return whether all were accepted."""
     events = []
     for subject, event in reports:
         meta = Meta(
@@ -153,11 +170,11 @@ def _hand_in(client: Client, reports: Sequence[tuple[_Subject, ConditionReported
 
 
 def _every(ctx: typer.Context, word: str, on: str) -> list[_Subject]:
-    """All targets of a kind.
+    """Return all targets of a kind.
 
     Raises:
-        UsageError: a single target is named too, or a workload.
-        CliError: it is no kind of target.
+        UsageError: a single target or a workload is named, too.
+        CliError: the kind is not one of targets.
     """
     if "/" in word or on:
         raise UsageError("name cannot be provided when --all is specified")
@@ -195,13 +212,13 @@ def _target(text: str) -> TargetRef:
         return TargetRef(kind=TargetKind(kind), name=name)
     except ValueError:
         raise CliError(
-            f"invalid resource type {word}: only targets have conditions, such as nodes; "
-            "a workload's are reported with the target that it runs on (--on node/n1)"
+            f"invalid resource type {word}: only targets, such as nodes, have conditions of their own; "
+            "for a workload, name the target that it runs on (--on node/n1)"
         ) from None
 
 
 def _workload(text: str, namespace: str) -> WorkloadRef:
-    """The workload of `pod/web-0` or `pod/shop/web-0`; its kind need not be one that can be declared."""
+    """Return the workload of `pod/web-0` or `pod/shop/web-0`. Its kind need not be one that Moorage serves."""
     word, *names = text.split("/")
     if len(names) not in {1, 2} or not all(names):
         raise UsageError(f"invalid workload {text!r}: must be KIND/NAME or KIND/NAMESPACE/NAME, such as pod/shop/web-0")
@@ -212,7 +229,7 @@ def _workload(text: str, namespace: str) -> WorkloadRef:
     except CliError:
         if not word[:1].isupper():
             raise CliError(
-                f"invalid kind {word!r}: none that can be declared, so it must be written as in a manifest, such as Pod"
+                f"invalid kind {word!r}: not a known kind; other kinds must be written as in a manifest, such as Pod"
             ) from None
         kind = word
     if kind in TargetKind.__members__.values():
@@ -228,5 +245,5 @@ def _workload(text: str, namespace: str) -> WorkloadRef:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may have no name for its user
+    except (KeyError, OSError):  # the user of a container may have no name
         return "unknown"

@@ -1,4 +1,4 @@
-"""`moorage run`: one or several services in this process."""
+"""`moorage run`: runs services in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moorage.runtime.logs import configure_logs
 from moorage.runtime.member import MemberMaker
 from moorage.runtime.settings import Settings
 
-_GRACE = 20.0  # seconds to stop in order after the parent has gone
+_GRACE = 20.0  # seconds for an orderly stop after the parent has ended
 
 
 def run(
@@ -34,7 +34,8 @@ def run(
         list[str],
         typer.Argument(
             metavar="SERVICE…",
-            help="condition-ingest, taint-manager, governor, placement, eviction, timer (`all`); query, gateway.",
+            help="condition-ingest, taint-manager, governor, placement, eviction, timer (`all` for these six); query; "
+            "gateway.",
             show_default=False,
             autocompletion=completion.services,
         ),
@@ -45,13 +46,13 @@ def run(
         bool, typer.Option("--with-parent", help="End when standard input is closed.", hidden=True)
     ] = False,
 ) -> None:
-    """Run one or several services in this process.
+    """Run one or more services in this process.
 
-    Any number of processes share a service's work, and each needs the same settings. Kafka is where
-    MOORAGE_BOOTSTRAP_SERVERS says, else that of `moorage up`.
+    Several processes may run the same service; they share its work and need the same settings. The address of Kafka is
+    taken from MOORAGE_BOOTSTRAP_SERVERS, or else from a running `moorage up`.
     """
     chosen = services.check(names)
-    endpoints.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
+    endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
     bootstrap, prefix = endpoints.kafka()
     settings = endpoints.load_settings(flags, bootstrap_servers=bootstrap, topic_prefix=prefix)
     if with_parent:
@@ -62,7 +63,7 @@ def run(
 
 
 def _end_with_parent() -> None:
-    """Wait until the pipe from the parent is closed, which also happens when it is killed; then stop."""
+    """Stop when the pipe from the parent is closed, which also happens when the parent is killed."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -72,12 +73,12 @@ def _end_with_parent() -> None:
 
 def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
-    # Made by the runtime, which asks the fleet how many partitions it has.
+    # The runtime creates it, because it asks Kafka for the number of partitions.
     made = [partial(services.make, name) for name in chosen if name not in {services.QUERY, services.GATEWAY}]
     beside: list[MemberMaker] = []
     routes: list[Route] = []
     if services.QUERY in chosen:
-        from moorage.query.http import Endpoint  # noqa: PLC0415 - only who runs it pays for it
+        from moorage.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
 
         endpoint = Endpoint(settings)
         beside, routes = [endpoint.make], endpoint.routes
@@ -89,14 +90,14 @@ def _run(chosen: list[str], settings: Settings) -> int:
     async def main() -> int:
         if services.GATEWAY not in chosen:
             return await run_services(made, settings, beside=beside, routes=routes)
-        from moorage.gateway.server import serve  # noqa: PLC0415 - only who runs it pays for it
+        from moorage.gateway.server import serve  # noqa: PLC0415 - only loaded if it is run
 
         gateway = asyncio.create_task(serve(settings), name=services.GATEWAY)
         if not made and not beside:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, gateway.cancel)
             return await _ended(gateway)
-        # Whichever ends first takes the other with it; signals go to the services.
+        # When one ends, the other is stopped. Signals go to the services.
         stop = asyncio.Event()
         gateway.add_done_callback(lambda _: stop.set())
         code = await run_services(made, settings, beside=beside, routes=routes, stop=stop)
@@ -115,7 +116,7 @@ def _run(chosen: list[str], settings: Settings) -> int:
 
 
 async def _ended(gateway: asyncio.Task[None]) -> int:
-    """Wait for the gateway's end; a cancelled one has stopped in order."""
+    """Wait until the gateway ends. If it is cancelled, it has stopped in an orderly way."""
     try:
         await gateway
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""`moorage scale`: kubectl's and oc's arguments and words."""
+"""`moorage scale`: with the arguments and messages of kubectl and oc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage.cli.render import output
 from moorage.kinds.kind import ServedKind
 
 _TRIES = 8
-_NEVER = -1  # kubectl's own default of --current-replicas: whatever there are
+_NEVER = -1  # kubectl's default of --current-replicas: any number
 
 
 def scale(
@@ -26,18 +26,18 @@ def scale(
         typer.Argument(metavar="KIND NAME… | KIND/NAME…", show_default=False, autocompletion=completion.objects),
     ],
     *,
-    replicas: Annotated[int, typer.Option(help="How many there are to be.", min=0, show_default=False)],
+    replicas: Annotated[int, typer.Option(help="The new number of replicas.", min=0, show_default=False)],
     current: Annotated[
-        int, typer.Option("--current-replicas", help="Only if there are so many now.", show_default=False)
+        int, typer.Option("--current-replicas", help="Scale only if this is the present number.", show_default=False)
     ] = _NEVER,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Whose objects.", autocompletion=completion.namespaces)
+        str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
     ] = "default",
-    selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="All of the kind in the namespace.")] = False,
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All objects of the kind in the namespace.")] = False,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
-    """Set how many replicas an object has."""
+    """Set the number of replicas of an object."""
     failed = False
     with connect(ctx) as client:
         for kind, name in _named(client, what, namespace, selector, every=every):
@@ -69,11 +69,11 @@ def _named(
 
 
 class _UnexpectedError(CliError):
-    """There are other replicas than the command is for."""
+    """The present number of replicas is not the expected one."""
 
 
 def _scale(client: Client, place: tuple[ServedKind, str, str], replicas: int, current: int) -> None:
-    """Set the number; when only a certain one may be changed, hold the write to the version that was read."""
+    """Set the number. If the present number is checked, the write is valid only for the version that was read."""
     change = {"spec": {"replicas": replicas}}
     if current == _NEVER:
         client.patch(*place, change, subresource="scale")

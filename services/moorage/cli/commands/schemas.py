@@ -1,4 +1,4 @@
-"""`moorage schemas`: write the contract as JSON Schema and AsyncAPI, and hold it to what was released."""
+"""`moorage schemas`: generates the contract as JSON Schema and AsyncAPI, and compares it with the released one."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from moorage.kinds import kind as kinds
 from moorage_schemas.topics import TOPICS
 
 CONTRACT_VERSION = "1.0.0"
-"""Of the AsyncAPI document; a new version of a topic makes a new major version."""
+"""The version of the AsyncAPI document. A new version of a topic requires a new major version."""
 
 
 def schemas(
     *,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail when the files differ or a change breaks old records.")
+        bool,
+        typer.Option("--check", help="Write nothing. Fail if the files differ, or if a change breaks old records."),
     ] = False,
     release: Annotated[
-        bool, typer.Option("--release", help="Also make the present schemas the baseline that later ones are held to.")
+        bool, typer.Option("--release", help="Also make these schemas the baseline that later ones are compared with.")
     ] = False,
 ) -> None:
-    """Write JSON Schemas and the AsyncAPI document from the models (in a checkout only)."""
+    """Generate the JSON Schemas and the AsyncAPI document (in a checkout only)."""
     folder = contract_folder()
     made = generated()
     breaking = compare(read_schemas(folder / "baseline"), parsed(made))
@@ -54,19 +55,19 @@ def schemas(
 
 
 def contract_folder() -> Path:
-    """`schemas/` of the checkout that the contract is imported from.
+    """Return `schemas/` of the checkout that the contract is imported from.
 
     Raises:
-        typer.BadParameter: the contract is installed as a package, so there is nothing to write to.
+        typer.BadParameter: the contract is installed as a package, so there is no folder to write to.
     """
     folder = Path(moorage_schemas.__file__).resolve().parent.parent
     if not (folder / "pyproject.toml").is_file():
-        raise typer.BadParameter(f"{folder} is no checkout of Moorage; schemas are generated in one")
+        raise typer.BadParameter(f"{folder} is not a checkout of Moorage, which this command needs")
     return folder
 
 
 def generated() -> dict[str, str]:
-    """Every generated file by its path under `schemas/generated`; the same text each time."""
+    """Return every generated file by its path under `schemas/generated`. The text is the same each time."""
     files = {f"events/{topic.event_type}.json": _json(event_schema(topic)) for topic in TOPICS}
     files |= {f"resources/{kind.kind}.json": _json(resource_schema(kind)) for kind in kinds.declared()}
     files["asyncapi.yaml"] = (
@@ -83,12 +84,12 @@ def generated() -> dict[str, str]:
 
 
 def parsed(files: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The JSON Schemas among generated files, by path."""
+    """Return the JSON Schemas among generated files, by path."""
     return {name: json.loads(text) for name, text in files.items() if name.endswith(".json")}
 
 
 def read_schemas(folder: Path) -> dict[str, dict[str, Any]]:
-    """The JSON Schemas under a folder, by path."""
+    """Return the JSON Schemas under a folder, by path."""
     return {
         path.relative_to(folder).as_posix(): json.loads(path.read_text("utf-8"))
         for path in sorted(folder.rglob("*.json"))
@@ -96,7 +97,7 @@ def read_schemas(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def differences(folder: Path, made: Mapping[str, str]) -> list[str]:
-    """The paths under `folder` that are missing, superfluous or different from what the models give."""
+    """Return the paths under `folder` that are missing, superfluous or different from the generated files."""
     there = {
         path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()
     }
@@ -114,7 +115,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def breaking_changes() -> list[Breaking]:
-    """What the present models break against the baseline of the checkout."""
+    """Return the breaking changes of the models since the baseline of the checkout."""
     return compare(read_schemas(contract_folder() / "baseline"), parsed(generated()))
 
 
@@ -123,7 +124,7 @@ def _json(schema: Mapping[str, Any]) -> str:
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """YAML without anchors: equal parts are written out, as people and tools expect."""
+    """YAML without anchors. Equal parts are repeated, as people and tools expect."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
         return True

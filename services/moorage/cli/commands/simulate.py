@@ -1,4 +1,4 @@
-"""`moorage simulate`: what a change would do, on a copy of the live state."""
+"""`moorage simulate`: shows what a change would do, on a copy of the live state."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from moorage.simulation.copy.stack import RestlessError
 from moorage.simulation.diff import report
 
 _GC_THRESHOLDS = (50_000, 20, 100)
-"""A copy is hundreds of thousands of objects that live to the end, so the collector looks through them seldom."""
+"""The garbage collector runs seldom, because a copy is hundreds of thousands of objects that live to the end."""
 
 
 class SimulateFormat(StrEnum):
-    """How an answer is written."""
+    """The format of the output."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -43,19 +43,22 @@ class SimulateFormat(StrEnum):
 FilesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "-f", "--filename", help="Apply a file, a folder, or -; repeatable.", autocompletion=completion.manifests
+        "-f",
+        "--filename",
+        help="Apply a file, a folder, or - for standard input. Repeatable.",
+        autocompletion=completion.manifests,
     ),
 ]
 DeleteOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="KIND/NAME", help="Delete an object; repeatable.", autocompletion=completion.slashed),
+    typer.Option(metavar="KIND/NAME", help="Delete an object. Repeatable.", autocompletion=completion.slashed),
 ]
 TaintOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND/NAME=SPEC",
-        help="Taint a target, node/n1=key=value:Effect, or untaint it, node/n1=key-; SPEC as `moorage taint` has "
-        "it; repeatable.",
+        help="Add a taint, such as node/n1=key=value:Effect, or remove it, such as node/n1=key-. SPEC is that of "
+        "`moorage taint`. Repeatable.",
         autocompletion=completion.target,
     ),
 ]
@@ -63,7 +66,7 @@ ConditionOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND/NAME=TYPE=STATUS",
-        help="Report a condition, node/n1=Ready=False; repeatable.",
+        help="Report a condition, such as node/n1=Ready=False. Repeatable.",
         autocompletion=completion.target,
     ),
 ]
@@ -71,23 +74,31 @@ OutageOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="WHERE",
-        help="Let targets fail: zone=eu/a, region=eu, node=n1, cluster=m1, or a label selector; repeatable.",
+        help="Let targets fail: zone=eu/a, region=eu, node=n1, cluster=m1, or a label selector. Repeatable.",
     ),
 ]
 OutageStatusOption = Annotated[
-    str, typer.Option(help="Unknown: nobody hears of them any more; False: they are heard to be not ready.")
+    str,
+    typer.Option(
+        help="How targets fail: Unknown (no reports come any more) or False (they are reported as not ready)."
+    ),
 ]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Taints replace those of the same key and effect.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace taints of the same key and effect.")]
 NamespaceOption = Annotated[
-    str, typer.Option("-n", "--namespace", help="For objects that name none.", autocompletion=completion.namespaces)
+    str,
+    typer.Option(
+        "-n", "--namespace", help="Namespace of objects that name none.", autocompletion=completion.namespaces
+    ),
 ]
-RecursiveOption = Annotated[bool, typer.Option("-R", "--recursive", help="Folders with all that is below.")]
+RecursiveOption = Annotated[bool, typer.Option("-R", "--recursive", help="Read subfolders, too.")]
 HorizonOption = Annotated[
     str,
-    typer.Option("--for", help="How much time passes in the copy, such as 10m; it ends sooner when all is quiet."),
+    typer.Option(
+        "--for", help="How much time passes in the copy, such as 10m. It ends sooner if nothing more will happen."
+    ),
 ]
 SimulateFormatOption = Annotated[
-    SimulateFormat, typer.Option("-o", "--output", help="table, wide (every row), json or yaml.")
+    SimulateFormat, typer.Option("-o", "--output", help="table, wide (all rows), json or yaml.")
 ]
 
 
@@ -106,10 +117,11 @@ def simulate(
     horizon: HorizonOption = "1h",
     form: SimulateFormatOption = SimulateFormat.TABLE,
 ) -> None:
-    """Tell what a change would do, on a copy; changes nothing.
+    """Show what a change would do, without making it.
 
-    The copy is read from Kafka, the services run on it without and with the change, and what differs is told. They
-    need the settings of the live ones: those of a `moorage up` on this machine are known, else give them as flags.
+    Reads a copy of the state from Kafka, runs the services on it without and with the change, and shows the
+    differences. The copy needs the same settings as the live services. Those of a `moorage up` on this machine are
+    used by default; otherwise give them as flags.
 
     moorage simulate --taint node/n1=maintenance=yes:NoExecute; moorage simulate --outage zone=eu/a --for 30m
     """
@@ -133,10 +145,10 @@ def simulate(
 
 
 def _manifests(files: Sequence[str], *, recursive: bool) -> list[manifests.Manifest]:
-    """The objects of the files.
+    """Return the objects of the files.
 
     Raises:
-        Exit: one of them cannot be used, which is told.
+        Exit: one of them cannot be used. The reasons have been printed.
     """
     items, refused = manifests.read(files, recursive=recursive) if files else ([], [])
     for document in refused:
@@ -147,18 +159,18 @@ def _manifests(files: Sequence[str], *, recursive: bool) -> list[manifests.Manif
 
 
 def _settings(flags: Mapping[str, str]) -> Settings:
-    """The settings of the live services, as far as they are known, and what the flags say otherwise."""
-    endpoints.load_settings(flags)  # what is wrong with them is said before Kafka is looked for
+    """Return the settings of the live services, as far as they are known, changed by the flags."""
+    endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
     bootstrap, prefix = endpoints.kafka()
     live = endpoints.of_the_live(bootstrap)
     return endpoints.load_settings({**live, **flags}, bootstrap_servers=bootstrap, topic_prefix=prefix)
 
 
 def _simulated(settings: Settings, request: simulate_request.SimulationRequest, span: timedelta) -> run.Simulated:
-    """Read the copy and run it without and with the change, with the progress on standard error.
+    """Read the copy and run it without and with the change. The progress is shown on standard error.
 
     Raises:
-        CliError: it cannot be read, or does not come to rest.
+        CliError: the copy cannot be read, or does not come to rest.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     with silenced(), Console(stderr=True).status("") as status:
@@ -174,7 +186,7 @@ def _simulated(settings: Settings, request: simulate_request.SimulationRequest, 
 
 
 def _load(settings: Settings, progress: Any) -> Snapshot:
-    """The copy.
+    """Read the copy.
 
     Raises:
         CliError: it cannot be read.
@@ -185,7 +197,7 @@ def _load(settings: Settings, progress: Any) -> Snapshot:
     except SnapshotError as error:
         raise CliError(
             f"Kafka at {settings.bootstrap_servers}: {error}.\n"
-            "Make the topics with `moorage topics make`, or start everything with `moorage up`."
+            "Create the topics with `moorage topics make`, or start everything with `moorage up`."
         ) from None
     except (KafkaError, OSError) as error:
         raise topics.unreachable(settings.bootstrap_servers, error) from None

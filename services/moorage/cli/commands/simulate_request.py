@@ -1,4 +1,4 @@
-"""What `moorage simulate` is asked for, and how it is done to a copy: as the other commands do it to a gateway."""
+"""The changes that `moorage simulate` is asked for. A copy is changed as the other commands change the live state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
 
 _AT_ONCE = 1000
-"""Reports that are handed in together."""
+"""Reports in one request."""
 
 _SHOWN = 5
 _AGES_AGO = datetime.min.replace(tzinfo=UTC)
@@ -36,7 +36,7 @@ _AGES_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """Everything that is to be changed, read and understood."""
+    """The changes, parsed from the command line."""
 
     items: Sequence[Manifest]
     namespace: str
@@ -62,15 +62,15 @@ class SimulationRequest:
         overwrite: bool,
         namespace: str,
     ) -> SimulationRequest:
-        """Read the words of the command line.
+        """Parse the words of the command line.
 
         Raises:
-            UsageError: one cannot be read, or nothing is asked for.
-            CliError: a taint cannot be read, in kubectl's words.
+            UsageError: one is invalid, or there is none.
+            CliError: a taint is invalid. The message is kubectl's.
         """
         if not (items or delete or taint or condition or outage):
             raise UsageError(
-                "nothing is changed: give -f FILE, --delete KIND/NAME, --taint KIND/NAME=SPEC, "
+                "no change is given: use -f FILE, --delete KIND/NAME, --taint KIND/NAME=SPEC, "
                 "--condition KIND/NAME=TYPE=STATUS or --outage WHERE"
             )
         try:
@@ -92,10 +92,10 @@ class SimulationRequest:
         )
 
     def make(self, edge: Edge, stack: MemoryStack) -> list[str]:
-        """Do it to a copy, and say what was done.
+        """Make the changes in a copy, and return in words what was done.
 
         Raises:
-            CliError: the copy's gateway refuses some of it.
+            CliError: the copy's gateway refuses one.
         """
         said: list[str] = []
         with Client(ADDRESS, transport=HttpxTransport(edge.transport, ADDRESS)) as client:
@@ -146,7 +146,7 @@ def _object(text: str, namespace: str) -> tuple[ServedKind, str, str]:
         raise UsageError(f"--delete: invalid value {text!r}: must be KIND/NAME or KIND/NAMESPACE/NAME, such as node/n1")
     kind = kinds.find(word)
     if kind.read_only:
-        raise CliError(f"{kind.plural} are what the services have decided: they cannot be deleted")
+        raise CliError(f"{kind.plural} are written by the services and cannot be deleted")
     if len(names) == 1:
         names = [namespace, *names]
     elif not kind.namespaced:
@@ -155,7 +155,7 @@ def _object(text: str, namespace: str) -> tuple[ServedKind, str, str]:
 
 
 def _taints(texts: Sequence[str]) -> list[tuple[ServedKind, str, TaintSpecs]]:
-    """By target, for all that is asked of one is one change, as in one `moorage taint`."""
+    """Group the specs by target, because those of one target are one change, as in one `moorage taint`."""
     words: dict[tuple[str, str], list[str]] = {}
     for text in texts:
         target, equals, spec = text.partition("=")

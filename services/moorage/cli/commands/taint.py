@@ -1,4 +1,4 @@
-"""`moorage taint`: kubectl's syntax, words and errors."""
+"""`moorage taint`: with the syntax, messages and errors of kubectl."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def taint(
         list[str],
         typer.Argument(
             metavar="node|cluster|managedcluster NAME… SPEC…",
-            help="SPEC is key=value:Effect or key:Effect to add, key:Effect- or key- to remove.",
+            help="SPEC adds a taint (key=value:Effect or key:Effect) or removes it (key:Effect- or key-).",
             show_default=False,
             autocompletion=completion.targets_of_taints,
         ),
     ],
     *,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a taint of the same key and effect.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="All of the kind.")] = False,
-    selector: Annotated[str, typer.Option("-l", "--selector", help="Those with these labels.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace taints of the same key and effect.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All targets of the kind.")] = False,
+    selector: Annotated[str, typer.Option("-l", "--selector", help="Targets with these labels, such as zone=a.")] = "",
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Add, change or remove taints of nodes, clusters or managed clusters.
 
-    Effects of nodes are NoSchedule, PreferNoSchedule and NoExecute, of clusters NoSchedule and NoExecute, of managed
-    clusters NoSelect, PreferNoSelect and NoSelectIfNew.
+    The effects are NoSchedule, PreferNoSchedule and NoExecute for nodes; NoSchedule and NoExecute for clusters; and
+    NoSelect, PreferNoSelect and NoSelectIfNew for managed clusters.
     """
     named, specs = split(words)
     kind, names = targets.split_names(named)
     try:
         wanted = parse_taints(specs, DIALECTS[kind.kind])
-        # What no target can satisfy is the command's mistake: say it before asking the server.
+        # An error that every target would have is reported before the server is asked.
         apply_specs(kind.singular, _there(wanted, DIALECTS[kind.kind].effects[0]), wanted, overwrite=True)
     except TaintSpecError as error:
         raise CliError(str(error)) from None
@@ -69,10 +69,10 @@ def taint(
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The resources and the specs: a spec holds `=` or `:`, or ends in `-`.
+    """Split the words into resources and specs. A spec contains `=` or `:`, or ends in `-`.
 
     Raises:
-        UsageError: a resource comes behind a spec.
+        UsageError: a resource comes after a spec.
     """
     named: list[str] = []
     specs: list[str] = []
@@ -87,7 +87,7 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def operation(before: tuple[Taint, ...], after: tuple[Taint, ...], wanted: TaintSpecs, *, overwrite: bool) -> str:
-    """The word of kubectl for a change: tainted, untainted or modified."""
+    """Return kubectl's word for a change: tainted, untainted or modified."""
     added = bool(wanted.add) and {t.identity for t in after} - {t.identity for t in before}
     if overwrite or (wanted.add and wanted.remove):
         return "modified"
@@ -95,14 +95,14 @@ def operation(before: tuple[Taint, ...], after: tuple[Taint, ...], wanted: Taint
 
 
 def _there(wanted: TaintSpecs, effect: str) -> tuple[Taint, ...]:
-    """Taints that make every removal find something."""
+    """Return taints with which every removal finds something to remove."""
     return tuple(Taint(key=one.key, effect=one.effect or effect) for one in wanted.remove)
 
 
 def decide(
     kind: ServedKind, found: JsonObject, wanted: TaintSpecs, *, overwrite: bool
 ) -> tuple[JsonObject | None, str]:
-    """The merge patch that does to a target what specs ask for, and the word of kubectl for it.
+    """Return the merge patch for a target and kubectl's word for the change.
 
     Raises:
         CliError: the specs do not fit the taints that the target has.
@@ -115,7 +115,7 @@ def decide(
         update = apply_specs(f"{kind.singular} {name}", before, wanted, overwrite=overwrite)
     except TaintSpecError as error:
         raise CliError(str(error)) from None
-    # A new or overwritten taint goes without timeAdded: the server says when it was put on.
+    # A new or overwritten taint has no timeAdded, because the server sets it.
     after = [
         {key: value for key, value in one.model_dump(mode="json").items() if value not in (None, "")}
         for one in update.taints

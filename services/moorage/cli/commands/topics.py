@@ -1,4 +1,4 @@
-"""`moorage topics`: make or list the topics of the table."""
+"""`moorage topics`: creates or lists Moorage's topics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from moorage.runtime.kafka.topics_admin import ensure_topics
 from moorage.runtime.settings import Settings
 from moorage_schemas.topics import TOPICS
 
-app = typer.Typer(no_args_is_help=True, help="Make or list Moorage's topics.")
+app = typer.Typer(no_args_is_help=True, help="Create or list Moorage's topics.")
 
 
 @app.command("make")
 def make(form: output.FormatOption = Format.TABLE) -> None:
-    """Make the topics that are missing."""
+    """Create the topics that are missing."""
     settings = _settings()
     counts = _run(settings, ensure_topics(settings))
     _show(_rows(settings, counts), form)
@@ -31,7 +31,7 @@ def make(form: output.FormatOption = Format.TABLE) -> None:
 
 @app.command("list")
 def list_topics(form: output.FormatOption = Format.TABLE) -> None:
-    """Show the table of topics, and how many partitions each has in the cluster."""
+    """List the topics, with the number of partitions that each has in Kafka."""
     settings = _settings()
     _show(_rows(settings, _run(settings, _counts(settings))), form)
 

@@ -1,4 +1,4 @@
-"""`moorage up`: broker, services and gateway, supervised, until it is stopped."""
+"""`moorage up`: runs and supervises broker, services and gateway until it is stopped."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def up(
     *,
     flags: Mapping[str, str],
-    logs: Annotated[bool, typer.Option("--logs", help="Show the services' logs here too.")] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Show the services' logs in this terminal, too.")] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
-    Without settings it starts an embedded Kafka whose data is kept; MOORAGE_BOOTSTRAP_SERVERS names another cluster.
+    By default this starts an embedded Kafka, and keeps its data for the next run. MOORAGE_BOOTSTRAP_SERVERS names
+    another Kafka cluster.
 
-    The gateway listens on 127.0.0.1, on the port of --port. The health and the metrics of each service are on a free
-    port of 127.0.0.1, which is told at the start.
+    The gateway listens on 127.0.0.1, on the port given by --port. Each service serves its health and metrics on a free
+    port of 127.0.0.1. The addresses are printed at the start.
     """
     settings = endpoints.load_settings(flags)
     running = runfile.read()
     if running is not None:
         raise CliError(
-            f"Moorage runs already as process {running.pid}, at {running.server}.\n"
-            "Stop that one first, or set MOORAGE_STATE_DIR to another folder for a second one."
+            f"Moorage is already running as process {running.pid}, at {running.server}.\n"
+            "Stop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
         )
     asyncio.run(_up(settings, follow=logs))
 
@@ -60,7 +61,7 @@ async def _up(settings: Settings, *, follow: bool) -> None:
 
     def stop() -> None:
         if stopped.is_set():
-            say("killing what still runs")
+            say("killing the processes that still run")
             stack.kill()
             return
         stopped.set()
@@ -86,7 +87,7 @@ async def _up(settings: Settings, *, follow: bool) -> None:
 
 
 def _running(stack: Stack, settings: Settings) -> runfile.Running:
-    """What other commands are to know of this process."""
+    """Return what other commands need to know about this process."""
     return runfile.Running(
         pid=os.getpid(),
         server=stack.server,
@@ -107,7 +108,7 @@ def _greeting(stack: Stack) -> str:
 
 
 def _fleet() -> str:
-    """The example fleet as somebody here would type it; some files of theirs, where there are no examples."""
+    """Return the path of the example fleet as it would be typed here, or `FILE` if there are no examples."""
     here = Path("examples/fleet")
     if here.is_dir():
         return str(here)

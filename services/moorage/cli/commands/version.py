@@ -12,7 +12,7 @@ from moorage.runtime.kafka_version import KAFKA_VERSION
 
 
 def version(form: output.FormatOption = output.Format.TABLE) -> None:
-    """Show the versions of Moorage and of what it runs on."""
+    """Show the versions of Moorage and its dependencies."""
     found = {
         "moorage": _version("moorage"),
         "moorage-schemas": _version("moorage-schemas"),

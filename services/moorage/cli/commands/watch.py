@@ -1,4 +1,4 @@
-"""`moorage watch`: events from the topics themselves, one a line."""
+"""`moorage watch`: shows events from the topics, one per line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moorage.cli.render.output import EventFormat
 from moorage_schemas.topics import Topic
 
 DEFAULT = ("conditions", "taints", "zones", "zone-grants", "timers", "timer-fired", "evictions", "placements")
-"""What is watched unless something is named."""
+"""The topics that are watched by default."""
 
 
 def watch(
@@ -29,24 +29,26 @@ def watch(
         list[str] | None,
         typer.Argument(
             metavar="[TOPIC…]",
-            help="placements, evictions, taints, conditions, timers, bindings, zones, budgets, reports, …",
+            help="Such as placements, evictions, taints, conditions, timers, bindings, zones, budgets or reports.",
             show_default=False,
             autocompletion=completion.topics,
         ),
     ] = None,
     *,
     form: Annotated[
-        EventFormat, typer.Option("-o", "--output", help="lines for people, json (one event a line), yaml, name, wide.")
+        EventFormat,
+        typer.Option("-o", "--output", help="lines, wide (with offsets), json (one event per line), yaml or name."),
     ] = EventFormat.LINES,
     since: Annotated[
-        str, typer.Option(help="RFC 3339, a duration ago such as 5m, or `beginning`; from now on unless said.")
+        str,
+        typer.Option(help="Start at an RFC 3339 time, a duration ago such as 5m, or `beginning`. The default is now."),
     ] = "",
     count: Annotated[
-        int, typer.Option(min=0, help="End after so many events; exit code 1 when --timeout comes first.")
+        int, typer.Option(min=0, help="Stop after this number of events. The exit code is 1 if --timeout ends first.")
     ] = 0,
-    timeout: Annotated[str, typer.Option(help="End after this time, such as 30s.")] = "",
+    timeout: Annotated[str, typer.Option(help="Stop after this time, such as 30s.")] = "",
 ) -> None:
-    """Show events from the topics as they come."""
+    """Show events from the topics as they happen."""
     chosen = topics_named(topics or DEFAULT)
     now = datetime.now(UTC)
     start: datetime | None = None
@@ -54,10 +56,10 @@ def watch(
         start = BEGINNING if since == "beginning" else parse_instant(since, now)
     limit = parse_duration(timeout, "--timeout").total_seconds() if timeout else None
     bootstrap, prefix = endpoints.kafka()
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how a person stops it
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop it
         seen = asyncio.run(_follow(bootstrap, prefix, chosen, start, count=count, limit=limit, form=form))
         if count and seen < count:
-            raise CliError(f"timed out after {timeout} with {seen} of {count} events")
+            raise CliError(f"timed out after {timeout} after {seen} of {count} events")
 
 
 async def _follow(
@@ -70,7 +72,7 @@ async def _follow(
     limit: float | None,
     form: EventFormat,
 ) -> int:
-    """Write events until enough came or the time is over; how many."""
+    """Write events until there are enough or the time is over, and return their number."""
     written = 0
     write = _writer(form, topics)
     with contextlib.suppress(TimeoutError):

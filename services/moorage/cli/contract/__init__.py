@@ -1,3 +1,3 @@
-"""The contract in other people's formats: JSON Schema, AsyncAPI, and what may change in it."""
+"""The contract as JSON Schema and AsyncAPI, and the check for breaking changes."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The AsyncAPI 3.0 document, made from the topic table and the services' classes.
+"""The AsyncAPI 3.0 document, generated from the topic table and the services' classes.
 
-FastStream can make such a document from its subscribers and publishers. It is written here instead, because
-FastStream's has a channel for each handler where Moorage has one for each topic, knows neither record keys nor topic
-settings nor the CloudEvents headers, and the services' hot path does not go through FastStream at all.
+FastStream can generate such a document from its subscribers and publishers. It is not used here: it makes a channel for
+each handler instead of one for each topic, it does not know record keys, topic settings and the CloudEvents headers,
+and the services do not use FastStream for their records.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _INSTANT = {"type": "string", "format": "date-time"}
 
 
 def document(services: Iterable[Participant], *, version: str) -> dict[str, Any]:
-    """The whole document as plain data, in a fixed order.
+    """Return the whole document as plain data, in a fixed order.
 
     Args:
-        services: who reads and writes what.
+        services: the services, with the topics that they read and write.
         version: the version of the contract.
     """
     return {
@@ -160,7 +160,10 @@ def _headers() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """The events and their parts; those of a closed event are its own, for the parts of the others take more fields."""
+    """Return the schemas of the events and their parts.
+
+    A closed event has parts of its own, because the parts of the other events accept further fields.
+    """
     _, made = models_json_schema(
         [(topic.event, "validation") for topic in TOPICS if not is_closed(topic)],
         by_alias=True,

@@ -1,7 +1,7 @@
-"""Whether a changed schema still accepts every record that the old one accepted.
+"""Checks that a changed schema still accepts every record that the old one accepted.
 
-Topics keep records for ever (compaction), so new code reads what old code wrote. A change that breaks this needs a
-new version of the event type and of the topic; then the old schema may go.
+Compacted topics keep records for ever, so new code reads what old code has written. A change that breaks this needs a
+new version of the event type and of the topic. Then the old schema may be removed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _VERSION = re.compile(r"^(?P<base>.+)\.v(?P<number>\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Breaking:
-    """One change that old records or old writers do not survive."""
+    """One change with which old records or old writers do not comply."""
 
     schema: str
     """The name of the schema."""
 
     path: str
-    """Where in it, such as `spec.taints[].key`; empty for the whole."""
+    """The place in the schema, such as `spec.taints[].key`. Empty for the whole."""
 
     change: str
     """What changed, in words."""
@@ -39,7 +39,7 @@ class Breaking:
 
 
 def compare(old: Mapping[str, Schema], new: Mapping[str, Schema]) -> list[Breaking]:
-    """Every breaking change between two sets of schemas, by name."""
+    """Return every breaking change between two sets of schemas, which are compared by name."""
     found: list[Breaking] = []
     for name, before in sorted(old.items()):
         after = new.get(name)
@@ -58,7 +58,7 @@ def compare(old: Mapping[str, Schema], new: Mapping[str, Schema]) -> list[Breaki
 
 
 def _succeeded(gone: Schema, new: Mapping[str, Schema]) -> bool:
-    """Whether an event of a higher version, on a topic of its own, took the place of one that is gone."""
+    """Return whether an event of a higher version, on a topic of its own, has replaced one that is gone."""
     match = _VERSION.match(str(gone.get(EVENT_TYPE, "")))
     if match is None:
         return False
@@ -104,7 +104,7 @@ class _Comparison:
         self.default(path, old, new)
 
     def branches(self, path: str, olds: list[Schema], news: list[Schema]) -> None:
-        """Each alternative that was accepted must still be accepted by one."""
+        """Check that each alternative that was accepted is still accepted by one."""
         for branch in olds:
             closest: list[tuple[str, str]] | None = None
             for candidate in news:
@@ -182,7 +182,7 @@ class _Comparison:
 
 
 def _resolve(root: Schema, node: Schema) -> Schema:
-    """The node with its `$ref` replaced by what it names; keywords beside it win."""
+    """Return the node with its `$ref` replaced by what it names. Keywords beside it take precedence."""
     reference = node.get("$ref")
     if reference is None:
         return node

@@ -18,24 +18,24 @@ from moorage.kinds.kind import Kind
 from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-"""The dialect that every schema names."""
+"""The dialect of every schema."""
 
 TOPIC = "x-moorage-topic"
-"""Keyword for the topic of an event, under the default prefix."""
+"""The keyword for the topic of an event, with the default prefix."""
 
 EVENT_TYPE = "x-moorage-event-type"
-"""Keyword for the CloudEvents type of an event."""
+"""The keyword for the CloudEvents type of an event."""
 
 
 class DescribedJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator, with the fields' docstrings as descriptions and without made-up titles."""
+    """Pydantic's generator, with the fields' docstrings as descriptions, and without titles made from names."""
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - the base class's signature
-        """Whether a field gets a title made from its name: no, the name says as much."""
+        """Return False, because a title made from a field's name adds nothing to it."""
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """The schema of a model, each field described by the docstring below it."""
+        """Return the schema of a model. The docstring below each field is its description."""
         made = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
         docs = field_docs(model)
@@ -47,12 +47,12 @@ class DescribedJsonSchema(GenerateJsonSchema):
 
 
 def is_closed(topic: Topic) -> bool:
-    """Whether fields that are not named are refused in a topic's events: where third parties write them."""
+    """Return whether unknown fields are refused in a topic's events. They are where third parties write them."""
     return topic.short == CONDITION_REPORTS.short
 
 
 def opened(schema: Any) -> Any:
-    """A schema, or a part of one, that takes fields that are not named wherever it refused them."""
+    """Return a schema, or a part of one, that accepts unknown fields wherever it refused them."""
     if isinstance(schema, list):
         return [opened(part) for part in schema]
     if not isinstance(schema, dict):
@@ -63,7 +63,7 @@ def opened(schema: Any) -> Any:
 
 
 def event_schema(topic: Topic) -> dict[str, Any]:
-    """The JSON Schema of a topic's event."""
+    """Return the JSON Schema of a topic's event."""
     schema = topic.event.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
     if not is_closed(topic):
         schema = opened(schema)
@@ -77,7 +77,7 @@ def event_schema(topic: Topic) -> dict[str, Any]:
 
 
 def resource_schema(kind: Kind[Any]) -> dict[str, Any]:
-    """The JSON Schema of a kind of resource, as the gateway takes it; other fields are kept as they came."""
+    """Return the JSON Schema of a kind, as the gateway accepts it. Unknown fields are kept."""
     schema = kind.model.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
     properties = dict(schema["properties"])
     properties["apiVersion"] = {"enum": list(kind.api_versions), "type": "string"}

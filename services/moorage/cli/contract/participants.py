@@ -17,23 +17,23 @@ from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, DEAD_LETTERS, JOURN
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One service of Moorage and the topics it touches, each in the order of the table."""
+    """One service of Moorage with the topics it reads and writes, in the order of the table."""
 
     name: str
     summary: str
-    """What it does, in one line."""
+    """A summary of the service in one line."""
 
     consumes: tuple[Topic, ...]
-    """With committed offsets, as a member of its consumer group."""
+    """The topics that it consumes with committed offsets, as a member of its consumer group."""
 
     reads: tuple[Topic, ...]
-    """As tables, without offsets."""
+    """The topics that it reads as tables, without offsets."""
 
     sends: tuple[Topic, ...]
 
 
 def participants() -> tuple[Participant, ...]:
-    """Every service, by name, then the query worker and the gateway."""
+    """Return every service by name, followed by the query worker and the gateway."""
     return (*(_participant(service) for service in service_classes()), _query(), _gateway())
 
 
@@ -50,7 +50,7 @@ def _participant(service: type[Service[object]]) -> Participant:
         summary=f"{service.name}: {service.summary[0].lower()}{service.summary[1:]}",
         consumes=_in_order(set(service.sources)),
         reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
-        # Whatever cannot be decoded or handled goes to dead-letters, how it came to its decisions to the journal.
+        # Every service writes records that it cannot handle to dead-letters, and its steps to the journal.
         sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
     )
 
@@ -70,7 +70,7 @@ def _gateway() -> Participant:
         name=services.GATEWAY,
         summary="The edge for people and programs: Kubernetes-style API and CloudEvents intake; decides nothing.",
         consumes=(),
-        reads=_in_order({*READ, AUDIT}),  # `audit` says which gateway took the writing over last
+        reads=_in_order({*READ, AUDIT}),  # `audit` records which gateway took over writing last
         sends=_in_order(set(WRITTEN)),
     )
 

@@ -1,1 +1,1 @@
-"""`moorage demo`: its acts, what it claims, and the check of every claim against the topics."""
+"""`moorage demo`: its acts, its claims, and the check of every claim against the topics."""

@@ -1,4 +1,4 @@
-"""Acts of the demo in which something is held back: a zone's outage by its rate, evictions by a pause."""
+"""The acts of the demo in which something is held: taints by the zone's rate in an outage, and evictions by a pause."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneState
 
 @dataclass(slots=True)
 class Outage:
-    """So many nodes of one zone are not ready that the zone stops: nobody is evicted, and then they are back."""
+    """So many nodes of one zone are not ready that nothing is evicted. Then they are ready again."""
 
     zone: str
     nodes: frozenset[str]
-    """Keys of the nodes that are lost."""
+    """The keys of the nodes that fail."""
 
     cause: datetime
     states: list[tuple[ZoneState, int]] = field(default_factory=list)
-    """The zone's states and how many waited, each when it became so."""
+    """The zone's states in their order, each with the number of nodes that waited."""
 
     held: set[str] = field(default_factory=set)
-    """Nodes whose taint that evicts waits."""
+    """The nodes whose NoExecute taint is held."""
 
     waited: set[str] = field(default_factory=set)
-    """Nodes for which that was ever so."""
+    """The nodes whose NoExecute taint has ever been held."""
 
     struck: list[str] = field(default_factory=list)
-    """What should not be: nodes that were granted or tainted, workloads that had to go."""
+    """What should not happen: nodes that got a grant or the taint, workloads that had to leave."""
 
     @property
     def stopped(self) -> bool:
-        """Whether the zone holds all of them back."""
+        """Whether all of these taints are held."""
         return self.states[-1:] == [(ZoneState.PARTIAL_DISRUPTION, len(self.nodes))] and self.held == self.nodes
 
     @property
     def over(self) -> bool:
-        """Whether nothing waits any more."""
+        """Whether nothing is held any more."""
         return bool(self.waited) and not self.held and self.states[-1:] == [(ZoneState.NORMAL, 0)]
 
     def take(self, seen: Seen) -> bool:
-        """Fold an event in; whether it is worth telling."""
+        """Apply an event, and return whether to show it."""
         event = seen.event
         if isinstance(event, ZoneChanged) and event.zone == self.zone:
             now = (event.state, event.waiting)
@@ -59,7 +59,7 @@ class Outage:
         if isinstance(event, TargetTainted) and event.target.key in self.nodes:
             return self._tainted(event)
         if isinstance(event, NoExecuteGranted) and event.target.key in self.nodes and event.granted:
-            self.struck.append(f"{event.target} was granted")
+            self.struck.append(f"{event.target} got a grant")
             return True
         if isinstance(event, EvictionDecided) and event.target.key in self.nodes:
             self.struck.append(f"{event.workload} was to leave {event.target}")
@@ -71,7 +71,7 @@ class Outage:
         if any((one.key, one.effect) == (NOT_READY, "NoExecute") for one in event.taints):
             self.struck.append(f"{event.target} was tainted")
         waits = any(one.effect == "NoExecute" for one in event.held)
-        # One line for the first of them says what it is like; more would say the same.
+        # One line is enough, because the others would look the same.
         new = waits and not self.waited
         (self.held.add if waits else self.held.discard)(key)
         if waits:
@@ -79,7 +79,7 @@ class Outage:
         return new
 
     def claims(self) -> list[Claim]:
-        """What should have been, each with whether it was."""
+        """Return what should have happened, each with whether it has."""
         states = [state for state, _ in self.states]
         return [
             Claim(
@@ -88,9 +88,9 @@ class Outage:
                 f"states {', '.join(dict.fromkeys(states)) or 'none'}; {len(self.waited)} waited",
             ),
             Claim(
-                "none of them got a taint that evicts, and nobody had to leave", not self.struck, "; ".join(self.struck)
+                "none of them got a NoExecute taint, and nothing had to leave", not self.struck, "; ".join(self.struck)
             ),
-            Claim("they were back, and nothing waits any more", self.over, "the zone did not become Normal"),
+            Claim("they are ready again, and nothing waits any more", self.over, "the zone did not become Normal"),
         ]
 
 
@@ -100,22 +100,22 @@ class Hold:
 
     node: TargetRef
     pause: str
-    """What the evictions must name: `EvictionPause/…`."""
+    """The name of the pause that must hold the evictions: `EvictionPause/…`."""
 
     taint: Taint
     cause: datetime
     bound: frozenset[str]
-    """Keys of the workloads there that have to go at once."""
+    """The keys of the workloads on the node that have to leave at once."""
 
     resumed: datetime | None = None
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each names that holds it."""
+    """What holds each of them."""
 
     went: dict[str, datetime] = field(default_factory=dict)
 
     @classmethod
     def of(cls, node: TargetRef, pause: str, taint: Taint, now: datetime, bindings: dict[str, WorkloadBound]) -> Hold:
-        """The act on a node, with what is there now."""
+        """Return the act on a node, with the workloads that are on it now."""
         added = taint.model_copy(update={"time_added": now})
         going = {
             bound.workload.key
@@ -128,7 +128,7 @@ class Hold:
     def busiest(
         cls, names: Collection[str], taint: Taint, now: datetime, bindings: dict[str, WorkloadBound]
     ) -> TargetRef:
-        """Of these nodes the one that most workloads would have to leave at once."""
+        """Return the node that the most workloads would have to leave at once."""
         nodes = [TargetRef(kind=TargetKind.NODE, name=name) for name in sorted(names)]
         return max(nodes, key=lambda node: len(cls.of(node, "", taint, now, bindings).bound))
 
@@ -139,32 +139,32 @@ class Hold:
 
     @property
     def over(self) -> bool:
-        """Whether everything has gone."""
+        """Whether everything has left."""
         return set(self.went) >= self.bound
 
     def take(self, seen: Seen) -> bool:
-        """Fold an event in; whether it is worth telling."""
+        """Apply an event, and return whether to show it."""
         event = seen.event
         if not isinstance(event, EvictionDecided) or event.target != self.node:
             return False
         if event.state is EvictionState.HELD:
             if not event.held_by:
-                return False  # it asks, and is not answered yet
+                return False  # it has asked the governor, and has no answer yet
             self.held[event.workload.key] = event.held_by
         elif event.state is EvictionState.REQUESTED:
             self.went[event.workload.key] = event.decided_time
         return event.state in {EvictionState.HELD, EvictionState.REQUESTED}
 
     def claims(self) -> list[Claim]:
-        """What should have been, each with whether it was."""
+        """Return what should have happened, each with whether it has."""
         named = [key for key in self.bound if self.pause in self.held.get(key, ())]
         early = [key for key, when in self.went.items() if self.resumed is None or when < self.resumed]
         return [
             Claim(
-                f"{len(self.bound)} evictions were due and held, and name {self.pause}",
+                f"{len(self.bound)} evictions were due, and were held by {self.pause}",
                 bool(self.bound) and len(named) == len(self.bound),
                 f"{len(named)} of {len(self.bound)}",
             ),
-            Claim("none went while they were paused", not early, ", ".join(early)),
-            Claim("all went when they were resumed", self.over, f"{len(self.went)} of {len(self.bound)}"),
+            Claim("none happened during the pause", not early, ", ".join(early)),
+            Claim("all happened after it", self.over, f"{len(self.went)} of {len(self.bound)}"),
         ]

@@ -1,4 +1,4 @@
-"""What the demo claims, held against what the topics say: a chain from one cause to its last placement."""
+"""The claims of the demo, checked against the topics: what follows from a cause, up to the last placement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import TimerFired
 
 SOON = timedelta(seconds=30)
-"""Deadlines within this time are waited for; later ones must only be set."""
+"""The demo waits for deadlines within this time. It only checks that later ones are set."""
 
 PROMPT = timedelta(seconds=1)
 """How late an eviction may be."""
@@ -24,7 +24,7 @@ PROMPT = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that should be so, and whether it is."""
+    """One claim, and whether it holds."""
 
     text: str
     holds: bool
@@ -33,33 +33,33 @@ class Claim:
 
 @dataclass(slots=True)
 class Fate:
-    """What has to become of one workload on a tainted node, and what has."""
+    """What should happen to one workload on a tainted node, and what has happened so far."""
 
     bound: WorkloadBound
     verdict: Verdict
     scheduled: datetime | None = None
-    """The deadline that eviction set."""
+    """The deadline that the eviction service has set."""
 
     requested: datetime | None = None
     ended: bool = False
-    """Its binding is gone."""
+    """Whether its binding has ended."""
 
     successor: WorkloadPlaced | None = None
     gone: bool = False
-    """A bare pod that is evicted."""
+    """Whether it is a bare pod that has been evicted."""
 
     @property
     def bare(self) -> bool:
-        """Whether nobody makes it again."""
+        """Whether it is a bare pod, for which there will be no replacement."""
         return self.bound.owner == self.bound.workload
 
     @property
     def due(self) -> datetime | None:
-        """When it has to leave; None for never."""
+        """When it has to leave. None for never."""
         return self.verdict.deadline if isinstance(self.verdict, EvictAt) else None
 
     def complete(self, cause: datetime) -> bool:
-        """Whether everything has happened that will happen soon."""
+        """Return whether everything has happened that should happen soon."""
         if isinstance(self.verdict, Keep):
             return True
         if self.due is not None and self.due - cause > SOON:
@@ -69,42 +69,42 @@ class Fate:
 
 @dataclass(slots=True)
 class Consequences:
-    """Everything that follows from one cause on one node."""
+    """The events that follow from one cause on one node."""
 
     node: str
     key: str
-    """The taint's key that the cause leads to."""
+    """The key of the taint that the cause leads to."""
 
     title: str
     cause: datetime
-    """When the probe saw it, or the person asked for it."""
+    """When the probe observed it, or the person requested it."""
 
     correlation: str = ""
-    """Known from the start for a report; for a person's taint, that of the first event."""
+    """The correlation id. For a report it is known from the start; for a taint it is that of the first event."""
 
     condition: datetime | None = None
     taint: datetime | None = None
     needs_condition: bool = False
     fates: dict[str, Fate] = field(default_factory=dict)
     strangers: list[str] = field(default_factory=list)
-    """Events about these workloads that do not carry the chain's correlation id."""
+    """The workloads with events that do not have this correlation id."""
 
     lateness: list[timedelta] = field(default_factory=list)
     early: list[Seen] = field(default_factory=list)
-    """Events that were read before the taint: partitions are read in no order among each other."""
+    """Events that were read before the taint, because partitions are read in any order."""
 
     unnamed: list[Seen] = field(default_factory=list)
-    """Events that were read before the probe had told the id of its report."""
+    """Events that were read before the probe had printed the id of its report."""
 
     def begin(self, correlation: str, cause: datetime, bindings: dict[str, WorkloadBound]) -> list[Seen]:
-        """The probe has told the id and the time of its report: which of the events so far follow from it."""
+        """Set the id and the time of the probe's report, and return those of the events so far that follow from it."""
         self.correlation, self.cause = correlation, cause
         before, self.unnamed = self.unnamed, []
         return [seen for seen in before if self.take(seen, bindings)]
 
     @property
     def complete(self) -> bool:
-        """Whether the whole chain is there."""
+        """Whether everything has happened."""
         return (
             self.taint is not None
             and (self.condition is not None or not self.needs_condition)
@@ -112,7 +112,7 @@ class Consequences:
         )
 
     def take(self, seen: Seen, bindings: dict[str, WorkloadBound]) -> bool:  # noqa: C901, PLR0911 - one case an event
-        """Fold an event in; whether it belongs to this chain."""
+        """Apply an event, and return whether it follows from this cause."""
         event, when = seen.event, seen.meta.time if seen.meta else None
         when = when or seen.timestamp
         ours = seen.meta is not None and bool(self.correlation) and seen.meta.correlation == self.correlation
@@ -143,7 +143,7 @@ class Consequences:
     def _tainted(self, seen: Seen, event: TargetTainted, when: datetime, bindings: dict[str, WorkloadBound]) -> bool:
         effects = {taint.effect for taint in event.taints if taint.key == self.key}
         if event.target.name != self.node or "NoExecute" not in effects:
-            # While the taint that evicts waits for the zone's token, what waits is said.
+            # While the NoExecute taint waits for a token of the zone, it is among the held taints.
             return event.target.name == self.node and any(one.key == self.key for one in event.held)
         if self.taint is None:
             self.taint = when
@@ -184,7 +184,7 @@ class Consequences:
         return False
 
     def claims(self) -> list[Claim]:
-        """What should have happened, each with whether it has."""
+        """Return what should have happened, each with whether it has."""
         fates = list(self.fates.values())
         at_once = [fate for fate in fates if isinstance(fate.verdict, EvictNow)]
         soon = [fate for fate in fates if fate.due is not None and fate.due - self.cause <= SOON]
@@ -192,10 +192,10 @@ class Consequences:
         stay = [fate for fate in fates if isinstance(fate.verdict, Keep)]
         left = at_once + soon
         taint = self.taint or datetime.max.replace(tzinfo=UTC)
-        found = [Claim(f"{self.node} carries {self.key}", self.taint is not None, "the taint never came")]
+        found = [Claim(f"{self.node} carries {self.key}", self.taint is not None, "there was no taint")]
         if self.needs_condition:
             came = self.condition is not None
-            found.insert(0, Claim(f"the report made {self.node} not ready", came, "no condition came"))
+            found.insert(0, Claim(f"the report made {self.node} not ready", came, "there was no condition"))
         groups: list[tuple[str, list[Fate], Callable[[Fate], bool]]] = [
             (
                 "evicted at once, within 1 s",
@@ -212,13 +212,13 @@ class Consequences:
                 ),
             ),
             (
-                "waiting, with the right deadline",
+                "waiting, with the correct deadline",
                 later,
                 lambda fate: fate.requested is None and fate.scheduled == fate.due,
             ),
-            ("staying, for the taint is tolerated", stay, lambda fate: fate.requested is None),
+            ("staying, because the taint is tolerated", stay, lambda fate: fate.requested is None),
             ("placed again on another node", [fate for fate in left if not fate.bare], self._moved),
-            ("gone, for nobody makes a bare pod again", [fate for fate in left if fate.bare], lambda fate: fate.gone),
+            ("gone, because a bare pod is not replaced", [fate for fate in left if fate.bare], lambda fate: fate.gone),
         ]
         found += [_all(what, some, holds) for what, some, holds in groups if some]
         found.append(
@@ -232,22 +232,22 @@ class Consequences:
 
 
 def whole_story(chains: list[Consequences]) -> Claim:
-    """That the example shows what it is for: every kind of fate occurs."""
+    """Return the claim that the demo has shown every kind of outcome."""
     fates = [fate for chain in chains for fate in chain.fates.values()]
     kinds = {type(fate.verdict).__name__ for fate in fates}
     kinds |= {"bare" if fate.bare else "replaced" for fate in fates if fate.requested}
     if any(fate.due and fate.successor for chain in chains if chain.needs_condition for fate in chain.fates.values()):
         kinds.add("from a condition to a new placement")
     missing = {"EvictNow", "EvictAt", "Keep", "bare", "replaced", "from a condition to a new placement"} - kinds
-    return Claim("every kind of fate was shown", not missing, f"missing: {', '.join(sorted(missing))}")
+    return Claim("every kind of outcome was shown", not missing, f"missing: {', '.join(sorted(missing))}")
 
 
 def _all(what: str, fates: list[Fate], holds: Callable[[Fate], bool]) -> Claim:
     wrong = [fate.bound.workload.name for fate in fates if not holds(fate)]
-    return Claim(f"{len(fates)} {what}", not wrong, "not so: " + ", ".join(wrong))
+    return Claim(f"{len(fates)} {what}", not wrong, "not true for " + ", ".join(wrong))
 
 
 def spread(times: Iterable[timedelta]) -> str:
-    """The middle and the largest of some durations, in milliseconds."""
+    """Return the median and the maximum of some durations, in milliseconds."""
     found = [time.total_seconds() * 1000 for time in times]
     return f"{median(found):.0f} ms, at most {max(found):.0f} ms" if found else "none"

@@ -1,4 +1,4 @@
-"""`moorage demo`: the main job on an embedded Kafka, to watch; it checks what it shows."""
+"""`moorage demo`: demonstrates Moorage on an embedded Kafka, and checks what it shows."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, 
 _PARTITIONS = 6  # fewer than a fleet's 24: this one has 20 nodes, and starts on two cores
 _SETTLE_SECONDS = 60.0
 _CHAIN_SECONDS = 40.0
-_QUIET_SECONDS = 0.7  # to see that nobody is evicted who should stay
+_QUIET_SECONDS = 0.7  # to see that nothing is evicted that should stay
 _SICK, _TAINTED = "a2", "b3"  # nodes of the example with bare pods that were made for this
 _TAINTS = ("maintenance=disk:NoExecute", "maintenance=disk:NoSchedule")  # the second keeps replacements away
 _TOPICS = (CONDITIONS, TAINTS, ZONES, ZONE_GRANTS, TIMER_FIRED, EVICTIONS, PLACEMENTS, BINDINGS)
 _MONITOR_PERIOD = 2.0
-"""Seconds that a node waits for its NoExecute taint; a fleet's default is 5, for which nobody wants to wait here."""
+"""Seconds that a node waits for its NoExecute taint. The default is 5, which would make the demo longer."""
 
 _LOST = 4
-"""Nodes of one zone that the demo loses: more than the part from which a zone of seven is in partial disruption."""
+"""The number of nodes of one zone that fail. It is enough to put a zone of seven nodes into partial disruption."""
 
 _PAUSED_TAINT = "rack=move:NoExecute"
 
@@ -62,18 +62,18 @@ def demo(
     ctx: typer.Context,
     *,
     folder: Annotated[
-        Path | None, typer.Option("--examples", help="The folder of the examples.", autocompletion=completion.files)
+        Path | None, typer.Option("--examples", help="Folder of the examples.", autocompletion=completion.files)
     ] = None,
     attach: Annotated[
-        bool, typer.Option("--attach", help="Use the Moorage that runs already, whose fleet the demo changes.")
+        bool, typer.Option("--attach", help="Use the Moorage that is already running. The demo changes its fleet.")
     ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the data and logs of the run.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data and logs.")] = False,
 ) -> None:
-    """Show the main job on an embedded Kafka; ends by itself.
+    """Demonstrate Moorage on an embedded Kafka, in about half a minute.
 
-    A fleet of 20 nodes is declared. A probe reports a node as not ready, and a person taints another. Then half a zone
-    is lost, and evictions are paused. What follows is shown from the topics as it happens, and checked: exit code 1
-    when something is not as it should be.
+    The demo declares a fleet of 20 nodes. A probe reports a node as not ready, and a person taints another node. Then
+    half a zone fails, and evictions are paused. The demo shows the events from the topics as they happen, and checks
+    them. The exit code is 1 if something is not as it should be.
     """
     found = examples(folder)
     show = Show()
@@ -132,10 +132,10 @@ class _Demo:
         self._namespaces: set[str] = set()
 
     async def run(self) -> None:
-        """Declare, disturb, watch, check.
+        """Declare the fleet, disturb it, watch and check.
 
         Raises:
-            CliError: something is not as it should be.
+            CliError: a claim does not hold.
         """
         async with self._reading(), asyncio.timeout(_SETTLE_SECONDS + 3 * _CHAIN_SECONDS):
             with Client(self._server) as client:
@@ -156,12 +156,12 @@ class _Demo:
         applied = await asyncio.to_thread(lambda: list(apply_all(client, good)))
         problems = [*map(str, refused), *(one.error for one in applied if one.error)]
         if problems:
-            raise CliError("the example fleet was not taken:\n" + "\n".join(problems))
+            raise CliError("the example fleet was refused:\n" + "\n".join(problems))
         self._nodes = {item.name: zone_name(item.document) for item in good if item.kind and item.kind.kind == "Node"}
         await asyncio.to_thread(self._report_ready, client, self._nodes, "True")
         wanted = expected_pods(good, len(self._nodes))
         self._namespaces = {item.namespace("default") for item in good if item.kind and item.kind.namespaced}
-        # More on a fleet that was there before: its other nodes get a DaemonSet's pods too.
+        # There are more on a fleet that existed before, because its other nodes get pods of the DaemonSet, too.
         settled = await self._until(lambda: self._running() >= wanted, _SETTLE_SECONDS)
         if not settled:
             waiting = [f"{one.workload.name}: {one.message}" for one in self._placed.values() if not _on(one)]
@@ -174,7 +174,7 @@ class _Demo:
         )
 
     def _report_ready(self, client: Client, nodes: Iterable[str], status: str) -> datetime:
-        """Report `Ready` of nodes, all in one go; when."""
+        """Report `Ready` of nodes in one request, and return the time."""
         now = datetime.now(UTC)
         events = []
         for name in nodes:
@@ -208,7 +208,7 @@ class _Demo:
         await asyncio.to_thread(targets.change, client, targets.NODE, tainted, _with_taints(_TAINTS))
 
     async def _lose_a_zone(self, client: Client) -> None:
-        """Half a zone does not answer, and then it does."""
+        """Report half a zone as not ready, and then as ready again."""
         spared = {self._nodes[chain.node] for chain in self._chains}
         zone = next(zone for zone in sorted(set(self._nodes.values())) if zone not in spared)
         lost = [name for name, there in sorted(self._nodes.items()) if there == zone][:_LOST]
@@ -218,18 +218,18 @@ class _Demo:
         self._outage = outage = Outage(zone, keys, datetime.now(UTC))
         await asyncio.to_thread(self._report_ready, client, lost, "False")
         await self._until(lambda: outage.stopped, _CHAIN_SECONDS / 2)
-        # Longer than a node has to wait where nothing is wrong.
+        # Longer than a node has to wait in a zone that is Normal.
         await self._until(lambda: False, _MONITOR_PERIOD + _QUIET_SECONDS)
         self._show.command("moorage report node/… Ready=True    (the same)")
         await asyncio.to_thread(self._report_ready, client, lost, "True")
         await self._until(lambda: outage.over, _CHAIN_SECONDS / 2)
 
     async def _pause(self, client: Client) -> None:
-        """Evictions from a node are paused, a person taints it, they are resumed."""
+        """Pause the evictions from a node, taint it, and resume them."""
         node = self._busy()
         scope = f"target=node/{node.name}"
         name = pause_name(parse_scope([scope]))
-        self._show.title("5. Evictions are paused, and then they are not")
+        self._show.title("5. Evictions are paused, and then resumed")
         self._show.command(f"moorage pause evictions --scope {scope}")
         pauses = kinds.find("evictionpauses")
         document = {
@@ -251,7 +251,7 @@ class _Demo:
         await self._until(lambda: hold.over, _CHAIN_SECONDS / 2)
 
     def _busy(self) -> TargetRef:
-        """The node that most replicas would have to leave at once, of those that nothing was done to."""
+        """Return the node that the most replicas would have to leave at once, among those not touched yet."""
         touched = {chain.node for chain in self._chains}
         if self._outage is not None:
             touched |= {TargetRef.parse(key).name for key in self._outage.nodes}
@@ -259,7 +259,7 @@ class _Demo:
         return Hold.busiest(set(self._nodes) - touched, taint, datetime.now(UTC), self._bindings)
 
     def _pick(self) -> tuple[str, str]:
-        """The node that is not ready, which must carry a replica with a short deadline, and the one that is tainted."""
+        """Return the node to report as not ready, which has a replica with a short deadline, and the node to taint."""
         now = datetime.now(UTC)
         taint = Taint(key=NOT_READY, effect="NoExecute", time_added=now)
         short = set()
@@ -268,11 +268,11 @@ class _Demo:
             if bound.owner.kind == "Deployment" and isinstance(fate, EvictAt) and fate.deadline - now <= SOON:
                 short.add(bound.target.name)
         if _TAINTED not in self._nodes or not short - {_TAINTED}:
-            raise CliError("the example fleet is not as the demo needs it: no replica with a short deadline was placed")
+            raise CliError("the example fleet does not fit the demo: no replica with a short deadline was placed")
         return (_SICK if _SICK in short else min(short - {_TAINTED})), _TAINTED
 
     async def _probe(self, node: str) -> tuple[str, datetime]:
-        """Run the example probe; the id of its report, and when it made it."""
+        """Run the example probe, and return the id and the time of its report."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(self._folder / "probe.py"),
@@ -291,7 +291,7 @@ class _Demo:
         self._show.title("6. Summary")
         claims = []
         for chain in self._chains:
-            self._show.note(f"{chain.title}: {len(chain.fates)} pods were there; chain {chain.correlation}")
+            self._show.note(f"{chain.title}: {len(chain.fates)} pods were on it; correlation id {chain.correlation}")
             for claim in chain.claims():
                 self._show.claim(claim)
                 claims.append(claim)
@@ -303,9 +303,11 @@ class _Demo:
                 claims.append(claim)
         self._latencies()
         wrong = [claim for claim in claims if not claim.holds]
-        self._show.note(f"the chains took {took:.1f} s, everything {self._show.seconds:.1f} s")
+        self._show.note(f"step 3 took {took:.1f} s, everything {self._show.seconds:.1f} s")
         if wrong or not whole:
-            missing = "; ".join(f"{claim.text}: {claim.problem}" for claim in wrong) or "a chain did not end in time"
+            missing = (
+                "; ".join(f"{claim.text}: {claim.problem}" for claim in wrong) or "something did not happen in time"
+            )
             raise CliError(f"not everything happened that should: {missing}")
 
     def _latencies(self) -> None:
@@ -325,8 +327,8 @@ class _Demo:
 
     @contextlib.asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:
-        """Fold in what the topics say, in the background."""
-        # From the beginning, for the bindings that stand; chains begin with their causes.
+        """Apply the events of the topics, in the background."""
+        # From the beginning, because present bindings may be old.
         async with TopicReader(self._bootstrap, self._prefix, _TOPICS, BEGINNING) as reader:
             task = asyncio.create_task(self._read(reader))
             try:
@@ -361,13 +363,13 @@ class _Demo:
             self._placed.pop(seen.key, None)
 
     def _running(self) -> int:
-        """Pods that are placed and bound."""
+        """Return the number of pods that are placed and bound."""
         bound = {key.partition("|")[0] for key in self._bindings}
         mine = {key: one for key, one in self._placed.items() if one.workload.namespace in self._namespaces}
         return sum(_on(one) and key in bound for key, one in mine.items())
 
     async def _until(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something holds, looking again whenever events came; whether it does in time."""
+        """Wait until a condition holds, which is checked after each batch of events. Return whether it does in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not holds():

@@ -8,7 +8,7 @@ from moorage.cli.api.manifests import Manifest
 
 
 def expected_pods(good: Iterable[Manifest], nodes: int) -> int:
-    """How many pods the fleet's manifests ask for."""
+    """Return the number of pods that the fleet's manifests ask for."""
     total = 0
     for item in good:
         kind = item.kind.kind if item.kind else ""

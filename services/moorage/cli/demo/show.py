@@ -1,4 +1,4 @@
-"""How the demo writes to the terminal."""
+"""The output of the demo."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from moorage.simulation.explain.wording import local_clock, words
 
 
 class Show:
-    """Writes lines that come as things happen, coloured when it is a terminal."""
+    """Writes lines as things happen, in colour on a terminal."""
 
     def __init__(self) -> None:
         self._console = colors.console()
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:
-        """A step."""
+        """Write the title of a step."""
         self._console.print()
         self._console.print(Text(text, "bold"))
 
     def note(self, text: str) -> None:
-        """What is being done."""
+        """Write a note."""
         self._console.print(Text(f"   {text}", "dim"))
 
     def command(self, text: str) -> None:
-        """What a person or a program does."""
+        """Write the command of a person or a program."""
         self._console.print(Text(f"   $ {text}", "bold cyan"))
 
     def event(self, seen: Seen, cause: datetime, about: str) -> None:
-        """An event: the time, how long after its cause, what it is about, what happened."""
+        """Write an event: its time, the time since its cause, what it is about, and what happened."""
         when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
         line = Text(f"   {local_clock(when)} ", "dim")
         line.append(f"{(when - cause).total_seconds():+8.3f} s  ", "bold")
@@ -45,12 +45,12 @@ class Show:
         self._console.print(line)
 
     def claim(self, claim: Claim) -> None:
-        """A claim, and whether it holds."""
+        """Write a claim, and whether it holds."""
         line = Text("   ok    " if claim.holds else "   WRONG ", "green" if claim.holds else "bold red")
         line.append(claim.text if claim.holds else f"{claim.text}: {claim.problem}")
         self._console.print(line)
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """The time since the start of the demo."""
         return time.monotonic() - self._began

@@ -1,4 +1,4 @@
-"""Where the example fleet and the example probe are: in the checkout, else in the installed package.
+"""Where the example fleet and the example probe are: in the checkout, or else in the installed package.
 
 The wheel carries the folder `examples` as `moorage/_examples` (pyproject.toml, `force-include`).
 """
@@ -14,18 +14,18 @@ _PLACES = (_HERE.parents[3] / "examples", _HERE.parents[1] / "_examples", Path.c
 
 
 def examples(named: Path | None = None) -> Path:
-    """The folder `examples`.
+    """Return the folder `examples`.
 
     Args:
-        named: what the user says; else the usual places are looked at.
+        named: the folder that the user gives. The default is the checkout or the installed package.
 
     Raises:
-        CliError: it is nowhere.
+        CliError: it does not exist.
     """
     for place in (named,) if named else _PLACES:
         if (place / "fleet").is_dir() and (place / "probe.py").is_file():
             return place
     raise CliError(
-        f"the examples are not at {named or _PLACES[0]}: they come with Moorage's wheel, and with a checkout.\n"
+        f"there are no examples in {named or _PLACES[0]}; they are part of Moorage's wheel, and of a checkout.\n"
         "Name their folder with --examples."
     )

@@ -1,4 +1,4 @@
-"""Which services there are: every package in `moorage.workers`, which exports `service(settings)`.
+"""The services: every package in `moorage.workers` that exports `service(settings)`.
 
 Beside them run the gateway, which writes what people say, and the query worker, which only reads.
 """
@@ -17,15 +17,15 @@ QUERY = "query"
 
 
 def names() -> list[str]:
-    """The services, found by their folders."""
+    """Return the names of the services, which are found by their folders."""
     return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(workers.__path__))
 
 
 def check(words: list[str]) -> list[str]:
-    """The services of a command, each once; `all` for every one that decides: not for the query worker and the gateway.
+    """Return the services that a command names, each once. `all` names all except the query worker and the gateway.
 
     Raises:
-        UsageError: one is not known.
+        UsageError: one is unknown.
     """
     known = [*names(), QUERY, GATEWAY]
     chosen: list[str] = []
@@ -35,11 +35,11 @@ def check(words: list[str]) -> list[str]:
         elif word.replace("_", "-") in known:
             chosen.append(word.replace("_", "-"))
         else:
-            raise UsageError(f"there is no service {word!r}; there are: {', '.join(known)}")
+            raise UsageError(f"there is no service {word!r}; must be one of {', '.join(known)}")
     return list(dict.fromkeys(chosen))
 
 
 def make(name: str, settings: Any) -> Any:
-    """The service of a name, as the runtime runs it."""
+    """Return a service by its name."""
     package = importlib.import_module(f"moorage.workers.{name.replace('-', '_')}")
     return package.service(settings)

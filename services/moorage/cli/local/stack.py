@@ -1,4 +1,4 @@
-"""All of Moorage on this machine: broker, topics, services, gateway; what `up` and `demo` stand on."""
+"""All of Moorage on this machine: broker, topics, services and gateway. `up` and `demo` run it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Say = Callable[[str], None]
 
 
 class Stack:
-    """Broker, services and gateway, supervised; an async context manager.
+    """Supervised broker, services and gateway. An async context manager.
 
     Args:
-        settings: where Kafka is (empty: an embedded one), ports, prefix.
-        folder: where data and logs go.
-        say: where to tell what happens.
-        follow: whether the children's logs are told.
+        settings: the address of Kafka (empty for an embedded one), ports, prefix.
+        folder: the folder for data and logs.
+        say: prints what happens.
+        follow: whether the children's logs are printed.
         together: whether all services share one process, which starts faster on a small machine.
         launch: starts the process of a child.
     """
@@ -62,13 +62,13 @@ class Stack:
         self._broker_task: asyncio.Task[None] | None = None
         self._stopping = False
         self.server = ""
-        """The gateway's address, once it runs."""
+        """The gateway's address when it is running."""
         self.bootstrap = settings.bootstrap_servers
-        """Kafka's addresses, once it runs."""
+        """Kafka's addresses when it is running."""
 
     @property
     def embedded(self) -> bool:
-        """Whether the broker is this stack's own."""
+        """Whether the broker belongs to this stack."""
         return not self._settings.bootstrap_servers
 
     @property
@@ -78,12 +78,12 @@ class Stack:
 
     @property
     def health(self) -> dict[str, str]:
-        """Where each process tells its health and metrics: an address by the child's name."""
+        """The address of each process's health and metrics, by the child's name."""
         return {child.spec.name: child.spec.ready_url.removesuffix(_READY) for child in self.supervisor.children}
 
     @property
     def supervisor(self) -> Supervisor:
-        """What keeps the children."""
+        """The supervisor of the child processes."""
         if self._supervisor is None:
             raise RuntimeError("a Stack is used inside `async with`")
         return self._supervisor
@@ -112,7 +112,7 @@ class Stack:
             await self._broker.stop()
 
     def kill(self) -> None:
-        """Kill the children at once; the broker goes when this process does."""
+        """Kill the children at once. The broker ends with this process."""
         if self._supervisor is not None:
             self._supervisor.kill()
 
@@ -129,7 +129,7 @@ class Stack:
         except (KafkaError, OSError) as error:
             raise topics.unreachable(self.bootstrap, error) from None
         partitions = next(iter(counts.values()))
-        # A fleet keeps the number it began with, whatever the settings say by now.
+        # A fleet keeps its number of partitions, whatever the settings are now.
         settings = settings.model_copy(update={"partitions": partitions})
         self._say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
         began = time.monotonic()
@@ -157,13 +157,13 @@ class Stack:
         self._broker_task = asyncio.create_task(self._keep_broker(self._broker), name="keep kafka")
 
     async def _keep_broker(self, broker: EmbeddedKafka) -> None:
-        """Start the broker again when it ends by itself; it keeps its port and its data."""
+        """Restart the broker when it ends by itself. It keeps its port and its data."""
         delay = 0.5
         while True:
             code = await broker.wait()
             if self._stopping:
                 return
-            self._say(f"Kafka ended with code {code}; it is started again in {delay:g} s")
+            self._say(f"Kafka ended with code {code}; restarting in {delay:g} s")
             await asyncio.sleep(delay)
             delay = min(delay * 2, _BROKER_BACKOFF_MAX)
             await broker.stop()
@@ -212,7 +212,7 @@ class Stack:
 
 
 def free_ports(count: int, *, besides: int = 0) -> list[int]:
-    """Ports of the loopback interface that are free now."""
+    """Return ports of the loopback interface that are free now."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count + 1)]
         for one in sockets:
@@ -231,7 +231,7 @@ def _gateway_port(settings: Settings) -> int:
         except OSError as error:
             raise CliError(
                 f"the gateway cannot listen on port {settings.gateway_port} of 127.0.0.1: {error.strerror}.\n"
-                "End the program that has it, or choose another port, or 0 for a free one, with `moorage up --port` or "
+                "Stop the program that uses it, or choose another port (0 for a free one) with `moorage up --port` or "
                 "MOORAGE_GATEWAY_PORT."
             ) from None
     return settings.gateway_port

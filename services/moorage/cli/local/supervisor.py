@@ -1,7 +1,7 @@
-"""Child processes that are kept running: started, watched, started again after a crash, stopped together.
+"""A supervisor of child processes: starts them, restarts them after a crash, and stops them together.
 
-A child's standard input is a pipe that this process holds and never writes to: a child that is started
-with `--with-parent` ends when it is closed, so that none outlives this process, however that ends.
+A child's standard input is a pipe that this process holds open and never writes to. A child that is started with
+`--with-parent` ends when the pipe is closed, so no child outlives this process.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ import httpx
 from moorage.cli.errors import CliError
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.5, 30.0
-_STEADY = 60.0  # seconds a child must have run for its crash to count as the first again
+_STEADY = 60.0  # seconds of running after which a crash counts as the first one again
 _GRACE = 15.0  # seconds a child may take to stop before it is killed
 _POLL = 0.1
-_TRIES_BEFORE_READY = 3  # a child that ends so often before it was ever ready will not become so
+_TRIES_BEFORE_READY = 3  # a child that ends this often before it is ready will never be ready
 _TAIL_LINES = 15
 
 Say = Callable[[str], None]
 
 
 class Process(Protocol):
-    """What is needed of a child's process, as asyncio's have it."""
+    """The part of an asyncio process that the supervisor needs."""
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         ...
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The exit code. None while it runs."""
         ...
 
     @property
     def stdout(self) -> asyncio.StreamReader | None:
-        """What it writes, where that is followed."""
+        """The process's output, if it is followed."""
         ...
 
     async def wait(self) -> int:
@@ -63,14 +63,14 @@ class Process(Protocol):
 
 
 Launch = Callable[[Sequence[str], Mapping[str, str], IO[bytes] | None], Awaitable[Process]]
-"""Starts `moorage` with arguments and, on top of this process's own, environment variables.
+"""Starts `moorage` with arguments and with environment variables in addition to those of this process.
 
-What it writes goes to the open file, or to its `stdout` where there is none.
+Its output goes to the open file, or to its `stdout` if there is none.
 """
 
 
 async def launch(arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> Process:
-    """Start `moorage` by this interpreter; see `Launch`."""
+    """Start `moorage` with this interpreter. See `Launch`."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "moorage.cli", *arguments),
@@ -78,27 +78,27 @@ async def launch(arguments: Sequence[str], environment: Mapping[str, str], outpu
         stdout=asyncio.subprocess.PIPE if output is None else output,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C is for this process, which stops the children in order
+        start_new_session=True,  # Ctrl-C goes to this process, which stops the children in order
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What is run, and how one sees that it is ready."""
+    """A child process to run, and how to see that it is ready."""
 
     name: str
     arguments: Sequence[str]
-    """Of `moorage`, such as `run timer`."""
+    """The arguments of `moorage`, such as `run timer`."""
 
     environment: Mapping[str, str]
     log: Path
     ready_url: str
-    """Answers 200 when the child is ready."""
+    """A URL that answers with status 200 when the child is ready."""
 
 
 @dataclass(slots=True)
 class Child:
-    """A child process as it is now."""
+    """The present state of a child process."""
 
     spec: ChildSpec
     process: Process | None = None
@@ -110,17 +110,17 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 when it does not run."""
+        """The process id. 0 if it is not running."""
         return self.process.pid if self.process is not None and self.process.returncode is None else 0
 
 
 class Supervisor:
-    """Keeps children running until it is stopped.
+    """Keeps child processes running until it is stopped.
 
     Args:
-        specs: what to run; stopped in the opposite order.
-        say: where to tell what happens.
-        follow: whether the children's logs are told too, with their names before them.
+        specs: the processes. They are stopped in the opposite order.
+        say: prints what happens.
+        follow: whether the children's logs are printed, too, each line with the name of the child.
         launch: starts a child's process.
     """
 
@@ -138,10 +138,10 @@ class Supervisor:
             child.task = asyncio.create_task(self._keep(child), name=f"keep {child.spec.name}")
 
     async def until_ready(self, seconds: float) -> None:
-        """Return when every child says that it is ready.
+        """Return when every child is ready.
 
         Raises:
-            CliError: one ends again and again, or is not ready in time; with the end of its log.
+            CliError: one ends again and again, or is not ready in time. The message has the end of its log.
         """
         deadline = time.monotonic() + seconds
         async with httpx.AsyncClient(timeout=2.0, trust_env=False) as http:
@@ -157,7 +157,7 @@ class Supervisor:
                 await asyncio.sleep(_POLL)
 
     async def stop(self) -> None:
-        """Ask all to stop, the last one first, and kill those that do not."""
+        """Ask all children to stop, the last one first, and kill those that do not."""
         self._stopping.set()
         for child in reversed(self.children):
             await self._end(child)
@@ -166,7 +166,7 @@ class Supervisor:
                 await child.task
 
     def kill(self) -> None:
-        """Kill all at once."""
+        """Kill all children at once."""
         self._stopping.set()
         for child in self.children:
             if child.process is not None and child.pid:
@@ -182,13 +182,13 @@ class Supervisor:
             async with asyncio.timeout(_GRACE):
                 await process.wait()
         except TimeoutError:
-            self._say(f"{child.spec.name} did not stop within {_GRACE:.0f} s and is killed")
+            self._say(f"{child.spec.name} did not stop within {_GRACE:.0f} s; killing it")
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
     async def _keep(self, child: Child) -> None:
-        """Start the child again whenever it ends, later each time, until all is stopped."""
+        """Restart the child whenever it ends, with a growing delay, until the supervisor is stopped."""
         delay = _BACKOFF_FIRST
         while True:
             process = child.process
@@ -202,10 +202,7 @@ class Supervisor:
             child.crashes += 1
             if time.monotonic() - child.started > _STEADY:
                 delay = _BACKOFF_FIRST
-            self._say(
-                f"{child.spec.name} ended with {_code(code)}; it is started again in {delay:g} s"
-                f" (log: {child.spec.log})"
-            )
+            self._say(f"{child.spec.name} ended with {_code(code)}; restarting in {delay:g} s (log: {child.spec.log})")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._stopping.wait()
@@ -236,7 +233,7 @@ class Supervisor:
 async def _line(stream: asyncio.StreamReader) -> bytes:
     try:
         return await stream.readline()
-    except ValueError:  # longer than the stream's limit: the rest comes as the next line
+    except ValueError:  # longer than the stream's limit, so the rest comes as the next line
         return b"(a line that is too long)\n"
 
 

@@ -1,14 +1,14 @@
-"""In a copy nobody speaks any more; what was alive when it was taken goes on living.
+"""Keeps alive in a copy what was alive when it was taken, because nobody reports to a copy.
 
-Probes renew what they said every few seconds, add-ons renew their leases, and scores their validity. None of them is in
-the copy, so without more all of it would run out within minutes of its time, and everything would become Unknown. So:
+Probes repeat their reports every few seconds, add-ons renew their leases, and scores are renewed. None of this happens
+in the copy, so within minutes of its time everything would expire and become Unknown. Therefore:
 
-- A heartbeat timer that ends after the copy was taken never ends there: its source is heard for ever. One that has
-  ended already fires, for its source was silent before. A source that begins to be watched in the copy is heard for
-  ever, too.
-- A lease that has not run out when the copy is taken never runs out, and a score that is valid stays so.
+- A heartbeat timer with a deadline after the time of the copy never fires in it: its source is heard for ever. A timer
+  with an earlier deadline fires, because its source was already silent. A source that is first watched in the copy is
+  heard for ever, too.
+- A lease that is valid when the copy is taken never expires, and a valid score stays valid.
 
-Only a change silences somebody: an outage says at once what silence would have said after its grace period.
+Only a change makes a source silent: an outage reports at once what silence leads to after its grace period.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from moorage_schemas.topics import RESOURCES, TIMERS, Topic
 
 _SCORES = "AddOnPlacementScore"
 FOR_EVER = timedelta(days=36_500)
-"""After which what is kept alive would run out."""
+"""The time after which what is kept alive would expire."""
 
 
 class StillTimer(TimerService):
-    """The timer service, for which heartbeats that were not overdue go on.
+    """A timer service in which the timers of heartbeats that were not overdue never fire.
 
     Args:
-        since: when the copy was taken.
+        since: the time of the copy.
     """
 
     def __init__(self, since: datetime) -> None:
         self._since = since
 
     def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a timer, or that one has fired; a heartbeat's that is not overdue waits for ever."""
+        """Apply a timer, or the firing of one. A heartbeat's timer that is not overdue waits for ever."""
         if (
             topic is TIMERS
             and isinstance(event, SetTimer)
@@ -57,7 +57,7 @@ class StillTimer(TimerService):
 
 
 def lives_on(snapshot: Snapshot) -> Snapshot:
-    """The copy in which leases and scores that were good when it was taken stay good."""
+    """Return the copy with leases and scores that stay valid if they were valid when it was taken."""
     changed = {
         (one.partition, one.offset): later
         for one in snapshot.records(RESOURCES)
@@ -79,7 +79,7 @@ def lives_on(snapshot: Snapshot) -> Snapshot:
 
 
 def _renewed(kept: Kept, declared: ResourceDeclared, now: datetime) -> Kept | None:
-    """The record with a time that does not come; None where there is none to move."""
+    """Return the record with a time in the far future. None if there is nothing to renew."""
     later = format_time(now + FOR_EVER)
     if declared.kind == LEASE and AddOnLease.of(declared).state(now) == AVAILABLE:
         changed = _with(declared, "spec", "renewTime", later)

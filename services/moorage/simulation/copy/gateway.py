@@ -1,7 +1,7 @@
-"""The real gateway on a copy: what is asked of it is checked, admitted and written as it would be, into memory.
+"""The real gateway on a copy. It validates, admits and writes objects as usual, but into memory.
 
-It is called over HTTP that never leaves the process, so whoever changes something in the copy does it with the same
-requests, and gets the same answers, as with a gateway that runs.
+It is called over HTTP within the process. Changes of the copy are therefore made with the same requests, and get the
+same answers, as those of the live state.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from moorage.simulation.copy.stack import MemoryStack
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS
 
 ADDRESS = "http://localhost"
-"""Where the gateway of the copy seems to be."""
+"""The address of the copy's gateway in requests."""
 
 _READ = frozenset(topic.short for topic in (RESOURCES, TAINTS, CONDITIONS, PLACEMENTS))
-"""What it must know to check and admit a change; the rest is for people to look at."""
+"""The topics that it needs to validate and admit a change. The others are only for showing objects."""
 
 _ROUNDS = 10_000
 
@@ -47,11 +47,11 @@ class _Clock:
         return self._stack.now
 
     async def sleep_until(self, when: datetime) -> None:
-        """Nobody waits in the copy: its clock is moved from outside."""
+        """Return at once, because the copy's clock is moved from outside."""
 
 
 class _Store(Store):
-    """Builds an object when it is asked for: most of a large fleet never is."""
+    """Builds an object when it is asked for, because most objects of a large fleet never are."""
 
     def begin(self) -> None:
         self.history.floor = self.version
@@ -71,7 +71,7 @@ class _Store(Store):
 
 
 class _Log:
-    """Writes into the copy's topics; what is written is read back at once."""
+    """Writes to the copy's topics, and applies at once what it has written."""
 
     obstacle = ""
 
@@ -95,7 +95,7 @@ class _Log:
 
 
 class _Transport(httpx.BaseTransport):
-    """Carries requests to the copy's gateway; a client that is closed leaves that as it is."""
+    """Carries requests to the copy's gateway. Closing a client does not close the gateway."""
 
     def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
         self._answer = answer
@@ -105,11 +105,11 @@ class _Transport(httpx.BaseTransport):
 
 
 class Edge:
-    """The gateway of a copy; a context manager.
+    """The gateway of a copy. A context manager.
 
     Args:
-        stack: the copy; the gateway knows what is in its topics now.
-        settings: what is switched on, and what reports may be at most.
+        stack: the copy. The gateway knows what is in its topics now.
+        settings: the feature gates, and the limits of reports.
     """
 
     def __init__(self, stack: MemoryStack, settings: Settings) -> None:
@@ -136,7 +136,7 @@ class Edge:
         self._life = AsyncExitStack()
         self._lock = threading.Lock()
         self.transport: httpx.BaseTransport = _Transport(lambda request: self._wait(self._answer(request)))
-        """For any number of HTTP clients."""
+        """A transport for any number of HTTP clients."""
 
     def __enter__(self) -> Self:
         self._wait(self._life.enter_async_context(self._app.router.lifespan_context(self._app)))
@@ -147,7 +147,7 @@ class Edge:
         self._loop.close()
 
     def settle(self) -> None:
-        """Let the gateway finish what it does by itself: machine sets make and delete nodes."""
+        """Let the gateway's own controllers finish: machine sets create and delete nodes."""
         self._wait(self._settled())
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Topics in memory: the records of every partition, as Kafka keeps them."""
+"""Topics in memory, with the records of every partition as Kafka keeps them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 class Record:
-    """One record of a topic. It is given as bytes, or as an event that becomes bytes only when somebody asks."""
+    """One record of a topic. It is given as bytes, or as an event that becomes bytes only on demand."""
 
     __slots__ = ("_decoded", "_given", "_headers", "_value", "key", "offset", "partition", "seq", "timestamp", "topic")
 
@@ -41,11 +41,11 @@ class Record:
         self.partition = partition
         self.offset = offset
         self.seq = seq
-        """Its place among the records of all topics."""
+        """The record's place among the records of all topics."""
 
         self.key = key
         self.timestamp = None if written is None else int(written.timestamp() * 1000)
-        """When it was written, in milliseconds since the epoch, as Kafka has it; None when that is not known."""
+        """The time of writing in milliseconds since the epoch, as in Kafka. None if it is not known."""
 
         self._value = value
         self._headers = headers
@@ -54,7 +54,7 @@ class Record:
 
     @property
     def value(self) -> bytes | None:
-        """The event as JSON; None for a tombstone."""
+        """The event as JSON. None for a tombstone."""
         if self._value is None and self._given is not None and self._given.event is not None:
             self._value = self._given.event.model_dump_json().encode()
         return self._value
@@ -67,7 +67,7 @@ class Record:
         return self._headers
 
     def decode(self, *, third_party: bool = False, max_bytes: int | None = None) -> Input | Malformed:
-        """The record as a service sees it."""
+        """Return the record as a service gets it."""
         if self._given is not None:
             return self._given
         if third_party not in self._decoded:
@@ -86,10 +86,10 @@ class Record:
 
     @property
     def event(self) -> Any:
-        """The event; None for a tombstone. Any, so that its fields can be looked at.
+        """The event. None for a tombstone. The type is Any, so that its fields can be read.
 
         Raises:
-            TypeError: it is no event of ours.
+            TypeError: the record is not an event of Moorage.
         """
         found = self.decode()
         if not isinstance(found, Input):
@@ -98,17 +98,17 @@ class Record:
 
     @property
     def meta(self) -> Meta:
-        """The CloudEvents attributes, read."""
+        """The parsed CloudEvents attributes."""
         return self._given.meta if self._given is not None else from_headers(self.headers)
 
     @property
     def time(self) -> datetime:
-        """When it was decided, by the clock of its writer."""
+        """The time of the decision, by the clock of its writer."""
         return self.meta.time or _AGES_AGO
 
     @property
     def content(self) -> tuple[str, int, bytes | None, bytes | None, str]:
-        """What must be the same on replay: place, key, value and id; not when it was written."""
+        """What must be the same in a replay: place, key, value and id, but not the time of writing."""
         return (self.topic.short, self.partition, self.key, self.value, self.meta.id)
 
 
@@ -116,8 +116,8 @@ class MemoryTopics:
     """Every topic of the contract.
 
     Args:
-        partitions: how many each has.
-        clock: gives the time at which a record is written.
+        partitions: the number of partitions of each topic.
+        clock: returns the time at which a record is written.
     """
 
     def __init__(self, partitions: int, clock: Callable[[], datetime]) -> None:
@@ -135,15 +135,15 @@ class MemoryTopics:
 
     @property
     def written(self) -> int:
-        """How many records were ever written; the `seq` of the next one."""
+        """The number of records that were ever written, which is the `seq` of the next one."""
         return self._seq
 
     def load(self, snapshot: Snapshot) -> None:
-        """Begin with a copy, each record at its place."""
+        """Load a copy, with each record at its offset."""
         logs: dict[tuple[str, int], list[Kept]] = {}
         for one in snapshot.all():
             logs.setdefault((one.topic.short, one.partition), []).append(one)
-        # Between partitions by time, as they came; within one the log's order holds.
+        # Partitions are merged by time. Within a partition the order of the log is kept.
         for one in heapq.merge(*logs.values(), key=lambda kept: kept.timestamp):
             self._put(
                 Record(one.topic, one.partition, one.offset, self._seq, one.key.encode(), given=one.input), one.offset
@@ -161,7 +161,7 @@ class MemoryTopics:
         headers: Headers = (),
         given: Input | None = None,
     ) -> Record:
-        """Write a record to the end of a partition; `given` when it need not become bytes."""
+        """Write a record to the end of a partition. With `given` it need not become bytes."""
         offset = self.ends[topic.short, partition]
         now = self._clock()
         record = Record(
@@ -179,17 +179,17 @@ class MemoryTopics:
         self._seq += 1
 
     def partition(self, topic: Topic, partition: int, since: int = 0) -> list[Record]:
-        """The records of a partition from an offset on."""
+        """Return the records of a partition from an offset on."""
         log = self._logs[topic.short, partition]
         return log[bisect.bisect_left(log, since, key=lambda record: record.offset) :]
 
     def topic(self, short: str, since: int = 0) -> list[Record]:
-        """The records of a topic in the order in which they were written, from a `seq` on."""
+        """Return the records of a topic from a `seq` on, in the order in which they were written."""
         found = self._topics[short]
         return found[bisect.bisect_left(found, since, key=lambda record: record.seq) :]
 
     def drop(self, records: Iterable[Record]) -> None:
-        """Take records away, as compaction does; offsets stay."""
+        """Remove records, as compaction does. Offsets stay the same."""
         gone = {record.seq for record in records}
         for found in (*self._logs.values(), *self._topics.values()):
             if found:

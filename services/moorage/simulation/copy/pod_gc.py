@@ -1,4 +1,4 @@
-"""What the gateway does by itself while the services run: it deletes the resources of bare pods that were evicted."""
+"""The gateway's garbage collection while the services run: deletes the resources of bare pods that were evicted."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Pods:
 
 
 class Sweep(Service[Pods]):
-    """As `gateway.sweeping`, without HTTP and locks: such a pod is gone, as in Kubernetes.
+    """Does the same as `gateway.controllers.pod_gc`, without HTTP and locks.
 
-    A bare pod is its own owner, so the record of its placement and that of its resource share a partition.
+    A bare pod is its own owner, so the record of its placement and that of its resource are in the same partition.
     """
 
     name: ClassVar[str] = "gateway"
@@ -35,12 +35,12 @@ class Sweep(Service[Pods]):
     outputs: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
 
-    def new_state(self, partition: int) -> Pods:  # noqa: ARG002 - every partition begins alike
-        """An empty state for a partition."""
+    def new_state(self, partition: int) -> Pods:  # noqa: ARG002 - every partition has the same initial state
+        """Return an empty state for a partition."""
         return Pods()
 
     def apply(self, state: Pods, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a declared pod."""
+        """Apply a declared pod."""
         if topic is RESOURCES and key.startswith(_POD):
             if isinstance(event, ResourceDeclared):
                 state.uids[key] = event.uid
@@ -53,9 +53,9 @@ class Sweep(Service[Pods]):
         batch: Sequence[Input],
         now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - it follows nothing that could be late
+        fresh: bool = False,  # noqa: ARG002 - it needs nothing that could be late
     ) -> list[Emit]:
-        """Delete the resource of each bare pod that was evicted, if it still is that one."""
+        """Delete the resource of each bare pod that was evicted, if it is still the same pod."""
         emits = []
         for record in batch:
             placed = record.event

@@ -1,4 +1,4 @@
-"""Runs a copy twice, as it is and with a change, and keeps what happened in each run."""
+"""Runs a copy without and with a change, and keeps the records of each run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from moorage.workers import condition_ingest, eviction, governor, placement, tai
 from moorage_schemas.topics import Topic
 
 Change = Callable[[Edge, MemoryStack], Sequence[str]]
-"""Changes the copy through its gateway, and says in words what it did."""
+"""Changes the copy through its gateway, and returns in words what it has done."""
 
 Progress = Callable[[str, float], None]
-"""Told which run is on, and how much of its time is over, 0 to 1."""
+"""Called with the name of the present run and the share of its time that has passed, 0 to 1."""
 
 
 def services(settings: Settings, since: datetime | None = None) -> list[Service[Any]]:
-    """Every service, as it runs; with `since` as in a copy that was taken then."""
+    """Return every service. With `since`, as they run in a copy that was taken at that time."""
     return [
         condition_ingest.service(settings),
         taint_manager.service(settings),
@@ -38,7 +38,7 @@ def services(settings: Settings, since: datetime | None = None) -> list[Service[
 
 
 def restored(snapshot: Snapshot, settings: Settings) -> MemoryStack:
-    """The services on a copy, at the moment at which it was taken; nothing has been done yet."""
+    """Return the services on a copy, at the time of the copy and before anything has been done."""
     settings = settings.model_copy(update={"partitions": snapshot.partitions})
     stack = MemoryStack(
         [*services(settings, snapshot.taken), Sweep()],
@@ -52,34 +52,34 @@ def restored(snapshot: Snapshot, settings: Settings) -> MemoryStack:
 
 @dataclass(slots=True)
 class Course:
-    """What happened in one run."""
+    """The result of one run."""
 
     records: dict[str, list[Record]]
-    """What was written, by the topic's short name, in order."""
+    """The records that were written, in order, by the topic's short name."""
 
     quiet: bool
-    """Whether nothing is left that waits for time, but for what never runs out in a copy."""
+    """Whether nothing is waiting for time to pass, apart from what never expires in a copy."""
 
     said: tuple[str, ...] = ()
-    """What the change did, in words."""
+    """What the change has done, in words."""
 
     def written(self, topic: Topic) -> list[Record]:
-        """What was written to a topic."""
+        """Return the records that were written to a topic."""
         return self.records.get(topic.short, [])
 
 
 @dataclass(slots=True)
 class Simulated:
-    """Both runs."""
+    """The results of both runs."""
 
     snapshot: Snapshot
     until: datetime
     without: Course
-    """As things are."""
+    """The run without the change."""
 
     changed: Course
     steps: int = field(default=0)
-    """How often services were called, in both."""
+    """How many times services were called in both runs."""
 
 
 def simulate(
@@ -92,18 +92,18 @@ def simulate(
     """Run a copy without and with a change.
 
     Args:
-        snapshot: the copy; it stays as it is.
-        settings: of the services and of the gateway, as where they run.
-        change: what is changed, once everything that was waiting at that moment is done.
-        horizon: for how long, by the copy's clock.
-        progress: told how far it is.
+        snapshot: the copy. It is not modified.
+        settings: the settings of the live services and the gateway.
+        change: makes the change, after everything that was waiting at the time of the copy has been done.
+        horizon: how much time passes, by the copy's clock.
+        progress: called with the progress.
 
     Raises:
         RestlessError: the services do not come to rest.
     """
     tell = progress or (lambda _run, _share: None)
     until = snapshot.taken + horizon
-    # The change first: when it is refused, nobody has waited for the other run.
+    # The run with the change is first, so that a change that is refused fails early.
     changed, steps = _run(snapshot, settings, change, until, lambda share: tell("with the change", share))
     without, more = _run(snapshot, settings, None, until, lambda share: tell("without it", share))
     return Simulated(snapshot, until, without, changed, steps + more)

@@ -1,12 +1,12 @@
-"""A copy of what is in the topics at one moment, read without leaving a trace.
+"""A copy of what is in the topics at one moment. Reading it changes nothing in Kafka.
 
-Of each key the last record is kept, with its place and its attributes. Of topics that services work through, everything
-that some service has not worked through yet is kept, too, for it is still to be done in the copy. So memory grows with
-the number of keys and with what is waiting, not with the length of the log.
+The last record of each key is kept, with its offset and attributes. Records that a service has not processed yet are
+kept, too, because they are still to be processed in the copy. So memory grows with the number of keys and of waiting
+records, not with the length of the log.
 
-The copy is as consistent as a restart finds things: committed offsets are read first, then the ends of all partitions
-(below which no transaction is open), then the records up to those ends. What was written in between is in the records
-and counts as not worked through, unless the state itself says that it rests on it (`moorage-sources`).
+The copy is as consistent as the state after a restart. Committed offsets are read first, then the ends of all
+partitions, below which no transaction is open, and then the records up to those ends. Records that were written in
+between count as not processed, unless a state record says that it rests on them (`moorage-sources`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AGES_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class SnapshotError(Exception):
-    """The topics cannot be copied: there are none, or they do not fit together."""
+    """The topics cannot be copied, because there are none or they do not match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +51,39 @@ class Kept:
 
     meta: Meta
     timestamp: datetime
-    """Kafka's, of the record."""
+    """Kafka's timestamp of the record."""
 
     raw: RawRecord | None = None
-    """The record as it came, of topics that third parties write."""
+    """The raw record, for topics that third parties write."""
 
     @classmethod
     def of(cls, found: Input, timestamp: datetime | None = None) -> Kept:
-        """A record that is decoded; its time is the event's, unless Kafka's is known."""
+        """Return a decoded record. Its time is that of the event, unless Kafka's is known."""
         when = timestamp or found.meta.time or _AGES_AGO
         return cls(found.topic, found.partition, found.offset, found.key, found.event, found.meta, when, found.raw)
 
     @property
     def input(self) -> Input:
-        """The record as a service sees it."""
+        """The record as a service gets it."""
         return Input(self.topic, self.partition, self.offset, self.key, self.event, self.meta, self.raw)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """The copy; nothing changes it."""
+    """The copy. It is never modified."""
 
     taken: datetime
-    """When the ends of the topics were known."""
+    """The time at which the ends of the topics were known."""
 
     partitions: int
     ends: dict[tuple[str, int], int]
     """The next offset of each partition, by the topic's short name."""
 
     positions: dict[tuple[str, str, int], int]
-    """By service, topic's short name and partition: the next offset that the service has not worked through."""
+    """The next offset that a service has not processed, by service, topic's short name and partition."""
 
     unreadable: int = 0
-    """Records that are no events of ours and were left out."""
+    """The number of records that are not events of Moorage and were left out."""
 
     _kept: dict[str, list[Kept]] = field(default_factory=dict)
     _last: dict[str, dict[str, Kept]] = field(default_factory=dict)
@@ -100,15 +100,15 @@ class Snapshot:
         taken: datetime | None = None,
         unreadable: int = 0,
     ) -> Snapshot:
-        """A copy made of records.
+        """Return a copy with some records.
 
         Args:
-            records: in the order of their partitions' logs.
-            partitions: how many each topic has.
-            positions: what services have worked through; unless said, everything that is there.
-            ends: where partitions end, if further than their records.
-            taken: when; the latest record's time, unless said.
-            unreadable: how many records were left out.
+            records: the records, those of a partition in the order of its log.
+            partitions: the number of partitions of each topic.
+            positions: what services have processed. The default is everything.
+            ends: the ends of partitions that are after their last records.
+            taken: the time of the copy. The default is the time of the latest record.
+            unreadable: the number of records that were left out.
         """
         kept: dict[str, list[Kept]] = {}
         beyond = dict(ends or {})
@@ -143,14 +143,14 @@ class Snapshot:
         """Read the copy from Kafka.
 
         Args:
-            settings: where Kafka is, and the topics' prefix.
-            services: whose positions are wanted, and with them what they have not worked through.
-            topics: which; all that hold state, and those that the services read, unless said.
+            settings: the address of Kafka, and the topics' prefix.
+            services: the services whose positions and unprocessed records are read.
+            topics: the topics to read. The default is all that hold state, and those that the services read.
             whole: topics of which every record is kept.
-            progress: told how far it is.
+            progress: called with the progress.
 
         Raises:
-            SnapshotError: a topic is not there.
+            SnapshotError: a topic does not exist.
             KafkaError: Kafka does not answer, or an answer is an error.
             TimeoutError: Kafka does not answer.
             OSError: Kafka cannot be reached.
@@ -162,30 +162,30 @@ class Snapshot:
         return await _Loading(settings, services, chosen, history, progress).run()
 
     def records(self, topic: Topic) -> list[Kept]:
-        """What is kept of a topic, by partition and offset."""
+        """Return the records of a topic, by partition and offset."""
         return self._kept.get(topic.short, [])
 
     def all(self) -> Iterable[Kept]:
-        """Everything that is kept, topic by topic."""
+        """Yield all records, topic by topic."""
         for some in self._kept.values():
             yield from some
 
     def last(self, topic: Topic, key: str) -> Kept | None:
-        """The last record of a key; it may be a tombstone."""
+        """Return the last record of a key. It may be a tombstone."""
         return self._last.get(topic.short, {}).get(key)
 
     def table(self, topic: Topic) -> dict[str, Any]:
-        """The last event of each key that is not deleted."""
+        """Return the last event of each key that is not deleted."""
         return {key: one.event for key, one in self._last.get(topic.short, {}).items() if one.event is not None}
 
     def find(self, event_id: str) -> Kept | None:
-        """The event of an id, if it is still there: of a key only the last record is."""
+        """Return the record of an event if it is in the copy, which has only the last record of each key."""
         if self._by_id is None:
             self._by_id = {one.meta.id: one for one in self.all()}
         return self._by_id.get(event_id)
 
     def position(self, service: str, topic: Topic, partition: int) -> int:
-        """The next offset of a source that a service has not worked through."""
+        """Return the next offset of a source that a service has not processed."""
         whole = self.ends.get((topic.short, partition), 0)
         return self.positions.get((service, topic.short, partition), whole)
 
@@ -197,11 +197,11 @@ def _of_services(services: Iterable[Service[Any] | type[Service[Any]]]) -> Itera
 
 @dataclass(slots=True)
 class _Part:
-    """What is read of one partition."""
+    """The records that are read from one partition."""
 
     topic: Topic
     hold: int
-    """From here on every record is kept."""
+    """The offset from which every record is kept."""
 
     last: dict[bytes | None, Any] = field(default_factory=dict)
     rest: list[Any] = field(default_factory=list)
@@ -242,9 +242,9 @@ class _Loading:
                 await consumer.start()
                 partitions, committed = await self._ask()
             tps = [TopicPartition(name, part) for name in self._topics for part in range(partitions)]
-            # Read-committed: the ends below which no transaction is open.
+            # The consumer is read-committed, so no transaction is open below these ends.
             ends: dict[TopicPartition, int] = await consumer.end_offsets(tps)
-            taken = datetime.now(UTC)  # not before: nothing in the copy is from its future
+            taken = datetime.now(UTC)  # after the ends, so that nothing in the copy is from its future
             begins: dict[TopicPartition, int] = await consumer.beginning_offsets(tps)
             parts = {tp: _Part(self._topics[tp.topic], self._hold(tp, committed)) for tp in tps}
             starts = {tp: self._start(tp, begins[tp], ends[tp], parts[tp].hold) for tp in tps}
@@ -258,7 +258,7 @@ class _Loading:
         return await self._made(parts, ends, partitions, taken)
 
     async def _ask(self) -> tuple[int, dict[tuple[str, TopicPartition], int]]:
-        """How many partitions there are, and what the services' groups have committed."""
+        """Return the number of partitions, and the offsets that the services' groups have committed."""
         admin = clients.admin_client(self._settings, client_id="moorage-snapshot")
         try:
             await admin.start()
@@ -280,7 +280,7 @@ class _Loading:
         return next(iter(found.values())), committed
 
     def _hold(self, tp: TopicPartition, committed: Mapping[tuple[str, TopicPartition], int]) -> int:
-        """From which offset on every record is kept: where the slowest service stands."""
+        """Return the offset from which every record is kept: the position of the slowest service."""
         topic = self._topics[tp.topic]
         if topic.short in self._whole:
             return 0
@@ -293,13 +293,13 @@ class _Loading:
         return min(stand)
 
     def _start(self, tp: TopicPartition, begin: int, end: int, hold: int) -> int:
-        """Where to begin to read: of a topic that no state is made of only what is waiting is of use."""
+        """Return where to start reading. A topic without state is only read from what is waiting."""
         topic = self._topics[tp.topic]
         restored = topic.cleanup is Cleanup.COMPACT or bool(self._states[topic.short])
         return begin if restored else min(max(begin, hold), end)
 
     def _note(self, part: _Part, record: Any) -> None:
-        """Remember what a state record says it rests on: offsets may have been committed since, or be lost."""
+        """Note the offsets that a state record rests on. Committed offsets may be behind them, or be lost."""
         for name, source in self._states[part.topic.short]:
             for short, offset in (codec.state_positions(record.headers, source) or {}).items():
                 place = (name, short, record.partition)
@@ -324,7 +324,7 @@ class _Loading:
                     kept.append(Kept.of(found, datetime.fromtimestamp(record.timestamp / 1000, UTC)))
             part.last.clear()
             part.rest.clear()
-            await asyncio.sleep(0)  # the command can be interrupted in between
+            await asyncio.sleep(0)  # so that the command can be interrupted
         return Snapshot.of(
             kept,
             partitions=partitions,

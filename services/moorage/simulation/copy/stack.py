@@ -1,10 +1,10 @@
-"""The real services on topics in memory and a virtual clock, as the runtime drives them on Kafka.
+"""Runs the real services on topics in memory and a virtual clock, as the runtime runs them on Kafka.
 
-A `MemoryStack` holds the topics, the committed offsets and one owner for each service and partition, which drives the
-runtime's own engine: the stack only answers what that asks for, and commits output and offsets in one go.
+A `MemoryStack` has the topics, the committed offsets, and one task for each service and partition, which drives the
+runtime's engine. The stack answers the engine's requests, and commits output and offsets together.
 
-Nothing happens by itself: `run` works until all is quiet at the present time, `advance` moves the clock from one
-wake to the next. Records are taken in the order in which they were written.
+Nothing happens by itself. `run` works until there is nothing left to do at the present time, and `advance` moves the
+clock from one wake to the next. Records are processed in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -52,48 +52,48 @@ _MAX_ROUNDS = 10_000
 
 
 class RestlessError(AssertionError):
-    """The services go on for ever at one instant."""
+    """The services never come to rest at one instant."""
 
 
-_AT_ONCE: Final = 1_000_000  # records; in memory nothing is gained by small batches
+_AT_ONCE: Final = 1_000_000  # records; small batches have no advantage in memory
 
 
 class MemoryFormat:
-    """Records in memory, which may hold events that never become bytes."""
+    """Records in memory, with events that need not become bytes."""
 
     def decode(
         self,
-        topic: Topic,  # noqa: ARG002 - a record knows its topic
+        topic: Topic,  # noqa: ARG002 - a record has its topic
         record: Record,
         *,
         third_party: bool = False,
         max_bytes: int | None = None,
     ) -> Input | Malformed:
-        """A record as a service sees it."""
+        """Return a record as a service gets it."""
         return record.decode(third_party=third_party, max_bytes=max_bytes)
 
     def table(self, topic: Topic, record: Record) -> tuple[str, Model | None]:  # noqa: ARG002 - as above
-        """The key and event of a record of a table, None for a tombstone.
+        """Return the key and event of a record of a table. The event is None for a tombstone.
 
         Raises:
-            TypeError: it is no event of ours.
+            TypeError: the record is not an event of Moorage.
         """
         return record.name, record.event
 
-    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:  # noqa: ARG002 - in any case none
-        """None: every offset is committed with what rests on it."""
+    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:  # noqa: ARG002 - there are never any
+        """Return None, because every offset is committed with the records that rest on it."""
         return None
 
     def written(self, record: Record) -> int:
-        """Its place among the records of all topics."""
+        """Return the record's place among the records of all topics."""
         return record.seq
 
     def raw(self, record: Record) -> RawRecord:
-        """A record as it came."""
+        """Return the raw record."""
         return RawRecord(record.key, record.value, record.headers)
 
-    def serialize(self, emit: Emit) -> bytes | None:  # noqa: ARG002 - it is handed on as it is
-        """Nothing becomes bytes here."""
+    def serialize(self, emit: Emit) -> bytes | None:  # noqa: ARG002 - the event itself is passed on
+        """Return None, because events do not become bytes here."""
         return None
 
 
@@ -103,21 +103,21 @@ class CopyTask:
 
     engine: PartitionEngine[Any]
     followed: dict[str, int]
-    """Up to where followed topics are folded in, by short name."""
+    """The offset up to which each followed topic has been applied, by short name."""
 
     @property
     def service(self) -> Service[Any]:
-        """Whose it is."""
+        """The service of the task."""
         return self.engine.service
 
     @property
     def partition(self) -> int:
-        """Which one it is."""
+        """The partition of the task."""
         return self.engine.partition
 
     @property
     def state(self) -> Any:
-        """What the service knows."""
+        """The service's state of the partition."""
         return self.engine.state
 
 
@@ -125,19 +125,19 @@ class CopyTask:
 class _View:
     view: GlobalView
     seen: dict[str, int]
-    """Up to which `seq` each topic is folded in."""
+    """The `seq` up to which each topic has been applied."""
 
 
 class MemoryStack:
-    """Services, wired through topics in memory.
+    """Services that are connected through topics in memory.
 
     Args:
-        services: all that take part.
-        partitions: how many each topic has.
-        start: the time to begin with.
-        report_max_bytes: the largest record that is taken from third parties.
-        through_codec: whether every event becomes bytes and is read again, as on Kafka; else services hand the
-            events themselves on, which is faster and the same, for events are frozen.
+        services: the services.
+        partitions: the number of partitions of each topic.
+        start: the time at the start.
+        report_max_bytes: the largest record that is accepted from third parties.
+        through_codec: whether every event becomes bytes and is decoded again, as on Kafka. Otherwise services pass on
+            the events themselves, which is faster and has the same result, because events are immutable.
     """
 
     def __init__(
@@ -162,14 +162,14 @@ class MemoryStack:
         self._views: dict[str, _View] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Begin with a copy: what services have worked through there counts as done."""
+        """Load a copy. What services have processed in it counts as done."""
         self.topics.load(snapshot)
         for service in self.services.values():
             for topic in service.sources:
                 for p in range(self.partitions):
                     self._committed[service.name, topic.short, p] = snapshot.position(service.name, topic, p)
 
-    # What is in the topics.
+    # Topics.
 
     def produce(
         self,
@@ -182,7 +182,7 @@ class MemoryStack:
         source: str = "test",
         time: datetime | None = None,
     ) -> Record:
-        """Write an event from outside; by default the key decides the partition, and the time is the present."""
+        """Write an event from outside. By default the key determines the partition, and the time is now."""
         meta = Meta(
             id=id or event_id("flow", self.topics.written),
             source=source,
@@ -202,25 +202,25 @@ class MemoryStack:
         return self.topics.append(topic, place, key.encode(), given=given)
 
     def records(self, topic: Topic) -> list[Record]:
-        """The records of a topic, in the order in which they were written."""
+        """Return the records of a topic in the order in which they were written."""
         return self.topics.topic(topic.short)
 
     def events(self, topic: Topic) -> list[Any]:
-        """The events of a topic, without tombstones, in the order in which they were written."""
+        """Return the events of a topic, without tombstones, in the order in which they were written."""
         return [record.event for record in self.records(topic) if not record.gone]
 
     def table(self, topic: Topic) -> dict[str, Any]:
-        """The latest event of each key that is not deleted."""
+        """Return the latest event of each key that is not deleted."""
         latest = {record.name: record for record in self.records(topic)}
         return {key: record.event for key, record in sorted(latest.items()) if not record.gone}
 
     # Work.
 
     def run(self) -> None:
-        """Work until nothing is left to do at the present time.
+        """Work until there is nothing left to do at the present time.
 
         Raises:
-            RestlessError: that never happens.
+            RestlessError: there is always something left to do.
         """
         for _ in range(_MAX_ROUNDS):
             moved = [self.step(name, p) for name, p in self._places()]
@@ -229,16 +229,16 @@ class MemoryStack:
         raise RestlessError(f"the services do not come to rest at {self.now}: {list(self._pending())}")
 
     def advance(self, by: timedelta | float) -> None:
-        """Move the clock on, by seconds or a timedelta, stopping at each wake on the way."""
+        """Move the clock forward by seconds or a timedelta, and stop at each wake on the way."""
         self.advance_to(self.now + (by if isinstance(by, timedelta) else timedelta(seconds=by)))
 
     def advance_to(self, when: datetime) -> None:
-        """Move the clock on to an instant, stopping at each wake on the way."""
+        """Move the clock forward to an instant, and stop at each wake on the way."""
         for _ in self.wakes(when):
             pass
 
     def wakes(self, until: datetime) -> Iterator[datetime]:
-        """Move the clock on to an instant; gives each at which something was due, once that is done."""
+        """Move the clock forward to an instant. Yields each instant at which something was due, after it is done."""
         self.run()
         while (due := self.next_due()) is not None and due <= until:
             self.now = due
@@ -248,21 +248,21 @@ class MemoryStack:
         self.run()
 
     def next_due(self) -> datetime | None:
-        """The earliest instant after the present that some partition waits for."""
+        """Return the earliest instant after the present that a partition waits for."""
         wakes = [due for name, p in self._places() if (due := self.next_wake(name, p)) is not None]
         return min((wake for wake in wakes if wake > self.now), default=None)
 
     def next_wake(self, service: str, partition: int) -> datetime | None:
-        """When a partition of a service waits for."""
+        """Return the instant that a partition of a service waits for."""
         return self._owner(service, partition).engine.next_due()
 
     def step(self, service: str, partition: int, *, limit: int | None = None) -> bool:
-        """Let one partition of a service take a batch and do what is due; False when there was nothing to do.
+        """Let one partition of a service process a batch and do what is due. Returns False if there was nothing to do.
 
         Args:
-            service: its name.
-            partition: which.
-            limit: records at most.
+            service: the name of the service.
+            partition: the partition.
+            limit: the largest number of records in the batch.
         """
         owner = self._owner(service, partition)
         engine = owner.engine
@@ -276,7 +276,7 @@ class MemoryStack:
         self.steps += 1
         before, behind = dict(engine.positions), not engine.caught_up
         decision = self._drive(owner, engine.decide(self.now))
-        # One that catches up waits for what is older, so being offered something is a step of its own.
+        # An engine that is catching up waits for older records, so being offered some is a step of its own.
         moved = engine.positions != before or (behind and (engine.caught_up or offered))
         if not moved and not decision.emits:
             return False
@@ -285,18 +285,18 @@ class MemoryStack:
 
     @property
     def committed(self) -> Mapping[tuple[str, str, int], int]:
-        """By service, topic's short name and partition: the next offset that the service has not worked through."""
+        """The next offset that a service has not processed, by service, topic's short name and partition."""
         return self._committed
 
     def state(self, service: str, partition: int) -> Any:
-        """The state of a partition, restored if need be."""
+        """Return the state of a partition, which is restored if necessary."""
         return self._owner(service, partition).state
 
     def partition(self, key: str) -> int:
-        """The partition of a key."""
+        """Return the partition of a key."""
         return partition_of(key, self.partitions)
 
-    # Inside; the tests' driver does some of it otherwise.
+    # Internal. The driver of the tests overrides some of it.
 
     def _places(self) -> list[tuple[str, int]]:
         return [(name, p) for name in self.services for p in range(self.partitions)]
@@ -333,7 +333,7 @@ class MemoryStack:
         return owner
 
     def _drive(self, owner: CopyTask, steps: Steps[R]) -> R:
-        """Run steps of an engine, and answer what they ask for."""
+        """Run the steps of an engine, and answer their requests."""
         answer: Bounded | Freshness | None = None
         while True:
             try:
@@ -420,7 +420,7 @@ class MemoryStack:
                 owner.engine.poked = True
 
     def _offer(self, owner: CopyTask, limit: int | None, topics: Sequence[Topic] | None = None) -> None:
-        """Give the engine what it wants and has not been offered, in the order that `_order` makes."""
+        """Offer the engine the records that it wants and has not been offered, in the order of `_order`."""
         engine = owner.engine
         wanted = engine.wanted if topics is None else topics
         waiting = self._waiting(owner, wanted)
@@ -432,14 +432,14 @@ class MemoryStack:
             engine.passed(topic, rest[0].offset if rest else self.topics.ends[topic.short, owner.partition])
 
     def _order(self, _owner: CopyTask, waiting: Mapping[str, list[Record]]) -> list[Record]:
-        """The order among topics in which records are offered: that in which they were written."""
+        """Return records of several topics in the order in which they are offered: that of writing."""
         found = [record for some in waiting.values() for record in some]
         if len(waiting) > 1:
             found.sort(key=lambda record: record.seq)
         return found
 
     def _waiting(self, owner: CopyTask, topics: Sequence[Topic]) -> Mapping[str, list[Record]]:
-        """What an owner was not offered, by topic, without topics of which it was offered everything."""
+        """Return the records that a task has not been offered, by topic, without topics that have none."""
         waiting = {}
         for topic in topics:
             position = owner.engine.fetched(topic) or 0
@@ -464,7 +464,7 @@ class MemoryStack:
         seen: dict[tuple[str, str, str, str], int] = {}
         changelogs = {topic.short for topic in service.changelogs}
         for emit in emits:
-            # The ordinal tells apart several events for one key from one cause, as in the runtime.
+            # The ordinal distinguishes several events of one key with one cause, as in the runtime.
             place = (emit.cause.id, emit.topic.short, emit.key, emit.step)
             ordinal = seen[place] = seen.get(place, -1) + 1
             meta = emit.meta or child_meta(emit, source=source_name(service.name), now=self.now, ordinal=ordinal)
@@ -477,5 +477,5 @@ class MemoryStack:
 
 
 def _no_time() -> float:
-    """How long a slice takes in memory: it does not matter."""
+    """Return 0, because the duration of a slice does not matter in memory."""
     return 0.0

@@ -1,1 +1,1 @@
-"""What a change does: the differences between a run with it and a run without."""
+"""The effects of a change: the differences between a run with it and a run without it."""

@@ -1,6 +1,6 @@
-"""What probes would report of a change: single conditions, and outages of whole zones.
+"""The reports of probes in a simulation: single conditions, and outages of whole zones.
 
-Everything that people would declare goes through the gateway of the copy (`moorage.simulation.copy.gateway`).
+Declared objects are changed through the gateway of the copy (`moorage.simulation.copy.gateway`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.topics import CONDITIONS, RESOURCES
 
 SOURCE: Final = f"{BY_HAND}simulate"
-"""Who reports in the copy: somebody by hand, so that no heartbeats are waited for."""
+"""The source of reports in the copy. It counts as a person, so that no heartbeats are expected."""
 
 _TICK: Final = timedelta(microseconds=1)
 _ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -37,19 +37,19 @@ Test = Callable[[ResourceDeclared], bool]
 
 
 class ChangeError(ValueError):
-    """What is asked for cannot be read, or is about nothing that is there."""
+    """A change cannot be parsed, or it matches nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneOutage:
-    """An outage of the targets that fit."""
+    """An outage of the targets that match."""
 
     text: str
     fits: Test
 
     @classmethod
     def parse(cls, text: str) -> ZoneOutage:
-        """Read `zone=a`, `zone=eu/a`, `region=eu`, `node=n1`, `cluster=c1`, or any selector of labels.
+        """Parse `zone=a`, `zone=eu/a`, `region=eu`, `node=n1`, `cluster=c1`, or a label selector.
 
         Raises:
             ChangeError: it is none of these.
@@ -70,10 +70,10 @@ class ZoneOutage:
         return cls(text, lambda declared: chosen(declared.object))
 
     def targets(self, stack: MemoryStack) -> list[TargetRef]:
-        """What fails, of what is declared.
+        """Return the declared targets that fail.
 
         Raises:
-            ChangeError: nothing does.
+            ChangeError: there are none.
         """
         found = [
             target
@@ -81,15 +81,15 @@ class ZoneOutage:
             if (target := target_of_resource(key)) is not None and self.fits(declared)
         ]
         if not found:
-            raise ChangeError(f"--outage {self.text}: no node or cluster fits")
+            raise ChangeError(f"--outage {self.text}: no node or cluster matches")
         return found
 
 
 def outage(stack: MemoryStack, targets: Sequence[TargetRef], status: ConditionStatus) -> list[Event]:
-    """The reports that say that targets have failed, as CloudEvents.
+    """Return the reports of the failure of targets, as CloudEvents.
 
-    With Unknown it is as when the grace period of everybody who reports on them has ended: whatever was known by
-    heartbeats is Unknown. With another status only their main condition says so.
+    With Unknown, all conditions that have heartbeats become Unknown, as after the grace periods of all sources. With
+    another status, only the main condition is reported.
     """
     conditions: Mapping[str, ConditionChanged] = stack.table(CONDITIONS)
     by_target: dict[str, list[ConditionChanged]] = {}
@@ -111,13 +111,13 @@ def outage(stack: MemoryStack, targets: Sequence[TargetRef], status: ConditionSt
 
 
 def condition(stack: MemoryStack, target: TargetRef, name: str, status: ConditionStatus) -> Event:
-    """The report of one condition, as a CloudEvent."""
+    """Return the report of one condition, as a CloudEvent."""
     known = stack.table(CONDITIONS).get(condition_key(target, name))
     return _event(target, name, status, known, now=stack.now, reason="Simulated")
 
 
 def main_condition(kind: TargetKind) -> str:
-    """The condition that says whether a target can be used."""
+    """Return the type of the condition that says whether a target can be used."""
     return AVAILABLE if kind is TargetKind.MANAGED_CLUSTER else READY
 
 
@@ -130,7 +130,7 @@ def _event(
     now: datetime,
     reason: str,
 ) -> Event:
-    # Another machine's clock may be ahead; the report must not be older than what is known.
+    # The report must not be older than the present condition, whose source may have a clock that is ahead.
     seen = now if known is None else max(now, known.last_heartbeat_time + _TICK)
     event = ConditionReported(target=target, type=name, status=status, reason=reason, observed_time=seen, source=SOURCE)
     identity = event_id("simulate", target.key, name, status.value, seen)
@@ -152,7 +152,7 @@ def _named(*kinds: str) -> Callable[[str], Test]:
 
 
 def _zones(declared: ResourceDeclared) -> set[str]:
-    """The zones that a target is in: `region/zone`, and without the region."""
+    """Return the zones of a target, as `region/zone` and as `zone`."""
     found = {zone_of_target(declared)}
     if declared.kind == TargetKind.CLUSTER.value:
         found |= {

@@ -1,4 +1,4 @@
-"""Which workloads leave because of a change, when, and what holds them until then."""
+"""The workloads that leave because of a change, with the times, and what holds them until then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Document = dict[str, Any]
 _GOES: Final = frozenset({EvictionState.REQUESTED, EvictionState.COMPLETED})
 _LEADS = frozenset({*_GOES, EvictionState.SCHEDULED, EvictionState.HELD})
 _SAME_SECONDS: Final = 1.0
-"""Departures that are this near to each other in both runs are the same."""
+"""Departures in both runs that differ by no more than this count as the same."""
 
 
 class _Task:
@@ -30,13 +30,13 @@ class _Task:
         self.ended: datetime | None = None
         self.holds: list[Document] = []
         self.why = ("", "")
-        """The last reason and its words, but that it is over."""
+        """The last reason and message, apart from those of the completion."""
 
         if before is not None:
             self._note(before, before.decided_time)
 
     def add(self, event: EvictionDecided | None, when: datetime) -> None:
-        """A record was written; None took the task away."""
+        """Apply a record. None removes the task."""
         if event is None:
             self.last = None
             return
@@ -63,11 +63,11 @@ class _Task:
 
     @property
     def leads(self) -> bool:
-        """Whether the workload goes, or will."""
+        """Whether the workload leaves now or later."""
         return self.last is not None and self.last.state in _LEADS
 
     def same(self, other: _Task | None) -> bool:
-        """Whether it comes to the same in both runs."""
+        """Return whether the outcome is the same in both runs."""
         if other is None or other.last is None or self.last is None:
             return False
         if (self.last.state in _GOES) != (other.last.state in _GOES):
@@ -78,13 +78,13 @@ class _Task:
         )
 
     def summary(self) -> Document:
-        """How it ends, in short."""
+        """Return the outcome in short."""
         state = self.last.state.value if self.last is not None else ""
         return {"state": state, "deadline": _text(self.deadline), "at": _text(self.requested)}
 
 
 def departures(simulated: Simulated) -> tuple[list[Document], list[Document]]:
-    """The evictions that come by the change, or otherwise than without it; and those that it spares."""
+    """Return the evictions that the change causes or alters, and those that it prevents."""
     changed, without = _tasks(simulated, simulated.changed), _tasks(simulated, simulated.without)
     waits = zone_waits(simulated)
     leaving = []
@@ -124,7 +124,7 @@ def departures(simulated: Simulated) -> tuple[list[Document], list[Document]]:
 
 
 def _tasks(simulated: Simulated, course: Course) -> dict[str, _Task]:
-    """Every eviction of which something was written in either run."""
+    """Return the evictions in a run, of all that have records in either run."""
     touched = {record.name for one in (simulated.changed, simulated.without) for record in one.written(EVICTIONS)}
     before = simulated.snapshot.table(EVICTIONS)
     found = {key: _Task(before.get(key)) for key in sorted(touched)}

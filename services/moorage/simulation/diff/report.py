@@ -1,4 +1,4 @@
-"""What a change does: the differences between a run with it and a run without."""
+"""The effects of a change: the differences between a run with it and a run without it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ OCM_KINDS: Final = frozenset({"Placement", "PlacementDecision"})
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a workload is; equal when nothing that matters differs."""
+    """Where a workload is. Two are equal if nothing that matters differs."""
 
     state: str
-    """Placed, Pending, Evicted; empty when there is no such workload."""
+    """Placed, Pending or Evicted. Empty if there is no such workload."""
 
     targets: tuple[str, ...] = ()
     """`Node/n1`, or `Cluster/c1 x3` with its replicas."""
 
     @classmethod
     def of(cls, placed: WorkloadPlaced | None) -> Where:
-        """By a decision."""
+        """Return where a decision puts a workload."""
         if placed is None:
             return cls("")
         if placed.targets:
@@ -42,13 +42,13 @@ class Where:
         return cls(placed.state.value, (str(placed.target),) if one else ())
 
     def document(self) -> Document | None:
-        """As JSON; None when there is no such workload."""
+        """Return it as JSON. None if there is no such workload."""
         return {"state": self.state, "targets": list(self.targets)} if self.state else None
 
 
 @dataclass(slots=True)
 class _Story:
-    """What was decided on one workload in one run."""
+    """The decisions on one workload in one run."""
 
     before: WorkloadPlaced | None
     steps: list[tuple[datetime, WorkloadPlaced | None]] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Story:
         return Where.of(self.last)
 
     def since(self) -> datetime | None:
-        """Since when it is where it ends; None when nothing was decided."""
+        """Return the time since which it is where it is at the end. None if nothing was decided."""
         found: datetime | None = None
         for when, placed in reversed(self.steps):
             if Where.of(placed) != self.where:
@@ -72,7 +72,7 @@ class _Story:
 
 
 class _Stories(dict[str, _Story]):
-    """By workload; of one on which nothing was decided, what is there from before."""
+    """The decisions by workload. For a workload without any in the run, the one from before."""
 
     def __init__(self, course: Course, before: Mapping[str, WorkloadPlaced]) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Stories(dict[str, _Story]):
 
 
 def document(simulated: Simulated, changes: Iterable[str] = ()) -> Document:
-    """Everything that differs, as one JSON object."""
+    """Return all differences as one JSON object."""
     decisions, nowhere = _decisions(simulated)
     leaving, spared = departures(simulated)
     selected = selections(simulated)
@@ -130,12 +130,12 @@ def document(simulated: Simulated, changes: Iterable[str] = ()) -> Document:
 
 
 def _anyway(course: Course) -> Document:
-    """What happens without the change: how many events of each kind."""
+    """Return the numbers of events without the change."""
     return {"decisions": len(course.written(PLACEMENTS)), "evictions": len(course.written(EVICTIONS))}
 
 
 def _decisions(simulated: Simulated) -> tuple[list[Document], list[Document]]:
-    """The workloads that end elsewhere because of the change, and those of them that end nowhere."""
+    """Return the workloads that are elsewhere at the end because of the change, and those of them without a place."""
     before: Mapping[str, WorkloadPlaced] = simulated.snapshot.table(PLACEMENTS)
     changed = _Stories(simulated.changed, before)
     without = _Stories(simulated.without, before)
@@ -146,7 +146,7 @@ def _decisions(simulated: Simulated) -> tuple[list[Document], list[Document]]:
     nowhere = []
     for key in differing:
         if key in replaced:
-            continue  # told with what took its place
+            continue  # shown with its replacement
         story, origin = changed[key], origins.get(key, key)
         placed = story.last or changed[origin].before
         since = story.since()
@@ -171,7 +171,7 @@ def _decisions(simulated: Simulated) -> tuple[list[Document], list[Document]]:
 
 
 def _origins(differing: Iterable[str], changed: _Stories, without: _Stories) -> dict[str, str]:
-    """Of each new workload the one whose place it has taken: as it says itself, or its owner's of the same index."""
+    """Return for each new workload the one that it replaces: as recorded, or its owner's with the same index."""
     gone: dict[tuple[str, str, int], str] = {}
     new = []
     for key in differing:

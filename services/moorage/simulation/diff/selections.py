@@ -1,4 +1,4 @@
-"""Which managed clusters OCM placements select otherwise because of a change."""
+"""The OCM placements that select other managed clusters because of a change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Run:
     def __init__(self, before: Iterable[WorkloadPlaced], course: Course) -> None:
         self.whole: dict[str, WorkloadPlaced] = {}
         self.last: dict[str, datetime] = {}
-        """When something was last decided on a placement, of those on which something was."""
+        """The time of the last decision on each placement that has one in the run."""
 
         self._pages: dict[str, dict[str, tuple[str, ...]]] = {}
         self._owner: dict[str, str] = {}
@@ -37,7 +37,7 @@ class _Run:
                     self.last[owner] = record.time
 
     def clusters(self, placement: str) -> set[str]:
-        """What a placement selects."""
+        """Return the clusters that a placement selects."""
         return {name for page in self._pages.get(placement, {}).values() for name in page}
 
     def _put(self, key: str, placed: WorkloadPlaced | None) -> str:
@@ -57,7 +57,7 @@ class _Run:
 
 
 def selections(simulated: Simulated) -> list[Document]:
-    """The placements that end with other clusters, or for another reason, than without the change."""
+    """Return the placements that have other clusters or another reason at the end than without the change."""
     before = [
         placed
         for placed in simulated.snapshot.table(PLACEMENTS).values()

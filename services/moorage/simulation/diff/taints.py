@@ -1,4 +1,4 @@
-"""Which targets carry other taints because of a change, which wait for one, and how zones fare."""
+"""The targets with other or held taints because of a change, and the zones in another state."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Identity = tuple[str, str]
 
 
 def tainted(simulated: Simulated) -> list[Document]:
-    """The targets whose taints end otherwise than without the change, or that waited for one."""
+    """Return the targets that have other taints at the end than without the change, or had a taint held."""
     before: Mapping[str, TargetTainted] = simulated.snapshot.table(TAINTS)
     changed, without = _last(simulated.changed), _last(simulated.without)
     waits = _waits(simulated)
     rows = []
     for key in sorted({*changed, *without}):
         if key in changed and changed[key] is None:
-            continue  # the target itself is gone, which is no news of its taints
+            continue  # the target was deleted, which is not a change of its taints
         mine = _by_identity(changed.get(key, before.get(key)))
         other = _by_identity(without.get(key, before.get(key)))
         added = [one for identity, one in mine.items() if not _same(one, other.get(identity))]
@@ -47,7 +47,7 @@ def tainted(simulated: Simulated) -> list[Document]:
 
 
 def zone_waits(simulated: Simulated) -> Callable[[str, Taint], list[Document]]:
-    """What held a taint of a target back, by the change: its zone's rate, or the time that a condition must hold."""
+    """Return a function that returns what held a taint of a target: its zone's rate, or a hold of its condition."""
     waits = _waits(simulated)
     zone = {record.name: record.event.zone for record in simulated.changed.written(TAINTS) if record.event is not None}
 
@@ -67,7 +67,7 @@ def zone_waits(simulated: Simulated) -> Callable[[str, Taint], list[Document]]:
 
 
 def zones(simulated: Simulated) -> list[Document]:
-    """The zones that are, at some time, in another state than without the change."""
+    """Return the zones that are at some time in another state than without the change."""
     before: Mapping[str, ZoneChanged] = simulated.snapshot.table(ZONES)
     changed, without = _states(simulated.changed), _states(simulated.without)
     rows = []
@@ -108,7 +108,7 @@ def _same(one: TaintRecord, other: TaintRecord | None) -> bool:
 
 
 def _waits(simulated: Simulated) -> dict[str, list[Document]]:
-    """What targets waited for in the run with the change and not in the other, and until when."""
+    """Return the taints that were held only in the run with the change, with the times."""
     otherwise = {
         (record.name, held.key, held.effect)
         for record in simulated.without.written(TAINTS)

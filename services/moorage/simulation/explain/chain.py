@@ -88,7 +88,7 @@ class EventRecord(Protocol):
 
     @property
     def timestamp(self) -> datetime:
-        """Kafka's, of the record."""
+        """Kafka's timestamp of the record."""
 
 
 @dataclass(frozen=True, slots=True)

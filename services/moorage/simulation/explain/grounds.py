@@ -37,13 +37,13 @@ class Grounds(Protocol):
         """The last record of each key, to follow chains."""
 
     def last(self, topic: Topic, key: str) -> EventRecord | None:
-        """The last record of a key; it may be a tombstone."""
+        """Return the last record of a key. It may be a tombstone."""
 
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
-        """The decisions that are written down on what an owner makes, by workload."""
+        """Return the decisions on the workloads of an owner, by workload."""
 
     def placement(self) -> tuple[PlacementService, FleetView]:
-        """The whole as placement sees it."""
+        """Return placement's view of everything."""
 
 
 class SnapshotGrounds:
