@@ -185,7 +185,7 @@ app = typer.Typer(
 @app.callback()
 def root(
     ctx: typer.Context,
-    server: Annotated[  # noqa: ARG001 - commands find it in the context, which a shell's completion has, too
+    server: Annotated[  # noqa: ARG001 - commands read it from the context, as completion does
         str, typer.Option(help="Address of the gateway, such as http://127.0.0.1:8080.", envvar="MOORAGE_SERVER")
     ] = "",
     color: Annotated[

@@ -140,7 +140,7 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
 @_quiet
 def services(ctx: typer.Context, incomplete: str) -> list[str]:
     """Completes services of `run`."""
-    from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands know of services
+    from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands need the services
 
     return _starting(incomplete, [*known.names(), known.GATEWAY, "all"], without=ctx.params.get("names") or [])
 
@@ -148,7 +148,7 @@ def services(ctx: typer.Context, incomplete: str) -> list[str]:
 @_quiet
 def replayed_services(ctx: typer.Context, incomplete: str) -> list[str]:
     """Completes services that can be replayed."""
-    from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands know of services
+    from moorage.cli.local import services as known  # noqa: PLC0415 - only these commands need the services
 
     return _starting(incomplete, known.names(), without=ctx.params.get("service") or [])
 

@@ -102,7 +102,7 @@ class ChainIndex(GlobalView):
         """Add a consumed record by its headers, if it may be asked for."""
         correlation = _correlation(record.headers)
         if correlation is None:
-            return  # in structured mode, perhaps: nothing that Moorage writes
+            return  # it may be in structured mode, which Moorage never writes
         young = record.timestamp >= self._young
         if young or self._tables.has_chain(correlation.decode(errors="replace")):
             self._add((topic.short, record.partition), correlation, record.key or b"", record.offset, young=young)

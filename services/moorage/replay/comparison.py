@@ -282,7 +282,7 @@ class _Comparing:
             # A later decision of the session was committed, so this one was, too. Its first record is no longer there.
             tally.transactions += 1
             first = earlier.records[0]
-            self._miss(tally, f"{_SHORTS[first.topic]} {_text(first.key)}: what was written is not there any more")
+            self._miss(tally, f"{_SHORTS[first.topic]} {_text(first.key)}: what was written does not exist any more")
         tally.transactions += 1
         if strayed := self._strayed.pop(place, None):
             self._stray(tally, strayed, written)
@@ -335,7 +335,7 @@ class _Comparing:
             return
         one = lost[0]
         self._miss(
-            tally, f"{_SHORTS[one.topic]}/{one.partition} {_text(one.key)}: what was written is not there any more"
+            tally, f"{_SHORTS[one.topic]}/{one.partition} {_text(one.key)}: what was written does not exist any more"
         )
 
     def _differ(

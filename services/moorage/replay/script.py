@@ -35,7 +35,7 @@ def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequ
             for number in range(offset, offset + count):
                 record = there.get(number)
                 if record is None:
-                    raise MissingError(f"{topic.short}/{partition}@{number} was read and is not there any more")
+                    raise MissingError(f"{topic.short}/{partition}@{number} was read and does not exist any more")
                 found.append(record)
         offset += count
     return found

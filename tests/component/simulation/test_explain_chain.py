@@ -71,7 +71,7 @@ def test_the_first_event_is_told_as_lost_when_it_is_not_there() -> None:
     condition = record(CONDITIONS, "Node/n1|Ready", "b", cause="first")
     chain = Trail.of([condition]).chain("it", condition)
     assert [step.lost for step in chain.steps] == ["first", ""]
-    assert "reports are kept for a while only" in chain.steps[0].note
+    assert "reports are kept for a limited time" in chain.steps[0].note
     assert not chain.whole
 
 

@@ -236,7 +236,7 @@ def test_until_when_a_tolerated_cluster_stays_and_what_led_to_its_end() -> None:
     behind = chain(told, "the decision")
     assert behind.whole
     assert topics(behind) == ["lost", "placements"], "no event: a time was over"
-    assert "its own clock led here" in behind.steps[0].note
+    assert "its own clock was the cause" in behind.steps[0].note
     assert "clock" in said(told)
 
 

@@ -70,7 +70,7 @@ def test_which_taint_keeps_a_pod_away_and_until_when_it_stays() -> None:
     here = of(told, "n1")
     assert not here.verdict.passed
     assert here.outcome.startswith("would be ruled out: TaintToleration")
-    assert any("node n1 would be ruled out now, but a filter moves no pod" in one for one in told.differences)
+    assert any("node n1 would be ruled out now, but filters do not move pods" in one for one in told.differences)
     way = topics(chain(told, "the eviction from node n1"))
     assert (way[0], way[1], way[-2], way[-1]) == ("condition-reports", "conditions", "taints", "evictions")
     assert all(one.whole for one in told.chains)
@@ -99,7 +99,7 @@ def test_the_whole_way_of_a_replica_that_had_to_leave() -> None:
     way = topics(chain(told, "the decision"))
     assert way[:2] == ["condition-reports", "conditions"]
     assert way[-5:] == ["taints", "timers", "timer-fired", "evictions", "placements"]
-    assert f"it stands in for Pod/default/{gone}" in told.notes
+    assert f"it replaces Pod/default/{gone}" in told.notes
     text = said(told)
     assert "Before on:      n1" in text
     assert "fired, 0 ms after its time" in text
@@ -123,7 +123,7 @@ def test_a_step_that_was_compacted_away_is_told_as_lost() -> None:
     assert not behind.whole
     assert topics(behind)[-1] == "placements"
     lost = next(step for step in behind.steps if step.record is None)
-    assert "its record is not in the topics" in lost.note
+    assert "its record no longer exists" in lost.note
     assert len(behind.steps) > 2, "it goes on with what is there of the same chain"
     assert "lost" in said(told)
 
@@ -142,12 +142,12 @@ def test_a_pod_that_waits_is_told_what_is_short() -> None:
     assert [one.filter for one in small.verdict.filters if not one.passed] == ["NodeResourcesFit"]
     assert "cpu: 2 asked, 1 of 1 left" in small.verdict.filters[-1].details
     assert [one.filter for one in big.verdict.filters if not one.passed] == ["NodeAffinity"]
-    assert "is decided again when a node comes" in told.until[0].what
+    assert "is decided again when a node is added" in told.until[0].what
     assert "nodeSelector disk=ssd fails: it is 'hdd'" in said(explained(world, "p", Wanted("big")), closely=True)
     world.node("new", allocatable={"cpu": "4"}, labels={"disk": "ssd"})
     told = explained(world, "p")
     assert not told.agrees, "the services have not seen the new node yet"
-    assert "node new fits by now" in told.differences
+    assert "node new fits now" in told.differences
     assert of(told, "new").outcome == "best: it would go here"
 
 
@@ -158,7 +158,7 @@ def test_a_pod_on_a_named_node_was_never_filtered() -> None:
     world.run()
     told = explained(world, "p")
     assert told.agrees
-    assert of(told, "n1").outcome == "spec.nodeName names it, so no filter is asked"
+    assert of(told, "n1").outcome == "spec.nodeName names it, so no filter applies"
     assert not of(told, "n1").verdict.passed
 
 
@@ -182,7 +182,7 @@ def test_an_evicted_bare_pod_is_told_why_it_went() -> None:
     told = explained(world, "p")
     assert told.record is not None
     assert told.record.state.value == "Evicted"
-    assert any("a bare pod is not made again" in note for note in told.notes)
+    assert any("a bare pod is not replaced" in note for note in told.notes)
     assert topics(chain(told, "the decision")) == ["resources", "taints", "evictions", "placements"]
 
 
@@ -263,7 +263,7 @@ def test_a_taint_that_had_to_wait_for_its_zones_turn_is_traced_to_the_report() -
     waits = [one.what for name in ("n1", "n2") for one in explained(world, on(world, name)).until]
     assert sum("not-ready:NoExecute is wanted on node" in one for one in waits) == 1
     assert not any("until something changes" in one for one in waits)
-    assert sum("at least until that taint is there" in one for one in waits) == 1
+    assert sum("at least until that taint is added" in one for one in waits) == 1
     world.flow.advance(59)
     for name in ("n1", "n2"):
         behind = chain(explained(world, on(world, name)), f"the eviction from node {name}")

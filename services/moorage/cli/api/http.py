@@ -61,7 +61,7 @@ class Response:
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    """In the order in which they came, with names in lower case."""
+    """In their order in the answer, with names in lower case."""
 
     content: bytes
 

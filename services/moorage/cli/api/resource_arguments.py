@@ -1,4 +1,4 @@
-"""How commands name objects: `KIND NAME…`, `KIND/NAME…`, `KIND,KIND`, `all`."""
+"""Parses the objects that a command names: `KIND NAME…`, `KIND/NAME…`, `KIND,KIND` and `all`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ CLUSTER = kinds.find("clusters")
 MANAGED = kinds.find("managedclusters")
 
 KINDS = (NODE, CLUSTER, MANAGED)
-"""The kinds that carry conditions and taints."""
+"""The kinds of targets, which have conditions and taints."""
 
 _TRIES = 12
 

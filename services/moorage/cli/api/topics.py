@@ -23,7 +23,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import TOPICS, Topic
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
-"""Stands for the beginning of a topic."""
+"""A time before any record: the beginning of a topic."""
 
 _POLL_MS = 250
 _CONNECT_SECONDS = 15.0

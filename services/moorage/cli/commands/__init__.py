@@ -1,1 +1,1 @@
-"""One module for each command; loaded when the command is called."""
+"""One module for each command. It is imported when the command is called."""

@@ -37,5 +37,5 @@ def _version(name: str) -> str:
 
 
 def _kafka() -> str:
-    """The version of the embedded Kafka; an image without the parts that fetch it has none."""
+    """Return the version of the embedded Kafka. An image without the embedded Kafka has none."""
     return KAFKA_VERSION if find_spec("jgo") is not None else "not embedded here"

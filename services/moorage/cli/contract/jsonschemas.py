@@ -1,8 +1,8 @@
 """JSON Schema 2020-12 of every event and of every kind of resource.
 
-The schemas describe what is accepted, so one schema serves both sides: what Moorage writes is within it, too. Only what
-third parties write may have no fields but those that are named: the services refuse such reports. A reader of all other
-events has to survive the fields that a newer Moorage adds, and so do readers that are generated from their schemas.
+A schema describes what is accepted, so it serves both readers and writers: what Moorage writes complies with it, too.
+Unknown fields are forbidden only in events that third parties write, because the services refuse such reports. Readers
+of all other events must accept the fields that a newer Moorage adds, and so must readers generated from the schemas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which service reads and writes which topic, as the services' own classes declare it."""
+"""The topics that each service reads and writes, as the services' classes declare them."""
 
 from __future__ import annotations
 

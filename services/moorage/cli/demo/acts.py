@@ -96,7 +96,7 @@ class Outage:
 
 @dataclass(slots=True)
 class Hold:
-    """Evictions from one node are paused, a person taints it, and then they are resumed."""
+    """Evictions from one node are paused, the node is tainted, and the evictions are resumed."""
 
     node: TargetRef
     pause: str

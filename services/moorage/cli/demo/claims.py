@@ -111,7 +111,7 @@ class Consequences:
             and all(fate.complete(self.cause) for fate in self.fates.values())
         )
 
-    def take(self, seen: Seen, bindings: dict[str, WorkloadBound]) -> bool:  # noqa: C901, PLR0911 - one case an event
+    def take(self, seen: Seen, bindings: dict[str, WorkloadBound]) -> bool:  # noqa: C901, PLR0911 - one case for each event
         """Apply an event, and return whether it follows from this cause."""
         event, when = seen.event, seen.meta.time if seen.meta else None
         when = when or seen.timestamp

@@ -42,11 +42,11 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import Taint
 from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, ZONE_GRANTS, ZONES
 
-_PARTITIONS = 6  # fewer than a fleet's 24: this one has 20 nodes, and starts on two cores
+_PARTITIONS = 6  # fewer than the default of 24, so that the demo starts quickly on two cores
 _SETTLE_SECONDS = 60.0
 _CHAIN_SECONDS = 40.0
 _QUIET_SECONDS = 0.7  # to see that nothing is evicted that should stay
-_SICK, _TAINTED = "a2", "b3"  # nodes of the example with bare pods that were made for this
+_SICK, _TAINTED = "a2", "b3"  # nodes of the example fleet with bare pods
 _TAINTS = ("maintenance=disk:NoExecute", "maintenance=disk:NoSchedule")  # the second keeps replacements away
 _TOPICS = (CONDITIONS, TAINTS, ZONES, ZONE_GRANTS, TIMER_FIRED, EVICTIONS, PLACEMENTS, BINDINGS)
 _MONITOR_PERIOD = 2.0

@@ -1,4 +1,4 @@
-"""The example fleet, by its manifests."""
+"""The size of the example fleet, from its manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Moorage on this machine: the broker, the services and the gateway as child processes.
 
-It uses `api`, to wait for what it has started.
+It uses `api` to wait for the processes that it has started.
 """

@@ -28,7 +28,7 @@ class Where:
     """Placed, Pending or Evicted. Empty if there is no such workload."""
 
     targets: tuple[str, ...] = ()
-    """`Node/n1`, or `Cluster/c1 x3` with its replicas."""
+    """The targets as `Node/n1`, or as `Cluster/c1 x3` with the number of replicas."""
 
     @classmethod
     def of(cls, placed: WorkloadPlaced | None) -> Where:

@@ -1,1 +1,1 @@
-"""Why a workload is where it is: the present state put to the rules that decide, and the chain of events behind it."""
+"""Explains where a workload is: applies the rules to the present state, and follows the events behind the decision."""

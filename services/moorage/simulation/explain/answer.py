@@ -1,4 +1,4 @@
-"""Which explanation answers a question."""
+"""Finds the explanation that answers a question."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _RESOURCES = {one.kind: f"{one.plural}.{one.group}" if one.group else one.plural
 
 
 def answer(grounds: Grounds, asked: Question) -> Explanation | Summary:
-    """What is told of what was asked for.
+    """Answer a question.
 
     Raises:
         NotFoundError: there is no such object, node or cluster.
-        QuestionError: nodes are asked for of what has clusters, or the other way round.
+        QuestionError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
     """
     wanted = Wanted(asked.node or asked.cluster, asked.every)
     called = f"{asked.kind.lower()} {asked.name}"
@@ -46,12 +46,12 @@ def answer(grounds: Grounds, asked: Question) -> Explanation | Summary:
 
 
 def summary_of(grounds: Grounds, owner: str, resource: str) -> Summary:
-    """What was decided on the pods of a controller.
+    """Return the decisions on the pods of a controller.
 
     Args:
-        grounds: where they are looked for.
+        grounds: the present state.
         owner: the controller's key.
-        resource: its plural, for the message.
+        resource: the plural of its kind, for the message.
 
     Raises:
         NotFoundError: it is not declared, and has no pods.

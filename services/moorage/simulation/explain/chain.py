@@ -1,8 +1,8 @@
-"""The events behind a decision: from each record back to the one that caused it, as far as records are still there.
+"""The events behind a decision: from each record back to the one that caused it, as far as records still exist.
 
 Every record names its cause (`causationid`) and the first event of its chain (`correlationid`). Compacted topics keep
-the last record of a key, so a cause may be gone; then the chain says so, and goes on with the nearest earlier record
-of the same chain.
+only the last record of a key, so a cause may no longer exist. The chain then says so, and continues with the nearest
+earlier record of the same chain.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _WAY: Final[tuple[tuple[Topic, ...], ...]] = (
     (BINDINGS,),
 )
 _STAGE: Final[Mapping[str, int]] = {topic.short: stage for stage, topics in enumerate(_WAY) for topic in topics}
-"""How far an event is on its way from a report to a binding."""
+"""The position of a topic on the way from a report to a binding."""
 
 _LONGEST: Final = 50
 
 
 class EventRecord(Protocol):
-    """A record of a topic, with its place and its attributes; the event may be decoded only when somebody asks."""
+    """A record of a topic, with its offset and attributes. The event may be decoded on demand."""
 
     @property
     def topic(self) -> Topic:
@@ -96,17 +96,17 @@ class Step:
     """One event of a chain."""
 
     record: EventRecord | None
-    """None when its record is not there, or when there never was one: a service's own clock."""
+    """None if the record no longer exists, or if there never was one, because the cause is a service's clock."""
 
     lost: str = ""
-    """The id of an event whose record is not there; empty for a clock."""
+    """The id of an event whose record no longer exists. Empty for a clock."""
 
     note: str = ""
-    """What is said of it beside the event itself."""
+    """A remark about the step."""
 
     @property
     def time(self) -> datetime | None:
-        """When it happened; None when nobody knows."""
+        """The time of the event. None if it is not known."""
         if self.record is None:
             return None
         return self.record.meta.time or self.record.timestamp
@@ -114,16 +114,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The events behind one record, the first one first; the last is the record itself."""
+    """The events behind one record, in their order. The last one is the record itself."""
 
     about: str
-    """What the chain is behind, in words."""
+    """What the record is, in words."""
 
     steps: tuple[Step, ...]
 
     @property
     def whole(self) -> bool:
-        """Whether every record of it is there."""
+        """Whether every record of the chain exists."""
         return not any(step.lost for step in self.steps)
 
 
@@ -131,17 +131,17 @@ class Chained(Protocol):
     """Records that can be found by their ids and by their chains."""
 
     def find(self, event_id: str) -> EventRecord | None:
-        """The record of an event; None when it is not among these."""
+        """Return the record of an event. None if it is not among these."""
 
     def chain(self, correlation: str) -> Iterable[EventRecord]:
-        """The records of a chain, each id once."""
+        """Return the records of a chain, each id once."""
 
 
 class Listed:
-    """Some records, found by their ids and by their chains.
+    """Some records, which can be found by their ids and by their chains.
 
     Args:
-        records: of several with one id the first counts.
+        records: the records. If several have the same id, the first counts.
     """
 
     def __init__(self, records: Iterable[EventRecord]) -> None:
@@ -162,11 +162,11 @@ class Listed:
 
 
 class Trail:
-    """Follows chains, as long as nothing changes in the records.
+    """Follows chains. The records must not change meanwhile.
 
     Args:
-        present: the last records of their keys.
-        older: more records, for what is not among those.
+        present: the last record of each key.
+        older: older records, which are used if a record is not among the present ones.
     """
 
     def __init__(self, present: Chained, older: Chained | None = None) -> None:
@@ -176,14 +176,14 @@ class Trail:
 
     @classmethod
     def of(cls, records: Iterable[EventRecord]) -> Trail:
-        """A trail of these records; one that comes twice counts once."""
+        """Return a trail of these records. One that occurs twice counts once."""
         return cls(Listed(records))
 
     def _find(self, event_id: str) -> EventRecord | None:
         return self._present.find(event_id) or self._older.find(event_id)
 
     def _chain(self, correlation: str) -> list[EventRecord]:
-        """The records of a chain by their places, so that it does not matter in which order they were read."""
+        """Return the records of a chain by their offsets, so that the order of reading does not matter."""
         known = self._chains.get(correlation)
         if known is None:
             found = list(self._present.chain(correlation))
@@ -193,11 +193,11 @@ class Trail:
         return known
 
     def chain(self, about: str, last: EventRecord) -> Chain:
-        """The events behind a record."""
+        """Return the events behind a record."""
         return Chain(about, tuple(reversed(list(self._back(last)))))
 
     def chains(self, lasts: Iterable[tuple[str, EventRecord]]) -> Iterator[Chain]:
-        """The events behind several records; of one that is behind an earlier one of them already there is no chain."""
+        """Yield the events behind several records. A record that is in an earlier chain has no chain of its own."""
         told: set[str] = set()
         for about, last in lasts:
             if last.meta.id not in told:
@@ -216,13 +216,13 @@ class Trail:
                 return
             cause = self._cause(record, cause_id, seen)
             if cause is None and _own_clock(record, cause_id):
-                yield Step(None, note="a time that the service waited for was over: its own clock led here")
+                yield Step(None, note="the service was waiting for this time: its own clock was the cause")
                 return
             if cause is None:
                 first = cause_id == record.meta.correlation
                 yield Step(None, cause_id, _first_is_lost(record) if first else _LOST)
                 cause = self._nearest(record, seen)
-                note = "the nearest earlier event of the same chain whose record is there"
+                note = "the nearest earlier event of the same chain that still has a record"
             if cause is None or cause.meta.id in seen:
                 return
             seen.add(cause.meta.id)
@@ -235,10 +235,10 @@ class Trail:
         chain = record.meta.correlation
         match record.event:
             case TimerFired() as fired:
-                # A timer that has fired names itself as its cause, not the record that set it.
+                # The cause of a timer's firing is the timer itself, not the record that set it.
                 return next((one for one in self._chain(chain) if _sets(one, fired)), None)
             case NoExecuteGranted() as grant if cause_id == _remembered(grant):
-                # It had to wait for its turn, and names the node's membership as it was remembered.
+                # The node had to wait for its turn, and the cause is its membership as the governor remembered it.
                 mine = [one for one in self._chain(chain) if one.topic is ZONE_MEMBERS and one.key == grant.target.key]
                 before = [
                     one for one in mine if one.timestamp <= record.timestamp and one.meta.causation_id not in seen
@@ -248,7 +248,7 @@ class Trail:
                 return None
 
     def _nearest(self, record: EventRecord, seen: set[str]) -> EventRecord | None:
-        """The event that is the furthest on the chain's way before a record; rather one about the same target."""
+        """Return the latest event of the chain before a record, preferably one about the same target."""
         mine, stage = target_of(record), _stage(record)
         found = [
             one
@@ -270,12 +270,12 @@ def _sets(record: EventRecord, fired: TimerFired) -> bool:
 
 
 def _remembered(grant: NoExecuteGranted) -> str:
-    """The id by which a grant that had to wait names its cause."""
+    """Return the id of the cause of a grant that had to wait."""
     return event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation)
 
 
 def _own_clock(record: EventRecord, cause_id: str) -> bool:
-    """Whether placement decided because a time was over that it had written down: such a cause has no record."""
+    """Return whether placement decided because a time that it had recorded was over. Such a cause has no record."""
     event = record.event
     if not isinstance(event, WorkloadPlaced):
         return False
@@ -283,17 +283,18 @@ def _own_clock(record: EventRecord, cause_id: str) -> bool:
 
 
 _LOST: Final = (
-    "its record is not in the topics: a later record of the same key took its place, or a service's own clock led here"
+    "its record no longer exists: a later record of the same key has replaced it, or the cause was a service's own "
+    "clock"
 )
 
 
 def _first_is_lost(record: EventRecord) -> str:
-    kept = "" if record.topic is not CONDITIONS else ", for reports are kept for a while only"
-    return f"the first event; its record is not in the topics{kept}, or a service's own clock was the first cause"
+    kept = "" if record.topic is not CONDITIONS else ", because reports are kept for a limited time"
+    return f"the first event; its record no longer exists{kept}, or the first cause was a service's own clock"
 
 
 def target_of(record: EventRecord) -> str:
-    """The key of the target that a record is about; empty when it is about none."""
+    """Return the key of the target that a record is about. Empty if there is none."""
     event: Any = record.event
     target = getattr(event, "target", None)
     if target is not None:

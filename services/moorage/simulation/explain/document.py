@@ -1,4 +1,4 @@
-"""An explanation as one JSON document: what `-o json` writes, what goes over HTTP, and what text is made from."""
+"""An explanation as one JSON document, for `-o json`, for HTTP, and as the source of the text output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 def document_of(told: Explanation | Summary) -> Document:
-    """All that is told; times are in UTC, RFC 3339 where they stand alone."""
+    """Return an explanation as a document. Times are in UTC, and in RFC 3339 where they are fields."""
     return _summary(told) if isinstance(told, Summary) else _explanation(told)
 
 

@@ -1,4 +1,4 @@
-"""What an explanation consists of: the same for pods, for resources on clusters, and for OCM placements."""
+"""The parts of an explanation. They are the same for pods, resources on clusters and OCM placements."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
 
 BEST: Final = 10
-"""Targets that are shown beside the chosen ones, unless all are asked for."""
+"""The number of targets that are shown in addition to the chosen ones, unless all are asked for."""
 
 CHOSEN: Final = 25
-"""Chosen targets that are shown at most, unless all are asked for."""
+"""The largest number of chosen targets that are shown, unless all are asked for."""
 
 
 class NotFoundError(LookupError):
-    """There is no such thing; the words are kubectl's.
+    """There is no such object. The message is kubectl's.
 
     Args:
         resource: the plural with its group, such as `pods` or `deployments.apps`.
-        name: which one.
+        name: the name of the object.
     """
 
     def __init__(self, resource: str, name: str) -> None:
@@ -35,30 +35,30 @@ class NotFoundError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedTarget:
-    """One target, and what becomes of the workload there."""
+    """One target, and the outcome for the workload there."""
 
     name: str
     here: bool
-    """Whether the decision on record puts the workload there."""
+    """Whether the recorded decision puts the workload there."""
 
     verdict: TargetVerdict
     taints: tuple[JudgedTaint, ...] = ()
     outcome: str = ""
-    """What becomes of it, in one line: chosen, second best, ruled out by what."""
+    """The outcome in one line: chosen, second best, or ruled out by which filter."""
 
     replicas: int | None = None
-    """Of the workload, as it would be divided now; None when it gets none, or nothing is divided."""
+    """The number of replicas that it would get now. None if it gets none, or the workload is not divided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Until when something holds."""
+    """How long something lasts."""
 
     what: str
-    """What ends, or is waited for, in words."""
+    """What ends or is expected, in words."""
 
     when: datetime | None = None
-    """None when no time is set for it."""
+    """The time. None if it is not known."""
 
     held_by: tuple[str, ...] = ()
     """What holds an eviction that is due."""
@@ -66,41 +66,41 @@ class Until:
 
 @dataclass(slots=True)
 class Explanation:
-    """The answer to why a workload is where it is."""
+    """The explanation of where a workload is."""
 
     workload: str
-    """The key: `Pod/shop/web-0`."""
+    """Its key, such as `Pod/shop/web-0`."""
 
     kind_of_target: str
     """`Node`, `Cluster` or `ManagedCluster`."""
 
     at: datetime
-    """The state that is explained is that of this moment."""
+    """The time of the state that is explained."""
 
     owner: str = ""
-    """The key of what makes it; empty for what makes itself."""
+    """The key of its owner. Empty if it is its own owner."""
 
     record: WorkloadPlaced | None = None
-    """The decision that is written down; None while none is."""
+    """The recorded decision. None if there is none yet."""
 
     here: tuple[str, ...] = ()
-    """Every target that it is on by that decision, by name."""
+    """The names of the targets on which that decision puts it."""
 
     agrees: bool = True
-    """Whether it would be decided the same way now."""
+    """Whether the decision would be the same now."""
 
     differences: tuple[str, ...] = ()
-    """What is different now from when it was decided."""
+    """What has changed since the decision."""
 
     notes: tuple[str, ...] = ()
     considered: int = 0
     fitting: int = 0
     reasons: tuple[Reason, ...] = ()
-    """Why targets are ruled out."""
+    """The reasons why targets are ruled out."""
 
     targets: tuple[ExplainedTarget, ...] = ()
     left_out: int = 0
-    """Targets that are not shown."""
+    """The number of targets that are not shown."""
 
     until: tuple[Until, ...] = ()
     chains: tuple[Chain, ...] = ()
@@ -117,7 +117,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The pods of a controller, each with what was decided on it."""
+    """The pods of a controller, each with the decision on it."""
 
     owner: str
     at: datetime
@@ -126,18 +126,18 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which targets are to be shown."""
+    """The targets to show."""
 
     one: str = ""
-    """The only one; empty for the usual choice."""
+    """The only target to show. Empty for the default choice."""
 
     every: bool = False
 
     def choose(self, verdicts: Verdicts, chosen: Iterable[str], resource: str) -> list[str]:
-        """The names to show: one, all, or those that are chosen and the best of the others.
+        """Return the names to show: one, all, or the chosen ones and the best of the others.
 
         Raises:
-            NotFoundError: the one that is asked for is not there.
+            NotFoundError: the one that is asked for does not exist.
         """
         if self.one:
             if self.one not in verdicts:
@@ -150,14 +150,14 @@ class Wanted:
 
 
 def eviction_ends(event: EvictionDecided) -> Until | None:
-    """Until when an eviction lets the workload stay; None when it asks for nothing any more."""
+    """Return until when an eviction lets the workload stay. None if the eviction is over."""
     where = f"{event.target.kind.value.lower()} {event.target.name}"
     match event.state:
         case EvictionState.SCHEDULED:
             return Until(f"has to leave {where}: {event.message or event.reason}", event.deadline)
         case EvictionState.HELD:
             waits = f"held by {', '.join(event.held_by)}" if event.held_by else "waits for the governor's answer"
-            # The governor's words name who holds it, too.
+            # The governor's message may name what holds it, too.
             told = event.message if event.message.startswith("held by ") else f"{waits}: {event.message}"
             return Until(f"was due to leave {where}, {told.removesuffix(': ')}", event.deadline, event.held_by)
         case EvictionState.REQUESTED:
@@ -167,7 +167,7 @@ def eviction_ends(event: EvictionDecided) -> Until | None:
 
 
 def changed_counts(placed: WorkloadPlaced, verdicts: Verdicts) -> Iterator[str]:
-    """What each filter ruled out when a decision was made and rules out now, where that differs."""
+    """Yield for each filter what it ruled out at the time of the decision and rules out now, if that differs."""
     then = {(one.filter, one.reason): one.count for one in placed.filters}
     now = {(one.filter, one.reason): one.count for one in verdicts.reasons}
     for by, why in sorted(then.keys() | now.keys()):
@@ -176,16 +176,16 @@ def changed_counts(placed: WorkloadPlaced, verdicts: Verdicts) -> Iterator[str]:
 
 
 def ruled_out(verdict: TargetVerdict) -> str:
-    """Which filters rule a target out, in one line."""
+    """Return which filters rule a target out, in one line."""
     return "; ".join(f"{one.filter}: {', '.join(one.reasons)}" for one in verdict.filters if not one.passed)
 
 
 def details_of(verdict: TargetVerdict) -> str:
-    """What the filters that rule a target out see there, in one line."""
+    """Return the details of the filters that rule a target out, in one line."""
     return "; ".join(detail for one in verdict.filters if not one.passed for detail in one.details)
 
 
 def ordinal(rank: int) -> str:
-    """`1st`, `2nd`, `3rd`, `11th`."""
+    """Return `1st`, `2nd`, `3rd`, `11th` and so on."""
     ending = "th" if rank % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank}{ending}"

@@ -1,4 +1,4 @@
-"""An explanation from the topics themselves: they are read whole into a copy, and nothing is left behind."""
+"""Explanations from the topics, which are read into a copy. Nothing in Kafka is changed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from moorage.simulation.explain.question import Question
 
 
 async def explain_from_topics(settings: Settings, asked: Question) -> Explanation | Summary:
-    """Answer a question by what is in the topics now, with as much of the chains as is still there.
+    """Answer a question from the present topics, with as much of the chains as still exists.
 
     Args:
-        settings: where Kafka is, the topics' prefix, and what the services are set to.
+        settings: the address of Kafka, the topics' prefix, and the settings of the services.
         asked: the question.
 
     Raises:
         NotFoundError: there is no such object, node or cluster.
-        QuestionError: nodes are asked for of what has clusters, or the other way round.
-        SnapshotError: a topic is not there.
+        QuestionError: a node is named for a workload that is placed on clusters, or a cluster for one on nodes.
+        SnapshotError: a topic does not exist.
         KafkaError: Kafka does not answer, or an answer is an error.
         TimeoutError: Kafka does not answer.
         OSError: Kafka cannot be reached.

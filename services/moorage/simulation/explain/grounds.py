@@ -1,4 +1,4 @@
-"""What an explanation is made from: the last record of each key, and the whole as placement sees it."""
+"""The state that explanations rest on: the last record of each key, and placement's view."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import EVICTIONS, PLACEMENTS, RESOURCES, Topic
 
 TOPICS: Final[tuple[Topic, ...]] = tuple(dict.fromkeys((PLACEMENTS, *PlacementService.globals)))
-"""The topics whose last records an explanation is made from."""
+"""The topics whose last records explanations rest on."""
 
 
 class Grounds(Protocol):
-    """What an explanation is made from; nothing of it changes while one is made."""
+    """The state that an explanation rests on. It does not change while an explanation is made."""
 
     settings: Settings
-    """Of the services."""
+    """The settings of the services."""
 
     @property
     def taken(self) -> datetime:
-        """The moment whose state this is."""
+        """The time of the state."""
 
     @property
     def records(self) -> Chained:
-        """The last record of each key, to follow chains."""
+        """The last record of each key, for following chains."""
 
     def last(self, topic: Topic, key: str) -> EventRecord | None:
         """Return the last record of a key. It may be a tombstone."""
@@ -47,11 +47,11 @@ class Grounds(Protocol):
 
 
 class SnapshotGrounds:
-    """A copy of the topics.
+    """The state in a copy of the topics.
 
     Args:
-        snapshot: with the records of `TOPICS`, at least.
-        settings: of the services.
+        snapshot: the copy, with the records of at least `TOPICS`.
+        settings: the settings of the services.
     """
 
     def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
@@ -84,7 +84,7 @@ class SnapshotGrounds:
         }
 
     def placement(self) -> tuple[PlacementService, FleetView]:
-        """See `Grounds`; made from the topics as placement itself makes it, each time anew."""
+        """See `Grounds`. The view is built from the topics each time, as placement builds it."""
         service = PlacementService(self.settings)
         view = service.new_globals()
         for topic in service.globals:
@@ -96,12 +96,12 @@ class SnapshotGrounds:
 
 @contextmanager
 def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[PlacementPartition]:
-    """A partition of placement that knows one resource and what was decided on it.
+    """Provide a partition of placement that knows one resource and the decisions on it.
 
-    What it assumes in the view of the whole holds inside the context only.
+    What it assumes in the global view is undone at the end of the context.
 
     Args:
-        grounds: the records.
+        grounds: the present state.
         owner: the key of the resource.
         placed: the decisions.
     """
@@ -120,13 +120,13 @@ def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced
 
 
 def declared_as(grounds: Grounds, key: str) -> ResourceDeclared | None:
-    """A resource as it is declared; None when it is not."""
+    """Return a declared resource. None if it is not declared."""
     kept = grounds.last(RESOURCES, key)
     return kept.event if kept is not None and isinstance(kept.event, ResourceDeclared) else None
 
 
 def decision_on(grounds: Grounds, workload: str) -> tuple[WorkloadPlaced, EventRecord] | None:
-    """The decision that is written down on a workload, with its record; None when there is none."""
+    """Return the recorded decision on a workload, with its record. None if there is none."""
     kept = grounds.last(PLACEMENTS, workload)
     return (kept.event, kept) if kept is not None and isinstance(kept.event, WorkloadPlaced) else None
 
@@ -134,12 +134,12 @@ def decision_on(grounds: Grounds, workload: str) -> tuple[WorkloadPlaced, EventR
 def evictions_of(
     grounds: Grounds, workload: str, generations: dict[str, int]
 ) -> list[tuple[EvictionDecided, EventRecord]]:
-    """The evictions of a workload's present bindings that are under way.
+    """Return the evictions of a workload's present bindings.
 
     Args:
-        grounds: where they are looked for.
-        workload: its key.
-        generations: of the present bindings, by the target's key.
+        grounds: the present state.
+        workload: the key of the workload.
+        generations: the generations of the present bindings, by the target's key.
     """
     found = []
     for target, generation in generations.items():

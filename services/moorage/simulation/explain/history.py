@@ -1,10 +1,9 @@
-"""Older records of the chains behind a decision, read from the topics without leaving a trace.
+"""Older records of the chains behind a decision. Reading them from the topics changes nothing in Kafka.
 
-A copy has the last record of each key, and a chain leads through earlier ones. Every event of a chain carries the id of
-the chain's first event, so records are picked by their headers and only those are decoded. What belongs to no target in
-particular is looked for in every partition; conditions, of which there are many, only in the partitions of the targets
-that a chain is about. Of reports, of which there are most, only those are read that were written shortly before a
-record whose cause is missing.
+A copy has only the last record of each key, and a chain contains earlier ones. Every event of a chain has the id of the
+chain's first event, so records are selected by their headers, and only those are decoded. Most topics are searched in
+every partition. Conditions, of which there are many, are searched only in the partitions of the chain's targets.
+Reports, which are the most numerous, are read only if they were written shortly before a record whose cause is missing.
 """
 
 from __future__ import annotations
@@ -47,28 +46,28 @@ from moorage_schemas.topics import (
 )
 
 WHOLE: Final = (TAINTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_GRANTS, RESOURCES)
-"""Looked through in every partition."""
+"""The topics that are searched in every partition."""
 
 OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS)
-"""Looked through in the one partition of the fleet: what the governor reads and writes."""
+"""The topics that are searched in the partition of the fleet: those that the governor reads and writes."""
 
 OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS)
-"""Looked through in the partitions of the targets of a chain."""
+"""The topics that are searched in the partitions of the targets of a chain."""
 
 BEFORE: Final = timedelta(minutes=15)
-"""How long before a record the report is looked for that it came from."""
+"""How long before a record its report is searched for."""
 
 AFTER: Final = timedelta(minutes=1)
-"""How long after it, for clocks differ."""
+"""How long after a record its report is searched for, because clocks differ."""
 
 _FEWEST: Final = 2_000
-"""Reports of a partition that are looked through in any case: the times of their records are their writers' own."""
+"""The number of reports of a partition that are searched in any case, because writers set their own times."""
 
 _MOST: Final = 50_000
-"""Reports of a partition that are looked through at most, the latest."""
+"""The largest number of reports of a partition that are searched. The latest are searched."""
 
 _ROUNDS: Final = 4
-"""How often a report that was found may show what else is missing."""
+"""How many times the search is repeated because a report that was found shows that others are missing."""
 
 _IDS: Final = frozenset({"ce_id", "ce_correlationid"})
 
@@ -78,7 +77,7 @@ Places = Mapping[Topic, Iterable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time in which a report was written to a partition."""
+    """The time in which a report was written to a partition."""
 
     partition: int
     since: datetime
@@ -86,33 +85,33 @@ class Window:
 
 
 class OlderRecords(Protocol):
-    """Where older records are found."""
+    """A source of older records."""
 
     async def of_chains(self, places: Places, wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """The records of chains in some partitions.
+        """Return the records of chains in some partitions.
 
         Args:
-            places: where they are looked for.
+            places: the partitions to search.
             wanted: the correlation ids.
         """
 
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """The reports of chains that were written at some time.
+        """Return the reports of chains that were written at some time.
 
         Args:
-            windows: where and when.
+            windows: the partitions and times to search.
             wanted: the correlation ids.
         """
 
 
 async def complete(told: Explanation, present: Chained, older: OlderRecords, partitions: int) -> None:
-    """Look for what is missing in the chains of an explanation.
+    """Search for the missing records in the chains of an explanation.
 
     Args:
         told: the explanation.
         present: the last record of each key.
-        older: where the others are.
-        partitions: how many each topic has.
+        older: the source of the other records.
+        partitions: the number of partitions of each topic.
 
     Raises:
         KafkaError: Kafka does not answer, or an answer is an error.
@@ -145,7 +144,7 @@ async def complete(told: Explanation, present: Chained, older: OlderRecords, par
 
 
 def _missing_causes(chains: Iterable[Chain], oldest: EventRecord) -> Iterator[EventRecord]:
-    """The records whose causes may be reports that are missing."""
+    """Yield the records whose causes may be missing reports."""
     missing = False
     for chain in chains:
         for cause, effect in zip(chain.steps, chain.steps[1:], strict=False):
@@ -161,10 +160,10 @@ def _window(effect: EventRecord, partitions: int) -> Window:
 
 
 class TopicScan:
-    """Looks the topics through; an async context manager.
+    """Searches the topics. An async context manager.
 
     Args:
-        settings: where Kafka is, and the topics' prefix.
+        settings: the address of Kafka, and the topics' prefix.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -207,7 +206,7 @@ class TopicScan:
     async def between(
         self, spans: Mapping[tuple[Topic, int], range], wanted: frozenset[bytes]
     ) -> Sequence[EventRecord]:
-        """The records of chains at some offsets.
+        """Return the records of chains at some offsets.
 
         Args:
             spans: the offsets, by topic and partition.
@@ -237,7 +236,7 @@ class TopicScan:
         ends: Mapping[TopicPartition, int],
         wanted: frozenset[bytes],
     ) -> AsyncIterator[EventRecord]:
-        """The records of some chains, from where each partition is to begin to its end."""
+        """Yield the records of some chains between the given starts and ends of partitions."""
         async for tp, records in read_to(await self._connected(), starts, ends):
             for record in records:
                 kept = _picked(tps[tp], record, wanted)
@@ -249,16 +248,16 @@ class TopicScan:
 
     @staticmethod
     async def _at(consumer: AIOKafkaConsumer, tp: TopicPartition, when: datetime, end: int) -> int:
-        """The first offset that was written at a time or later; the end when none was."""
+        """Return the first offset that was written at a time or later. The end if there is none."""
         place = (await consumer.offsets_for_times({tp: max(0, int(when.timestamp() * 1000))}))[tp]
         return end if place is None else int(place.offset)
 
 
 def _picked(topic: Topic, record: Any, wanted: frozenset[bytes]) -> Kept | None:
-    """A record if it belongs to one of the chains."""
+    """Return a record if it belongs to one of the chains."""
     ids = [value for name, value in record.headers if name in _IDS]
     if ids and wanted.isdisjoint(ids):
-        return None  # without ids in the headers it may be in structured mode
+        return None  # a record without ids in its headers may be in structured mode
     found = codec.decode(topic, record, third_party=topic is CONDITION_REPORTS)
     if not isinstance(found, Input) or wanted.isdisjoint({found.meta.id.encode(), found.meta.correlation.encode()}):
         return None

@@ -1,4 +1,4 @@
-"""Why a claimed resource is on its Karmada clusters, or on none: the present state put to the rules that decide."""
+"""Explains why a claimed resource is on its clusters, or on none, by applying the rules to the present state."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from moorage_schemas.refs import WorkloadRef
 
 
 def binding_of(grounds: Grounds, owner: str) -> str | None:
-    """The key of the ResourceBinding of a resource, by the resource's key; None when no decision on it is there."""
+    """Return the key of the ResourceBinding of a resource. None if there is no decision on the resource."""
     mine = (key for key in grounds.decisions_for(owner) if key.startswith(f"{RESOURCE_BINDING}/"))
     return min(mine, default=None)
 
 
 def explain_binding(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
-    """Why a claimed resource is where it is.
+    """Explain why a claimed resource is where it is.
 
     Args:
-        grounds: the records.
-        namespace: of the ResourceBinding.
-        name: of the ResourceBinding.
-        wanted: which clusters are to be shown.
+        grounds: the present state.
+        namespace: the namespace of the ResourceBinding.
+        name: the name of the ResourceBinding.
+        wanted: the clusters to show.
 
     Raises:
-        NotFoundError: there is no such binding, or no such cluster as the wanted one.
+        NotFoundError: there is no such binding or cluster.
     """
     key = WorkloadRef(kind=RESOURCE_BINDING, namespace=namespace, name=name).key
     found = decision_on(grounds, key)
@@ -68,7 +68,7 @@ def explain_binding(grounds: Grounds, namespace: str, name: str, wanted: Wanted 
 
 
 class _Binding:
-    """One ResourceBinding, looked at once."""
+    """Explains one ResourceBinding."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class _Binding:
         self.here = {one.target.name: one for one in self.placed.targets}
 
     def tell(self) -> Explanation:
-        """All of it."""
+        """Return the explanation."""
         told = Explanation(
             workload=self.placed.workload.key,
             kind_of_target="Cluster",
@@ -102,11 +102,14 @@ class _Binding:
         clusters = self.state.karmada.state
         resource, policy = clusters.resources.get(self.owner), clusters.policy_for(self.owner)
         if resource is None:
-            told.agrees, told.notes = False, (f"{self.owner} is not declared any more: its bindings are about to end",)
+            told.agrees, told.notes = (
+                False,
+                (f"{self.owner} is not declared any more, so its bindings are about to end",),
+            )
         elif policy is None:
             told.agrees, told.notes = (
                 False,
-                (f"no policy selects {self.owner} any more: its bindings are about to end",),
+                (f"no policy selects {self.owner} any more, so its bindings are about to end",),
             )
         else:
             self._judge(told, resource, policy)
@@ -129,7 +132,7 @@ class _Binding:
         verdicts = ClusterVerdicts(self.view.scheduler, request)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reasons = verdicts.reasons
-        # Where one leaves a cluster, going back there is the last resort.
+        # A cluster that the resource is leaving is only chosen again as a last resort.
         now = dict(decide(self.view.scheduler, request).targets or {})
         stays = self._stays(request)
         if stays:
@@ -142,7 +145,7 @@ class _Binding:
         told.agrees = now == {name: one.replicas for name, one in self.here.items()}
 
     def _stays(self, request: ClusterRequest) -> bool:
-        """Whether an assignment that is whole is left alone when only the fleet changes."""
+        """Return whether the assignment is complete and stays as it is when only the fleet changes."""
         whole = sum(request.existing.values()) == request.replicas
         settled = self.placed.reason != UNSCHEDULABLE and self.placed.template_hash == request.key
         return is_steady(request) and whole and settled and all(name in self.view.fleet for name in self.here)
@@ -166,19 +169,19 @@ class _Binding:
             part = f" with {now[name]} replicas" if now[name] else ""
             return f"{'here' if here else 'would go here'}{part}; {place}"
         if verdicts.decision.targets is None:
-            return f"passes; {place}, and the whole cannot be placed: {verdicts.decision.message}"
-        why = "no replica falls to it" if share.chosen else "the spread constraints take others"
+            return f"passes; {place}, but not all replicas can be placed: {verdicts.decision.message}"
+        why = "it gets no replica" if share.chosen else "the spread constraints take others"
         return f"{'leaves' if here else 'passes'}; {place}, and {why}"
 
     def _notes(self, policy: Policy, verdicts: ClusterVerdicts, *, stays: bool) -> Iterator[str]:
         yield f"{policy.key.replace('//', '/')} places it"
         if verdicts.decision.affinity_name:
-            yield f"what is said of clusters is of the group {verdicts.decision.affinity_name!r} of clusterAffinities"
+            yield f"the clusters are shown for the group {verdicts.decision.affinity_name!r} of clusterAffinities"
         if stays:
-            yield "its replicas are all assigned: they stay where they are until they are changed or have to leave"
+            yield "all its replicas are assigned, and stay where they are until they are changed or have to leave"
         if not self.rules.evicts:
             yield (
-                "taints evict from no cluster: that needs the feature gate Failover and "
+                "taints do not evict from clusters: that needs the feature gate Failover and "
                 "enable-no-execute-taint-eviction (as they are set here)"
             )
 
@@ -187,14 +190,14 @@ class _Binding:
         if placed.policy and placed.policy != policy.key:
             yield f"{placed.policy} placed it then, {policy.key} does now"
         elif placed.template_hash != policy.placement_key:
-            yield f"the placement of {policy.key} is another one now"
+            yield f"the placement of {policy.key} has changed"
         if placed.targets_considered != verdicts.considered:
             yield f"{placed.targets_considered} clusters were considered then, {verdicts.considered} are there now"
         yield from changed_counts(placed, verdicts)
         for name in sorted(self.here.keys() | now.keys()):
             before = self.here[name].replicas if name in self.here else None
             if before != now.get(name):
-                yield f"cluster {name}: {_part(before)} on record, {_part(now.get(name))} if it were decided now"
+                yield f"cluster {name}: {_part(before)} on record, {_part(now.get(name))} if decided now"
 
     def _ends(self, policy: Policy) -> Iterator[Until]:
         placed = self.placed
@@ -202,7 +205,7 @@ class _Binding:
         for leaving in placed.leaving:
             yield Until(
                 f"leaves cluster {leaving.target.name} ({leaving.reason}, {leaving.purge_mode}) "
-                "when its replacement is healthy, at the latest at the end of its grace period",
+                "when its replacement is healthy, or at the end of its grace period",
                 leaving.until,
             )
         ended = set()
@@ -224,10 +227,12 @@ class _Binding:
             else:
                 yield Until(f"stays on cluster {where} until something changes: {said.reason}")
         if not self.here:
-            yield Until("is decided again when a cluster comes or changes, a taint goes, or there is more room")
+            yield Until(
+                "is decided again when a cluster is added or changes, a taint is removed, or there is more room"
+            )
 
     def _behind(self) -> Iterator[tuple[str, EventRecord]]:
-        """The records whose chains are told."""
+        """Yield the records whose chains are shown."""
         placed, grounds = self.placed, self.grounds
         yield "the decision", self.kept
         generations = _generations(placed)
@@ -240,7 +245,7 @@ class _Binding:
 
 
 def _generations(placed: WorkloadPlaced) -> dict[str, int]:
-    """The generation of each present binding, by the cluster's key."""
+    """Return the generation of each present binding, by the cluster's key."""
     found = {str(one.target): one.binding_generation for one in placed.leaving}
     return found | {str(one.target): one.binding_generation for one in placed.targets}
 

@@ -1,4 +1,4 @@
-"""Why an OCM placement has the managed clusters that it has: the present state put to the rules that decide."""
+"""Explains why an OCM placement has its managed clusters, by applying the rules to the present state."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ PLACEMENTS_RESOURCE: Final = "placements.cluster.open-cluster-management.io"
 CLUSTERS_RESOURCE: Final = "managedclusters.cluster.open-cluster-management.io"
 
 _SHOWN: Final = 10
-"""Names and groups that are told in one line, at most."""
+"""The largest number of names or groups in one line."""
 
 
 def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
-    """Why an OCM placement has the clusters that it has.
+    """Explain why an OCM placement has its clusters.
 
     Args:
-        grounds: the records.
-        namespace: of the placement.
-        name: of the placement.
-        wanted: which clusters are to be shown.
+        grounds: the present state.
+        namespace: the namespace of the placement.
+        name: the name of the placement.
+        wanted: the clusters to show.
 
     Raises:
-        NotFoundError: there is no such placement, or no such cluster as the wanted one.
+        NotFoundError: there is no such placement or cluster.
     """
     ref = WorkloadRef(kind=PLACEMENT, namespace=namespace, name=name)
     found = decision_on(grounds, ref.key)
@@ -58,7 +58,7 @@ def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wante
 
 
 def decisions_of(grounds: Grounds, placement: WorkloadRef) -> list[tuple[WorkloadPlaced, EventRecord]]:
-    """The PlacementDecisions of a placement with their records, by number."""
+    """Return the PlacementDecisions of a placement with their records, by number."""
     found: list[tuple[WorkloadPlaced, EventRecord]] = []
     number = 1
     while True:
@@ -71,7 +71,7 @@ def decisions_of(grounds: Grounds, placement: WorkloadRef) -> list[tuple[Workloa
 
 
 class _Placement:
-    """One placement, looked at once."""
+    """Explains one placement."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Placement:
         self.state, self.view = state, state.view.ocm
 
     def tell(self) -> Explanation:
-        """All of it."""
+        """Return the explanation."""
         told = Explanation(
             workload=self.ref.key,
             kind_of_target=TargetKind.MANAGED_CLUSTER.value,
@@ -102,9 +102,9 @@ class _Placement:
         spec = self.state.ocm.state.specs.get(self.ref.key)
         if spec is None:
             told.agrees = False
-            told.notes = (f"{self.ref.key} is not declared any more: its PlacementDecisions are about to end",)
+            told.notes = (f"{self.ref.key} is not declared any more, so its PlacementDecisions are about to end",)
         elif spec.terms is None:
-            told.notes = (f"{self.ref.key} cannot be read: it keeps what it has",)
+            told.notes = (f"{self.ref.key} cannot be read, so it keeps its clusters",)
         else:
             self._judge(told, spec, spec.terms)
         told.chains = tuple(Trail(self.grounds.records).chains(self._behind()))
@@ -144,21 +144,21 @@ class _Placement:
 
     def _notes(self, spec: SelectionSpec, verdicts: ManagedVerdicts) -> Iterator[str]:
         if spec.paused:
-            yield "nothing is decided while it is disabled by its annotation, or is about to be deleted"
+            yield "no decision is made while it is disabled by its annotation, or is being deleted"
         if self.placed is None:
             yield "no decision is written yet"
         status = verdicts.scheduled.status
         if status.message:
             yield f"{status.code.value}: {f'{status.plugin}: ' if status.plugin else ''}{status.message}"
         if verdicts.scheduled.unscheduled:
-            yield f"{verdicts.scheduled.unscheduled} clusters are missing to the number that is asked for"
+            yield f"{verdicts.scheduled.unscheduled} clusters fewer than requested are selected"
         groups = self.placed.decision_groups if self.placed is not None else ()
         for group in groups[:_SHOWN] if len(groups) > 1 else ():
             name = f" {group.name}" if group.name else ""
             yield f"decision group {group.index}{name}: {group.clusters} clusters in {', '.join(group.decisions)}"
 
     def _differences(self, verdicts: ManagedVerdicts, terms: PlacementTerms) -> Iterator[str]:
-        """What is different now from what the decision on record rests on."""
+        """Yield what has changed since the recorded decision."""
         placed = self.placed
         if placed is None:
             return
@@ -173,7 +173,7 @@ class _Placement:
                 yield f"{more}: {', '.join(some[:_SHOWN])}{rest}"
         rated = [one.prioritizer for one in Plugins.discovered().chosen(terms)] if chosen != self.here else []
         for by in (one.name for one in rated if Basis.USAGE in one.rests_on):
-            yield f"{by} rests on the decisions of other placements; no placement is decided again for those alone"
+            yield f"{by} depends on the decisions of other placements; those alone do not lead to a new decision"
 
     def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
         placed = self.placed
@@ -181,12 +181,12 @@ class _Placement:
             if name in self.here and (end := verdicts.until(name)) is not None:
                 yield Until(f"has cluster {name} as long as its taints are tolerated", end)
         if placed is not None and placed.decide_again is not None:
-            yield Until("is decided again, for a toleration or a score ends then", placed.decide_again)
+            yield Until("is decided again when a toleration or a score ends", placed.decide_again)
         elif not paused:
-            yield Until("is decided again when a cluster, a set, a score or its spec changes in a way that touches it")
+            yield Until("is decided again when a change of a cluster, a set, a score or its spec concerns it")
 
     def _behind(self) -> Iterator[tuple[str, EventRecord]]:
-        """The records whose chains are told."""
+        """Yield the records whose chains are shown."""
         if self.kept is not None:
             yield "the decision", self.kept
         if not self.wanted.one:

@@ -1,4 +1,4 @@
-"""Why a pod is on its node, or on none: the present state put to the rules that decide, and what was decided then."""
+"""Explains why a pod is on its node, or on none, by applying the rules to the present state."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from moorage_schemas.topics import TAINTS
 
 
 def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
-    """Why a pod is where it is.
+    """Explain why a pod is where it is.
 
     Args:
-        grounds: the records.
-        namespace: of the pod.
-        name: of the pod.
-        wanted: which nodes are to be shown.
+        grounds: the present state.
+        namespace: the namespace of the pod.
+        name: the name of the pod.
+        wanted: the nodes to show.
 
     Raises:
-        NotFoundError: there is no such pod, or no such node as the wanted one.
+        NotFoundError: there is no such pod or node.
     """
     ref = WorkloadRef(kind=POD, namespace=namespace, name=name)
     found = decision_on(grounds, ref.key)
@@ -64,7 +64,7 @@ def explain_pod(grounds: Grounds, namespace: str, name: str, wanted: Wanted | No
 
 
 class _Pod:
-    """One pod, looked at once."""
+    """Explains one pod."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class _Pod:
         self.node = self.placed.target.name if self.placed is not None and self.placed.target is not None else ""
 
     def tell(self) -> Explanation:
-        """All of it."""
+        """Return the explanation."""
         told = Explanation(
             workload=self.key,
             kind_of_target="Node",
@@ -104,9 +104,9 @@ class _Pod:
         return told
 
     def _trouble(self, owner: Owner | None) -> str | None:
-        """Why the rules cannot be asked about this pod now."""
+        """Return why the rules cannot be applied to this pod now."""
         if owner is None:
-            return f"{self.owner_key} is not declared any more: its pods are about to end"
+            return f"{self.owner_key} is not declared any more, so its pods are about to end"
         if owner.error:
             return f"{self.owner_key} cannot be read: {owner.error}"
         if self.state.karmada.state.claims(self.owner_key):
@@ -118,7 +118,7 @@ class _Pod:
     def _judge(self, told: Explanation, owner: Owner) -> None:
         shape = owner.shape(self.view.rules, self.view.rules_version)
         if self.node:
-            # What the pod itself takes of its node, and its part in how replicas are spread, do not count against it.
+            # The pod's own reservation, and its own part in the spread of replicas, do not count against it.
             self.view.set_aside(self.state.pods, binding_key(self.key, node_ref(self.node)))
         binder = Binder(self.state.pods, self.state.pods.state, Outbox(lambda *_given: None, self.now))
         binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
@@ -134,7 +134,7 @@ class _Pod:
         told.agrees = self._agrees(verdicts, owner)
 
     def _only(self, owner: Owner) -> str | None:
-        """The one node that a DaemonSet's pod belongs on."""
+        """Return the only node that a pod of a DaemonSet may be on."""
         if owner.controller is None or not owner.controller.daemon or self.placed is None:
             return None
         index = self.placed.index
@@ -145,7 +145,7 @@ class _Pod:
         judged = judge_taints(facts.taints if facts is not None else (), shape.tolerations, KUBERNETES)
         here = name == self.node
         if owner.node_name == name:
-            outcome = "spec.nodeName names it, so no filter is asked"
+            outcome = "spec.nodeName names it, so no filter applies"
         elif not found.passed:
             outcome = f"{'would be ' if here else ''}ruled out: {ruled_out(found)}"
         elif here:
@@ -159,16 +159,16 @@ class _Pod:
         if only is not None:
             yield f"a DaemonSet's pod belongs on one node: {only}"
         if owner.node_name:
-            yield f"spec.nodeName names {owner.node_name}: no filter was asked"
+            yield f"spec.nodeName names {owner.node_name}, so no filter was applied"
         placed, controller = self.placed, owner.controller
         if placed is None:
             yield "no decision is written yet"
         elif controller is not None and controller.rolls and placed.template_hash != controller.template_hash:
-            yield "the template has changed since: what is said of nodes is of the present one"
+            yield "the template has changed since then; the nodes are shown for the present one"
         if placed is not None and placed.replaces:
-            yield f"it stands in for {placed.replaces}"
+            yield f"it replaces {placed.replaces}"
         if placed is not None and placed.state is PlacementState.EVICTED:
-            yield "it was evicted, and a bare pod is not made again: nodes are told of as if it were"
+            yield "it was evicted, and a bare pod is not replaced; the nodes are shown as if it were"
 
     def _agrees(self, verdicts: NodeVerdicts, owner: Owner) -> bool:
         placed = self.placed
@@ -179,7 +179,7 @@ class _Pod:
         return (verdicts.ranked[0] if verdicts.ranked else "") == self.node
 
     def _differences(self, verdicts: NodeVerdicts, owner: Owner) -> Iterator[str]:
-        """What is different now from what the decision on record rests on."""
+        """Yield what has changed since the recorded decision."""
         placed = self.placed
         if placed is None or placed.reason == NODE_NAME_SET or owner.node_name:
             return
@@ -188,9 +188,9 @@ class _Pod:
         yield from changed_counts(placed, verdicts)
         if not self.node or self.node not in verdicts:
             if self.node:
-                yield f"node {self.node} is not there any more"
+                yield f"node {self.node} does not exist any more"
             elif verdicts.ranked and placed.state is PlacementState.PENDING:
-                yield f"node {verdicts.ranked[0]} fits by now"
+                yield f"node {verdicts.ranked[0]} fits now"
             return
         yield from self._scored_otherwise(verdicts, placed)
 
@@ -198,7 +198,7 @@ class _Pod:
         mine = verdicts.verdict(self.node)
         if not mine.passed:
             why = f"{ruled_out(mine)} ({details_of(mine)})"
-            yield f"node {self.node} would be ruled out now, but a filter moves no pod that is placed: {why}"
+            yield f"node {self.node} would be ruled out now, but filters do not move pods that are placed: {why}"
             return
         scored = next((one for one in placed.scores if one.target == self.node), None)
         if scored is not None and scored.total != mine.total:
@@ -214,14 +214,16 @@ class _Pod:
             total = verdicts.verdict(best).total
             yield (
                 f"node {best} would be chosen now (total {total}, {self.node} {mine.total}); "
-                "a pod that is placed is not moved for that"
+                "pods that are placed are not moved for that"
             )
 
     def _ends(self, owner: Owner | None) -> Iterator[Until]:
         placed = self.placed
         if placed is None or placed.state is PlacementState.PENDING:
             if owner is not None:
-                yield Until("is decided again when a node comes or changes, a taint goes, or a pod gives room back")
+                yield Until(
+                    "is decided again when a node is added or changes, a taint is removed, or a pod frees resources"
+                )
             return
         if not self.node:
             return
@@ -238,12 +240,12 @@ class _Pod:
             yield from self._by_taints(owner, evicted=bool(ends), evicts=evicts)
 
     def _by_taints(self, owner: Owner, *, evicted: bool, evicts: bool) -> Iterator[Until]:
-        """Until when the taints that are there let it stay.
+        """Yield until when the present taints let the pod stay.
 
         Args:
-            owner: what it is made from.
-            evicted: whether an eviction is under way, which says it already.
-            evicts: whether a taint that evicts is wanted, and waits.
+            owner: the pod's owner.
+            evicted: whether there is an eviction, which has been yielded already.
+            evicts: whether a NoExecute taint is held.
         """
         facts = self.view.fleet.facts(self.node)
         if facts is None:
@@ -257,12 +259,12 @@ class _Pod:
             if not evicted:
                 yield Until(f"has to leave node {self.node} at once: {said.reason}", self.now)
         elif evicts:
-            yield Until(f"stays on node {self.node} at least until that taint is there: {said.reason} now")
+            yield Until(f"stays on node {self.node} at least until that taint is added: {said.reason} now")
         else:
             yield Until(f"stays on node {self.node} until something changes: {said.reason}")
 
     def _behind(self) -> Iterator[tuple[str, EventRecord]]:
-        """The records whose chains are told."""
+        """Yield the records whose chains are shown."""
         if self.kept is not None:
             yield "the decision", self.kept
         if self.node and self.placed is not None:
@@ -276,7 +278,7 @@ class _Pod:
 
 
 def with_taints(grounds: Grounds, target: str) -> EventRecord | None:
-    """The record of a target's taints, if it has some."""
+    """Return the record of a target's taints, if it has any."""
     kept = grounds.last(TAINTS, target)
     event: Any = kept.event if kept is not None else None
     return kept if event is not None and event.taints else None

@@ -1,6 +1,6 @@
-"""What can be asked about a workload.
+"""Questions about a workload.
 
-Imports next to nothing, for the command line puts a question before it knows who answers it.
+This module imports almost nothing, because the command line creates a question before it knows who will answer it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ EXPLAINED: Final = (
     *(PLACEMENT, PLACEMENT_DECISION, BINDING),
     *("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ConfigMap", "Service"),
 )
-"""Kinds that can be explained; a PlacementDecision is, as its placement. They are what placement places."""
+"""The kinds that can be explained. A PlacementDecision is explained as its placement."""
 
 
 class QuestionError(ValueError):
-    """A question that has no answer, for it is put wrongly.
+    """A question that is invalid.
 
     Args:
-        field: what of it is wrong.
+        field: the field that is invalid.
         value: the field's value.
-        rule: what holds instead.
+        rule: the rule that it breaks.
     """
 
     def __init__(self, field: str, value: str, rule: str) -> None:
@@ -35,10 +35,10 @@ class QuestionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an explanation is asked for.
+    """The parameters of an explanation.
 
     Raises:
-        QuestionError: the fields do not fit together.
+        QuestionError: a field is invalid, or two exclude each other.
     """
 
     kind: str
@@ -47,13 +47,13 @@ class Question:
     namespace: str
     name: str
     node: str = ""
-    """The only node that is to be shown; empty for the usual choice."""
+    """The only node to show. Empty for the default choice."""
 
     cluster: str = ""
-    """The same of clusters."""
+    """The only cluster to show. Empty for the default choice."""
 
     every: bool = False
-    """Whether all nodes or clusters are to be shown."""
+    """Whether to show all nodes or clusters."""
 
     def __post_init__(self) -> None:
         if self.kind not in EXPLAINED:
@@ -63,7 +63,7 @@ class Question:
             if not value or "/" in value:
                 raise QuestionError(field, value, "must be a name")
         if self.node and self.cluster:
-            rule = "cannot be used together with node: a workload has nodes or clusters, not both"
+            rule = "cannot be used together with node: a workload is placed on nodes or on clusters"
             raise QuestionError("cluster", self.cluster, rule)
         if self.every and (self.node or self.cluster):
             raise QuestionError("all", "true", "cannot be used together with node or cluster")

@@ -1,4 +1,4 @@
-"""What each event says, in words: for the chain of an explanation, and for whoever watches the topics."""
+"""Events in words, for the chains of explanations, `moorage watch` and the demo."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
 Clock = Callable[[datetime | None], str]
-"""Writes the time of day of an instant."""
+"""Returns the time of day of an instant as text."""
 
 _DECISION: Final = "PlacementDecision"
-_NAMED: Final = 8  # clusters of a decision that are named
+_NAMED: Final = 8  # the largest number of clusters that are named
 
 
 def local_clock(when: datetime | None) -> str:
@@ -41,12 +41,12 @@ def _time_of_day(when: datetime | None) -> str:
 
 
 def target(ref: TargetRef | None) -> str:
-    """`node/n1`."""
+    """Return a target as `node/n1`."""
     return "nowhere" if ref is None else f"{ref.kind.value.lower()}/{ref.name}"
 
 
 def workload(ref: WorkloadRef) -> str:
-    """`pod/web-0`, with the namespace unless it is `default`."""
+    """Return a workload as `pod/web-0`, with the namespace unless it is `default`."""
     name = f"{ref.kind.lower()}/{ref.name}"
     return name if ref.namespace in {"", "default"} else f"{name} ({ref.namespace})"
 
@@ -54,12 +54,12 @@ def workload(ref: WorkloadRef) -> str:
 def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
     key: str, event: Model | None, clock: Clock = local_clock
 ) -> str:
-    """What an event says, in words.
+    """Return an event in words.
 
     Args:
-        key: of its record.
-        event: None for a tombstone.
-        clock: writes the times of day.
+        key: the key of its record.
+        event: the event. None for a tombstone.
+        clock: returns times of day as text.
     """
     match event:
         case None:
@@ -67,7 +67,7 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case ConditionReported():
             about = f"{workload(event.workload)} on " if event.workload else ""
             return f"{about}{target(event.target)} {event.type}={event.status.value}{_why(event.reason, event.source)}"
-        case WorkloadConditionChanged():  # before ConditionChanged, of which it is one
+        case WorkloadConditionChanged():  # before ConditionChanged, which is its base class
             about = f"{workload(event.workload)} on {target(event.target)}"
             return f"{about} {event.type}={event.status.value}{_why(event.reason, event.source)}"
         case ConditionChanged():
@@ -150,7 +150,7 @@ def _placed(event: WorkloadPlaced, clock: Clock) -> str:
         more = f", and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
         change = f": {' '.join(moved[:_NAMED])}{more}" if moved else ""
         return f"{workload(event.workload)} has {_clusters(len(event.clusters))}{change}"
-    if event.conditions:  # of an OCM placement, which is on no target itself
+    if event.conditions:  # only an OCM placement has conditions; it is not on a target itself
         return f"{workload(event.workload)} selects {_clusters(event.selected)}{_why(event.reason, event.message)}"
     here = f" on {target(event.target)}" if event.target else ""
     if event.targets:
