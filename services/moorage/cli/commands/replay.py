@@ -81,7 +81,8 @@ def replay(
     The exit code is 0 if nothing differs, 1 if something does, and 2 if the recording cannot be read or nothing in it
     can be compared.
 
-    moorage replay --record today.jsonl.gz; moorage replay --from today.jsonl.gz --service eviction
+    For example, `moorage replay --record today.jsonl.gz`, and later
+    `moorage replay --from today.jsonl.gz --service eviction`.
     """
     known = [one.name for one in every_service(Settings())]
     for name in service or ():

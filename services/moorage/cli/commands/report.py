@@ -94,8 +94,9 @@ def report(
 ) -> None:
     """Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.
 
-    moorage report node/n1 Ready=False; moorage report managedcluster/c1 ManagedClusterConditionAvailable=True;
-    moorage report nodes --all Ready=True; moorage report pod/shop/web-0 --on node/n1 Healthy=True
+    For example: `moorage report node/n1 Ready=False`, `moorage report nodes --all Ready=True`,
+    `moorage report managedcluster/c1 ManagedClusterConditionAvailable=True`, or
+    `moorage report pod/shop/web-0 --on node/n1 Healthy=True`.
     """
     if every:
         subjects = _every(ctx, about, on)

@@ -123,7 +123,8 @@ def simulate(
     differences. The copy needs the same settings as the live services. Those of a `moorage up` on this machine are
     used by default; otherwise give them as flags.
 
-    moorage simulate --taint node/n1=maintenance=yes:NoExecute; moorage simulate --outage zone=eu/a --for 30m
+    For example: `moorage simulate --taint node/n1=maintenance=yes:NoExecute`, or
+    `moorage simulate --outage zone=eu/a --for 30m`.
     """
     span = parse_duration(horizon, "--for")
     request = simulate_request.SimulationRequest.parse(
