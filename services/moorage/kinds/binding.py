@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, since, target, text
 
 
 class BindingKind(View):
@@ -14,6 +15,13 @@ class BindingKind(View):
     cli_names = ("bind",)
     namespaced = True
     order = 2010
+    columns = (
+        Column("WORKLOAD", target("status", "workload")),
+        Column("TARGET", target("status", "target")),
+        Column("AGE", since("status", "boundTime")),
+        Column("OWNER", target("status", "owner"), wide=True),
+        Column("GENERATION", text("status", "generation"), wide=True),
+    )
 
 
 KIND = BindingKind()

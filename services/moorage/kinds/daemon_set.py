@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import Controller
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.controllers import Controller, controller_columns
+from moorage.kinds.printing.columns import Object
 
 if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import DaemonSet
+
+
+def _ready(found: Object) -> str:
+    return f"{at(found, 'status', 'numberReady') or 0}/{at(found, 'status', 'desiredNumberScheduled') or 0}"
+
+
+def _scheduled(found: Object) -> str:
+    return str(at(found, "status", "currentNumberScheduled") or 0)
 
 
 class DaemonSetKind(Controller["DaemonSet"]):
@@ -18,6 +28,7 @@ class DaemonSetKind(Controller["DaemonSet"]):
     singular = "daemonset"
     short_names = ("ds",)
     order = 70
+    columns = controller_columns(_ready, _scheduled)
 
     @property
     def model(self) -> type[DaemonSet]:

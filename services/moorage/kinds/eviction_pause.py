@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.guards import scope_text
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, Column, Object, of, text
+from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -25,6 +31,12 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     order = 190
     apply_order = 30
     unknown_fields = UnknownFields.REFUSED
+    columns = (
+        Column("SCOPE", of(scope_text)),
+        Column("HELD", text("status", "held", default="0")),
+        Column("REASON", text("spec", "reason")),
+        AGE,
+    )
 
     @property
     def model(self) -> type[EvictionPause]:
@@ -38,6 +50,11 @@ class EvictionPauseKind(Kind["EvictionPause"]):
         from moorage.core.admission.validation.budgets import validate_eviction_pause
 
         return validate_eviction_pause(resource.spec)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        yield from as_declared(found)
+        yield held_by(f"{self.kind}/{at(found, 'metadata', 'name')}", related, now)
 
 
 KIND = EvictionPauseKind()

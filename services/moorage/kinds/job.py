@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from moorage.kinds.kind import Kind
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.controllers import Controller, controller_columns
+from moorage.kinds.printing.columns import Object
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -13,16 +15,24 @@ if TYPE_CHECKING:
     from moorage_schemas.resources.workloads import Job
 
 
-class JobKind(Kind["Job"]):
+def _ready(found: Object) -> str:
+    wanted = at(found, "spec", "parallelism")
+    return f"{at(found, 'status', 'ready') or 0}/{1 if wanted is None else wanted}"
+
+
+def _scheduled(found: Object) -> str:
+    return str(at(found, "status", "scheduledReplicas") or 0)
+
+
+class JobKind(Controller["Job"]):
     """A job: pods that run to their end."""
 
     group = "batch"
     kind = "Job"
     plural = "jobs"
     singular = "job"
-    namespaced = True
     order = 80
-    in_all = True
+    columns = controller_columns(_ready, _scheduled)
 
     @property
     def model(self) -> type[Job]:

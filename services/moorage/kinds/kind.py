@@ -9,11 +9,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from moorage.kinds.printing.columns import AGE, Column, Object
+from moorage.kinds.printing.sections import Related, Section, as_declared
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -95,10 +99,22 @@ class Kind(ABC, Generic[ResourceT]):
     fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
     """Paths of fields that mean something though the model does not have them."""
 
+    slash_in_names: ClassVar[bool] = False
+    """Whether people write the names of its objects with a slash: `eu/eu-1`."""
+
+    columns: ClassVar[tuple[Column, ...]] = (AGE,)
+    """The columns of a table of its objects, after the name."""
+
     @property
     def api_versions(self) -> tuple[str, ...]:
         """`group/version` of each version that is served; the core group has no prefix."""
         return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words by which the command line knows it, in lower case."""
+        named = (self.kind, self.plural, self.singular, *self.short_names, *self.cli_names)
+        return frozenset(word.lower() for word in named)
 
     @property
     def subresources(self) -> tuple[str, ...]:
@@ -193,6 +209,28 @@ class Kind(ABC, Generic[ResourceT]):
     def stored(self, document: Document) -> Document:
         """An object that was written in any version, as it is stored."""
         return {**document, "apiVersion": self.api_versions[0]}
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """What `describe` tells of an object after its name, labels and annotations.
+
+        Args:
+            found: the object.
+            related: reads other objects.
+            now: the present time.
+        """
+        yield from as_declared(found)
+
+    def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The objects of a list that tables show, in their order."""
+        return items
+
+    def api_name(self, typed: str) -> str:
+        """The name in the API of an object that a person has named."""
+        return typed
+
+    def shown_name(self, name: str) -> str:
+        """The name of an object as people read it. They may type it too."""
+        return name
 
     def flaws(self) -> Iterable[str]:
         """What is wrong with how it describes itself; a kind with a flaw is refused when it is found."""
@@ -289,7 +327,7 @@ def discovered() -> tuple[Kind[Any], ...]:
     Raises:
         TypeError: a module of the package has no `KIND`, or one that has a flaw, or whose name another one has.
     """
-    return _kinds_in(tuple(importlib.import_module(PACKAGE).__path__))
+    return _kinds_in(_folders())
 
 
 def declared() -> tuple[Kind[Any], ...]:
@@ -300,6 +338,36 @@ def declared() -> tuple[Kind[Any], ...]:
 def named(kind: str) -> Kind[Any] | None:
     """The kind of a record key or an object's `kind`; None when there is none."""
     return _by_name(discovered()).get(kind)
+
+
+def called(word: str) -> Kind[Any] | None:
+    """Return the kind that a word of the command line names: `nodes`, `node`, `no` or `Node`. None if there is none.
+
+    A kind whose file has the word's name is found without loading the others. No other kind has the same word, for
+    `discovered` refuses that.
+    """
+    word = word.lower()
+    return _in_own_file(_folders(), word) or _by_word(discovered()).get(word)
+
+
+@cache
+def _in_own_file(folders: tuple[str, ...], word: str) -> Kind[Any] | None:
+    stems = {word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"}
+    for module in pkgutil.iter_modules(folders):
+        if not module.ispkg and module.name.replace("_", "") in stems:
+            kind = getattr(importlib.import_module(f"{PACKAGE}.{module.name}"), "KIND", None)
+            if isinstance(kind, Kind) and word in kind.words:
+                return kind
+    return None
+
+
+@cache
+def _by_word(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
+    return {word: kind for kind in kinds for word in kind.words}
+
+
+def _folders() -> tuple[str, ...]:
+    return tuple(importlib.import_module(PACKAGE).__path__)
 
 
 @cache
@@ -323,5 +391,7 @@ def _kinds_in(folders: tuple[str, ...]) -> tuple[Kind[Any], ...]:
         for other in found.values():
             if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
                 raise TypeError(f"{path}: another kind has the name {kind.kind} or {kind.plural}")
+            if shared := sorted(kind.words & other.words):
+                raise TypeError(f"{path}: {other.kind} has the same word for the command line: {shared[0]}")
         found[kind.kind] = kind
     return tuple(sorted(found.values(), key=lambda kind: (kind.order, kind.kind)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.kind import Untyped
+from moorage.kinds.printing.columns import AGE, Column, text
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
@@ -23,6 +24,7 @@ class NamespaceKind(Untyped):
     namespaced = False
     order = 10
     apply_order = 10
+    columns = (Column("STATUS", text("status", "phase", default="Active")), AGE)
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """See `Kind`."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, Column, Object, text
+from moorage.kinds.printing.sections import Pair, Related, Section, held_by
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -23,6 +28,15 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     namespaced = True
     order = 120
     apply_order = 50
+    columns = (
+        Column("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),
+        Column("MAX UNAVAILABLE", text("spec", "maxUnavailable", default="N/A")),
+        Column("ALLOWED DISRUPTIONS", text("status", "disruptionsAllowed", default="0")),
+        AGE,
+        Column("EXPECTED", text("status", "expectedPods", default="0"), wide=True),
+        Column("HEALTHY", text("status", "currentHealthy", default="0"), wide=True),
+        Column("HELD", text("status", "held", default="0"), wide=True),
+    )
 
     @property
     def model(self) -> type[PodDisruptionBudget]:
@@ -36,6 +50,22 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         from moorage.core.admission.validation.budgets import validate_disruption_budget
 
         return validate_disruption_budget(resource.spec)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        status = found.get("status") or {}
+        for field, words in (("minAvailable", "Min available"), ("maxUnavailable", "Max unavailable")):
+            if (value := at(found, "spec", field)) is not None:
+                yield Pair(words, value)
+        labels = at(found, "spec", "selector", "matchLabels") or {}
+        yield Pair("Selector", ",".join(f"{key}={value}" for key, value in sorted(labels.items())))
+        yield Pair("Allowed", status.get("disruptionsAllowed", 0))
+        yield Pair(
+            "Healthy", f"{status.get('currentHealthy', 0)}, of which {status.get('desiredHealthy', 0)} must stay"
+        )
+        yield Pair("Expected", status.get("expectedPods", 0))
+        namespace, name = str(at(found, "metadata", "namespace")), at(found, "metadata", "name")
+        yield held_by(f"PodDisruptionBudget/{namespace}/{name}", related, now, namespace)
 
 
 KIND = PodDisruptionBudgetKind()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, target, text, until
 
 
 class TimerKind(View):
@@ -13,6 +17,18 @@ class TimerKind(View):
     singular = "timer"
     namespaced = False
     order = 2060
+    columns = (
+        Column("TARGET", target("status", "target")),
+        Column("OWNER", text("status", "owner")),
+        Column("DUE", lambda found, now: until(at(found, "status", "deadline"), now)),
+        Column("DEADLINE", text("status", "deadline"), wide=True),
+        Column("SUBJECT", text("status", "subject"), wide=True),
+    )
+
+    def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The timers that are set, the earliest first."""
+        waiting = [item for item in items if at(item, "status", "deadline")]
+        return sorted(waiting, key=lambda item: (at(item, "status", "deadline"), at(item, "metadata", "name")))
 
 
 KIND = TimerKind()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, Object, of, reference_text, since, target, text
+
+
+def _targets(found: Object) -> str:
+    """The target. The targets of a workload that can be on several."""
+    several = at(found, "status", "targets") or []
+    return ",".join(reference_text(one["target"]) for one in several) or reference_text(at(found, "status", "target"))
 
 
 class WorkloadPlacementKind(View):
@@ -14,6 +22,15 @@ class WorkloadPlacementKind(View):
     short_names = ("wp", "pl")
     namespaced = True
     order = 2070
+    columns = (
+        Column("STATE", text("status", "state")),
+        Column("TARGET", of(_targets)),
+        Column("REASON", text("status", "reason")),
+        Column("AGE", since("status", "decidedTime")),
+        Column("OWNER", target("status", "owner"), wide=True),
+        Column("PREVIOUS", target("status", "previousTarget"), wide=True),
+        Column("MESSAGE", text("status", "message"), wide=True),
+    )
 
 
 KIND = WorkloadPlacementKind()

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from docs import reference
 from tests.component.gateway.double import Fixture
 from typer.testing import CliRunner, Result
 
@@ -120,15 +121,32 @@ def test_the_command_line_applies_and_shows_it(gateway: Fixture) -> None:
     done = run("apply", "-f", "-", text=json.dumps(both))
     assert (done.exit_code, done.stdout) == (0, "berth.harbour.example/b1 created\nnamespace/quay created\n")
     assert run("apply", "-f", "-", text=json.dumps(berth())).stdout == "berth.harbour.example/b1 unchanged\n"
-    assert [line.split()[0] for line in run("get", "bt").stdout.splitlines()] == ["NAME", "b1"]
+    assert [line.split()[:2] for line in run("get", "bt").stdout.splitlines()] == [["NAME", "LENGTH"], ["b1", "12"]]
+    wide = [line.split() for line in run("get", "berths.v1beta1.harbour.example", "-o", "wide").stdout.splitlines()]
+    assert (wide[0], wide[1][-1]) == (["NAME", "LENGTH", "AGE", "SIDE"], "port")
     assert json.loads(run("get", "berth", "b1", "-o", "json").stdout)["spec"] == {"side": "port", "length": 12}
     assert gateway.store.all("Berth")
+
+
+def test_the_command_line_describes_it(gateway: Fixture) -> None:
+    run("apply", "-f", "-", text=json.dumps(berth(side="starboard")))
+    asyncio.run(gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
+    told = run("describe", "berth/b1").stdout.splitlines()
+    assert told[:2] == ["Name:           b1", "Namespace:      default"]
+    assert told[-2:] == ["Length:         12 m", "Nodes:          1"]
 
 
 @pytest.mark.usefixtures("added")
 def test_it_has_a_schema() -> None:
     schema = json.loads(generated()["resources/Berth.json"])
     assert schema["properties"]["apiVersion"]["enum"] == ["harbour.example/v1", "harbour.example/v1beta1"]
+
+
+@pytest.mark.usefixtures("added")
+def test_it_is_in_the_reference() -> None:
+    page = reference.api()
+    assert "| [Berth](#berth) | `harbour.example/v1beta1` | `berths` | `bt` |" in page
+    assert page[page.index("\n## Berth\n") :].startswith("\n## Berth\n\nA berth.")
 
 
 def test_without_its_files_it_is_not_there() -> None:

@@ -7,11 +7,7 @@ from typing import Any
 
 from moorage.cli.errors import CliError
 from moorage.kinds import kind as definitions
-from moorage.kinds import placement_decision
 from moorage.kinds.kind import Kind, ServedKind
-
-DECISION = placement_decision.KIND.kind
-"""A read-only kind that manifests may contain."""
 
 
 def all_kinds() -> tuple[ServedKind, ...]:
@@ -29,17 +25,6 @@ def _preferred(found: tuple[Kind[Any], ...]) -> tuple[ServedKind, ...]:
     return tuple(ServedKind(one, one.versions[0]) for one in found)
 
 
-def words_for(kind: ServedKind) -> tuple[str, ...]:
-    """Return every word by which a kind may be named, as it is written in help and messages."""
-    one = kind.definition
-    return (*one.short_names, one.singular, *one.cli_names, kind.singular, one.plural, one.kind)
-
-
-@cache
-def _by_word(known: tuple[ServedKind, ...]) -> dict[str, ServedKind]:
-    return {word.lower(): kind for kind in reversed(known) for word in words_for(kind)}
-
-
 def find(word: str) -> ServedKind:
     """Return the kind of `nodes`, `node`, `no`, `Node`, `deployments.apps`, `deployments.v1.apps`.
 
@@ -47,13 +32,13 @@ def find(word: str) -> ServedKind:
         CliError: no kind has that name. The message is kubectl's.
     """
     plain, dot, rest = word.partition(".")
-    kind = _by_word(all_kinds()).get(plain.lower())
+    kind = definitions.called(plain)
     if kind is not None:
         if not dot or rest == kind.group:
-            return kind
-        for version in kind.definition.versions:
+            return ServedKind(kind, kind.versions[0])
+        for version in kind.versions:
             if rest in {f"{version}.{kind.group}", version}:
-                return ServedKind(kind.definition, version)
+                return ServedKind(kind, version)
     raise CliError(f'the server doesn\'t have a resource type "{word}"')
 
 
