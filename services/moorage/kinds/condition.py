@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.kinds.kind import View
 from moorage.kinds.printing.columns import Column, since, target, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 class ConditionKind(View):
@@ -25,6 +33,15 @@ class ConditionKind(View):
         Column("SOURCE", text("status", "source"), wide=True),
         Column("MESSAGE", text("status", "message"), wide=True),
     )
+    made_from = "conditions"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.names import about_target
+        from moorage.kinds.status.records import ObjectId
+        from moorage_schemas.keys import ConditionKey
+
+        yield ObjectId(self.kind, "", about_target(*ConditionKey.parse(key)))
 
 
 KIND = ConditionKind()

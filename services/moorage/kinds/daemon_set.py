@@ -9,6 +9,8 @@ from moorage.kinds.families.controllers import Controller, controller_columns
 from moorage.kinds.printing.columns import Object
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document
     from moorage_schemas.resources.workloads import DaemonSet
 
 
@@ -36,6 +38,19 @@ class DaemonSetKind(Controller["DaemonSet"]):
         from moorage_schemas.resources.workloads import DaemonSet
 
         return DaemonSet
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """See `Controller`."""
+        return {
+            "observedGeneration": generation,
+            "desiredNumberScheduled": counts.replicas,
+            "currentNumberScheduled": counts.scheduled,
+            "numberReady": counts.ready,
+            "numberAvailable": counts.ready,
+            "numberUnavailable": counts.replicas - counts.ready,
+            "updatedNumberScheduled": counts.scheduled,
+            "numberMisscheduled": 0,
+        }
 
 
 KIND = DaemonSetKind()

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
 from moorage.kinds.printing.columns import NONE, Column, Object, of, since, taint_text, target, text, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 def _due(found: Object, now: datetime) -> str:
@@ -43,6 +50,13 @@ class EvictionKind(View):
         Column("REASON", text("status", "reason"), wide=True),
         Column("MESSAGE", text("status", "message"), wide=True),
     )
+    made_from = "evictions"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.names import of_pair
+
+        yield of_pair(self.kind, key)
 
 
 KIND = EvictionKind()

@@ -15,6 +15,8 @@ from moorage.kinds.printing.sections import Related, Section, as_declared, held_
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import EvictionBudget
 
 
@@ -65,6 +67,21 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
         """See `Kind`."""
         yield from as_declared(found)
         yield held_by(f"{self.kind}/{at(found, 'metadata', 'name')}", related, now)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage_schemas.times import format_time
+
+        counted = records.budgets.get(resource.key)
+        if counted is None:
+            return None
+        return {
+            "allowed": counted.allowed,
+            "inProgress": counted.in_progress,
+            "inWindow": counted.in_window,
+            "held": counted.held,
+            "countedTime": format_time(counted.counted_time),
+        }
 
 
 KIND = EvictionBudgetKind()

@@ -15,6 +15,8 @@ from moorage.kinds.printing.sections import Related, Section, as_declared, held_
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import EvictionPause
 
 
@@ -37,6 +39,7 @@ class EvictionPauseKind(Kind["EvictionPause"]):
         Column("REASON", text("spec", "reason")),
         AGE,
     )
+    counted_status = True
 
     @property
     def model(self) -> type[EvictionPause]:
@@ -55,6 +58,10 @@ class EvictionPauseKind(Kind["EvictionPause"]):
         """See `Kind`."""
         yield from as_declared(found)
         yield held_by(f"{self.kind}/{at(found, 'metadata', 'name')}", related, now)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        return {"held": len(records.held.get(f"{self.kind}/{resource.name}", ()))}
 
 
 KIND = EvictionPauseKind()

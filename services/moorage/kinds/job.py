@@ -12,6 +12,8 @@ from moorage.kinds.printing.columns import Object
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document
     from moorage_schemas.resources.workloads import Job
 
 
@@ -53,6 +55,10 @@ class JobKind(Controller["Job"]):
 
         selector = validate_same(before, after, "selector")
         return selector + validate_same(before, after, "template", shown=False)
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """See `Controller`."""
+        return {"active": counts.replicas, "ready": counts.ready, "scheduledReplicas": counts.scheduled}
 
 
 KIND = JobKind()

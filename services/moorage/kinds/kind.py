@@ -22,9 +22,12 @@ from moorage.kinds.printing.sections import Related, Section, as_declared
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import ObjectId, Records
+    from moorage_schemas.base import Model
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.meta import ObjectMeta, Resource
-    from moorage_schemas.taint import Taint
+    from moorage_schemas.taint import Taint, TargetTainted
 
 PACKAGE = "moorage.kinds"
 """The package whose modules are the kinds."""
@@ -98,6 +101,15 @@ class Kind(ABC, Generic[ResourceT]):
     unknown_fields: ClassVar[UnknownFields] = UnknownFields.KEPT
     fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
     """Paths of fields that mean something though the model does not have them."""
+
+    counted_status: ClassVar[bool] = False
+    """Whether its status counts other objects. It is counted once after many records."""
+
+    built_in: ClassVar[tuple[str, ...]] = ()
+    """The names of objects that exist although nobody has declared them."""
+
+    deleted_with_content: ClassVar[bool] = False
+    """Whether everything in the namespace of an object's name is deleted with the object."""
 
     slash_in_names: ClassVar[bool] = False
     """Whether people write the names of its objects with a slash: `eu/eu-1`."""
@@ -200,6 +212,49 @@ class Kind(ABC, Generic[ResourceT]):
             stored: the object as it was declared.
         """
         return document
+
+    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
+        """The taints that the writer of a target wants. None for a kind that has no taints."""
+        return None
+
+    def taints(self, resource: ResourceDeclared, records: Records) -> TargetTainted | None:
+        """The taints of a target that are shown. None if nothing is known of them."""
+        return None
+
+    def refusal(self, name: str, change: str) -> str:
+        """Why an object may not be changed or deleted. Empty if it may.
+
+        Args:
+            name: of the object.
+            change: `changed` or `deleted`.
+        """
+        return ""
+
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
+        """What the writer of an object is told of what was not taken over, or does not exist.
+
+        Args:
+            document: the object as it is shown now.
+            sent: the object or the patch that was sent.
+            records: the latest records.
+        """
+        return ()
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """An object as the API shows it, without a resource version. None if there is none."""
+        resource = records.resources.get(object_id.key)
+        if resource is None:
+            return self.built_in_object(object_id.name, records) if object_id.name in self.built_in else None
+        status = self.status(resource, records)
+        return {**resource.object, **({"status": status} if status is not None else {})}
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """The status of a declared object that is derived from other records. None if there is none."""
+        return None
+
+    def built_in_object(self, name: str, records: Records) -> Document:
+        """An object of `built_in`, as long as nobody has declared it."""
+        raise NotImplementedError(f"{self.kind} has a built-in object {name} and does not say what it is")
 
     def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
         """A stored object in the words of one of the kind's versions."""
@@ -319,6 +374,45 @@ class View(Untyped):
     group: ClassVar[str] = "moorage.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
     read_only: ClassVar[bool] = True
+    made_from: ClassVar[str] = ""
+    """The short name of the topic whose records it shows."""
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """The objects that a record shows, of a view that is made of the records of a topic.
+
+        Args:
+            key: of the record.
+            record: as it is now, or as it was before. None is a tombstone.
+        """
+        return ()
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        key = records.origins.get(object_id)
+        status = None if key is None else self.view_status(object_id, key, records)
+        if key is None or status is None:
+            return None
+        metadata = {"name": object_id.name}
+        if object_id.namespace:
+            metadata["namespace"] = object_id.namespace
+        shown: Document = {"apiVersion": self.api_versions[0], "kind": self.kind, "metadata": metadata}
+        spec = self.view_spec(key)
+        return {**shown, "status": status, **({"spec": spec} if spec else {})}
+
+    def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
+        """The status of a view, from the record behind it. None if the record is gone.
+
+        Args:
+            object_id: names the view.
+            key: of the record.
+            records: the latest records.
+        """
+        record = records.latest(self.made_from, key)
+        return record.model_dump(mode="json") if record is not None else None
+
+    def view_spec(self, key: str) -> Document:
+        """The spec of a view, from the key of the record behind it. Empty if it has none."""
+        return {}
 
 
 def discovered() -> tuple[Kind[Any], ...]:

@@ -15,6 +15,8 @@ from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.machines import MachineSet
 
 
@@ -39,6 +41,7 @@ class MachineSetKind(Kind["MachineSet"]):
         AGE,
         Column("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
     )
+    counted_status = True
 
     @property
     def model(self) -> type[MachineSet]:
@@ -82,6 +85,18 @@ class MachineSetKind(Kind["MachineSet"]):
             if any(owner.get("uid") == uid for owner in at(one, "metadata", "ownerReferences") or [])
         ]
         yield Rows(f"Nodes of this set ({len(rows)})", ["NAME", "STATUS", "AGE", "TAINTS"], rows)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        present = len(records.machines.get(resource.uid, ()))
+        ready = len(records.ready_machines.get(resource.uid, ()))
+        return {
+            "observedGeneration": resource.object["metadata"].get("generation", 1),
+            "replicas": present,
+            "fullyLabeledReplicas": present,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+        }
 
 
 KIND = MachineSetKind()

@@ -14,6 +14,8 @@ from moorage.kinds.printing.sections import Pair, Related, Section, time_and_age
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterAddOn
 
 
@@ -62,6 +64,12 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
             yield Pair("Lease", "none of the add-on's name in its namespace")
             return
         yield Pair("Lease renewed", time_and_age(at(lease, "spec", "renewTime"), now))
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import add_on_status
+
+        return add_on_status(resource.name, records.taints.get(f"ManagedCluster/{resource.namespace}"))
 
 
 KIND = ManagedClusterAddOnKind()

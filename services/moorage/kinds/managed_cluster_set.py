@@ -15,6 +15,8 @@ from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSet
 
 _KNOWS_NO_LEGACY: Final = "v1beta2"
@@ -50,6 +52,8 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
         Column("SELECTOR", of(_selector), wide=True),
         Column("CLUSTERS", condition("ClusterSetEmpty", "message"), wide=True),
     )
+    counted_status = True
+    built_in = ("default", "global")
 
     @property
     def model(self) -> type[ManagedClusterSet]:
@@ -93,6 +97,22 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
             if at(one, "metadata", "name") == name
         ]
         yield Values("Bound to", bound)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import set_status
+
+        return set_status(resource.name, records.managed)
+
+    def built_in_object(self, name: str, records: Records) -> Document:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import built_in_set, set_status
+
+        return {**built_in_set(name), "status": set_status(name, records.managed)}
+
+    def refusal(self, name: str, change: str) -> str:
+        """See `Kind`."""
+        return f"this set is built in and may not be {change}" if name in self.built_in else ""
 
 
 KIND = ManagedClusterSetKind()

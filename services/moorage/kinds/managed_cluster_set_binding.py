@@ -14,6 +14,8 @@ from moorage.kinds.printing.sections import Pair, Related, Section, Values
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSetBinding
 
 
@@ -61,6 +63,12 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
             if name in (at(one, "spec", "clusterSets") or [name])
         ]
         yield Values("Placements", using)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import binding_status
+
+        return binding_status(resource.name, records.managed)
 
 
 KIND = ManagedClusterSetBindingKind()

@@ -26,6 +26,8 @@ from moorage.kinds.printing.sections import (
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import Placement
 
 
@@ -133,6 +135,12 @@ class PlacementKind(Kind["Placement"]):
         ]
         yield Rows(f"Selected ({len(selected)})", ["CLUSTER", "GROUP", "DECISION"], selected)
         yield from _decision(related, namespace, name, now)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import placement_status
+
+        return placement_status(resource, records.placements.get(resource.key))
 
 
 KIND = PlacementKind()

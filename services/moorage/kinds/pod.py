@@ -25,6 +25,7 @@ from moorage.kinds.printing.sections import (
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.pod import Pod
 
@@ -137,6 +138,12 @@ class PodKind(Kind["Pod"]):
             if one["status"]["workload"].get("name") == name and one["status"]["workload"].get("kind") == "Pod"
         ]
         yield evictions(leaving, now)
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status import pods
+
+        return pods.shown(object_id, records)
 
 
 KIND = PodKind()

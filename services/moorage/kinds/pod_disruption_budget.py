@@ -14,6 +14,8 @@ from moorage.kinds.printing.sections import Pair, Related, Section, held_by
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import PodDisruptionBudget
 
 
@@ -66,6 +68,26 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         yield Pair("Expected", status.get("expectedPods", 0))
         namespace, name = str(at(found, "metadata", "namespace")), at(found, "metadata", "name")
         yield held_by(f"PodDisruptionBudget/{namespace}/{name}", related, now, namespace)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """The status of policy/v1, and `held`: the number of evictions that it holds now."""
+        from moorage.core.disruption.budgets import disruption_of, disruptions
+
+        counted = records.budgets.get(resource.key)
+        expected, healthy = (counted.expected, counted.healthy) if counted is not None else (0, 0)
+        try:
+            guard = disruption_of(resource.object)
+            desired = disruptions(guard, pods=expected, healthy=healthy, scale=expected).desired
+        except ValueError:  # it was checked when it was declared
+            desired = 0
+        status = {
+            "observedGeneration": resource.object["metadata"].get("generation", 1),
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "disruptionsAllowed": max(0, counted.allowed) if counted is not None else 0,
+            "expectedPods": expected,
+        }
+        return {**status, "held": counted.held} if counted is not None else status
 
 
 KIND = PodDisruptionBudgetKind()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
@@ -19,6 +19,9 @@ from moorage.kinds.printing.sections import (
     plain_conditions,
     time_and_age,
 )
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
 
 
 def eviction_tasks(binding: Object) -> list[dict[str, Any]]:
@@ -104,6 +107,13 @@ class ResourceBindingKind(View):
             and one["status"]["state"] in OPEN
         ]
         yield evictions(under_way, now)
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.resource_bindings import resource_binding
+
+        placed = records.placements.get(object_id.key)
+        return resource_binding(placed, records) if placed is not None else None
 
 
 KIND = ResourceBindingKind()

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
 from moorage.kinds.printing.columns import Column, Object, of, reference_text, since, target, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 def _targets(found: Object) -> str:
@@ -31,6 +39,16 @@ class WorkloadPlacementKind(View):
         Column("PREVIOUS", target("status", "previousTarget"), wide=True),
         Column("MESSAGE", text("status", "message"), wide=True),
     )
+    made_from = "placements"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.names import workload_name
+        from moorage.kinds.status.records import ObjectId
+
+        workload = ObjectId.of(key)
+        if workload.kind != "PlacementDecision":  # it is shown as itself
+            yield ObjectId(self.kind, workload.namespace, workload_name(workload))
 
 
 KIND = WorkloadPlacementKind()

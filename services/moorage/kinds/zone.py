@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.durations import rate_text
 from moorage.core.apimachinery.unstructured import at
@@ -11,6 +13,12 @@ from moorage.core.disruption import zone_names
 from moorage.kinds.kind import View
 from moorage.kinds.printing.columns import NONE, Column, Object, count, of, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, taint_texts, time_and_age
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.base import Model
 
 
 def state_text(found: Object) -> str:
@@ -48,6 +56,7 @@ class ZoneKind(View):
         Column("TOKENS", text("status", "tokens"), wide=True),
         Column("GRANTED", count("status", "granted"), wide=True),
     )
+    made_from = "zones"
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
@@ -79,6 +88,26 @@ class ZoneKind(View):
         """`eu/eu-1` for `eu.eu-1`."""
         zone = zone_names.zone_of_object(name)
         return name if zone == "/" else zone
+
+    def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
+        """The record of a zone. A rate without limit is the text `inf`, since JSON has no such number."""
+        status = super().view_status(object_id, key, records)
+        if status is None:
+            return None
+        return {
+            name: "inf" if isinstance(value, float) and math.isinf(value) else value for name, value in status.items()
+        }
+
+    def view_spec(self, key: str) -> Document:
+        """Where the zone is."""
+        region, _, own = key.partition("/")
+        return {"region": region, "zone": own}
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.records import ObjectId
+
+        yield ObjectId(self.kind, "", zone_names.object_name(key))
 
 
 KIND = ZoneKind()

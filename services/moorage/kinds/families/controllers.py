@@ -14,6 +14,9 @@ from moorage.kinds.printing.sections import Pair, Related, Rows, Section, tolera
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
 
 
 def controller_columns(ready: Callable[[Object], str], scheduled: Callable[[Object], str]) -> tuple[Column, ...]:
@@ -53,6 +56,7 @@ class Controller(Kind[ResourceT]):
     namespaced: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
     columns: ClassVar[tuple[Column, ...]] = controller_columns(_ready, _scheduled)
+    counted_status: ClassVar[bool] = True
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""
@@ -83,3 +87,24 @@ class Controller(Kind[ResourceT]):
             if any(owner.get("uid") == uid for owner in at(one, "metadata", "ownerReferences") or [])
         ]
         yield Rows(f"Pods of this {found.get('kind')} ({len(pods)})", ["NAME", "STATUS", "NODE"], pods)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.controllers import counts
+
+        return self.counted(counts(resource, records), resource.object["metadata"].get("generation", 1))
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """The status of a controller.
+
+        Args:
+            counts: the numbers of its pods.
+            generation: of the object that was counted for.
+        """
+        return {
+            "observedGeneration": generation,
+            "replicas": counts.replicas,
+            "scheduledReplicas": counts.scheduled,
+            "readyReplicas": counts.ready,
+            "availableReplicas": counts.ready,
+        }

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from moorage.core.apimachinery.unstructured import at
+from moorage.core.apimachinery.unstructured import at, part
 from moorage.kinds.kind import Kind, ResourceT
 from moorage.kinds.printing.columns import Object, condition_status, taint_text
 from moorage.kinds.printing.sections import OPEN, Related, Rows, Section, Values, evictions, time_and_age
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.resource import ResourceDeclared
+    from moorage_schemas.taint import Taint, TargetTainted
 
 _DECIDED: Final = frozenset({"conditions", "heldTaints"})
 """Parts of a target's status that the services decide."""
@@ -79,3 +84,34 @@ class Target(Kind[ResourceT]):
         found = {k: v for k, v in document.items() if k != "status"} | ({"status": status} if status else {})
         spec = {key: value for key, value in (found.get("spec") or {}).items() if key != "taints"}
         return {**found, "spec": spec}
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status import targets
+
+        resource = records.resources.get(object_id.key)
+        return targets.shown(resource, records) if resource is not None else None
+
+    def taints(self, resource: ResourceDeclared, records: Records) -> TargetTainted | None:
+        """See `Kind`."""
+        from moorage.kinds.status import targets
+
+        return targets.taints(resource, records)
+
+    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint]:
+        """See `Kind`."""
+        taints: Sequence[Taint] | None = getattr(resource, "spec").taints  # noqa: B009 - all of them have one
+        return taints or ()
+
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
+        """What of the taints that were sent is missing or different, because it follows from the target's state."""
+        from moorage.core.taints.desired.from_conditions import belongs_to_state
+
+        there = {
+            (one["key"], one["effect"]): one.get("value") or "" for one in part(document, "spec").get("taints") or ()
+        }
+        for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
+            key, effect, value = taint.get("key") or "", taint.get("effect") or "", taint.get("value") or ""
+            if belongs_to_state(document, key, effect, value) and there.get((key, effect)) != value:
+                why = f"comes and goes with the state of the {self.kind}"
+                yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not taken over"
