@@ -115,6 +115,18 @@ async def test_a_change_is_held_to_its_rules(gateway: Fixture) -> None:
     assert (answer.status_code, "field is immutable" in answer.text) == (422, True)
 
 
+async def test_its_status_is_counted_and_what_it_refuses_is_not_done(gateway: Fixture) -> None:
+    for name in ("b1", "last"):
+        await gateway.ok("POST", BERTHS, berth(name))
+    assert (await gateway.ok("GET", f"{BERTHS}/last"))["status"] == {"berths": 2}
+    answer = await gateway.call("DELETE", f"{BERTHS}/last")
+    assert (answer.status_code, answer.json()["message"]) == (
+        403,
+        'berths.harbour.example "last" is forbidden: the last berth stays',
+    )
+    await gateway.ok("DELETE", f"{BERTHS}/b1")
+
+
 def test_the_command_line_applies_and_shows_it(gateway: Fixture) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quay"}}
     both = {"apiVersion": "v1", "kind": "List", "items": [namespace, berth()]}
