@@ -277,7 +277,7 @@ async def test_watch_ends_by_count_and_by_time(live: Live) -> None:
     lines = (await live.moorage(*words, "--timeout", "2s")).out
     assert "pod/seen bound to node/x1" in lines
     done = await live.moorage("watch", "audit", "--count", "9999", "--since", "1m", "--timeout", "1s", code=1)
-    assert "timed out after 1s with" in done.err
+    assert "timed out after 1s after" in done.err
 
 
 async def test_watch_writes_each_event_as_it_comes(live: Live) -> None:

@@ -135,7 +135,7 @@ async def test_a_pause_holds_and_resume_lets_go(live: Live) -> None:
         "evictions of namespace storefront paused (evictionpause.moorage.io/namespaces-storefront-"
     )
     pause = done.out.partition("evictionpause.moorage.io/")[2].rstrip(")\n")
-    assert "paused already" in (await live.here("pause", "evictions", *scope)).out
+    assert "already paused" in (await live.here("pause", "evictions", *scope)).out
     await live.here("taint", "cluster", "oslo", "broken=yes:NoExecute")
 
     async def state(wanted: str) -> bool:

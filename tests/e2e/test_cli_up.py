@@ -122,7 +122,7 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert topic_prefix in done.out
         second = await moorage("up", env=up.env)
         assert second.code == 1
-        assert f"runs already as process {up.process.pid}" in second.err
+        assert f"is already running as process {up.process.pid}" in second.err
         before = up.children()
         assert set(before) == SERVICES
         for pid in before.values():
@@ -159,7 +159,7 @@ async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_pref
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         done = await moorage("watch", env=alone)
         assert done.code == 1
-        assert "no `moorage up` runs" in done.err
+        assert "`moorage up` is not running" in done.err
 
 
 async def test_up_says_when_kafka_is_not_there(tmp_path: Path) -> None:

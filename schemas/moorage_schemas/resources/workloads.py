@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pydantic import Field
 
 from moorage_schemas.base import OpenModel
 from moorage_schemas.resources.meta import LabelSelector, Resource
 from moorage_schemas.resources.pod import PodTemplate
-
-POD: Final = "Pod"
-CONTROLLERS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
-"""Kinds that make pods."""
 
 
 class WorkloadSpec(OpenModel):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.gateway.tables import ObjectId
+from moorage.kinds.status.records import ObjectId
 
 KEPT = 10_000
 """Changes that are kept."""

@@ -5,15 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from moorage.kinds import binding, kind, placement_decision, resource_binding, workload_placement
+from moorage.kinds import kind
 from moorage.kinds.kind import Kind, ServedKind
-
-BINDING_KIND = resource_binding.KIND.kind
-DECISION_KIND = placement_decision.KIND.kind
-PLACED_KIND = workload_placement.KIND.kind
-
-VIEW_API_VERSION = binding.KIND.api_versions[0]
-"""The API version of the read-only kinds that are Moorage's own."""
 
 
 def served() -> tuple[ServedKind, ...]:
@@ -24,12 +17,6 @@ def served() -> tuple[ServedKind, ...]:
 def served_at(group: str, version: str, plural: str) -> ServedKind | None:
     """What a path names; None when nothing is served there."""
     return _by_path(kind.discovered()).get((group, version, plural))
-
-
-def is_view(name: str) -> bool:
-    """Whether the services alone write objects of a kind."""
-    found = kind.named(name)
-    return found is not None and found.read_only
 
 
 @cache

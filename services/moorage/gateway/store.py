@@ -19,9 +19,9 @@ from typing import Any
 
 from moorage.gateway.history import History
 from moorage.gateway.log import Place
-from moorage.gateway.tables import ObjectId, Tables
-from moorage.gateway.views import pods
-from moorage.gateway.views.objects import ALWAYS, COUNTED, Views
+from moorage.gateway.tables import Tables
+from moorage.gateway.views import Views
+from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
 from moorage_schemas.topics import Topic
 
@@ -42,9 +42,9 @@ class ShownObject:
 class Store:
     """Objects by kind, namespace and name. Changed by `apply` and `begin` alone, in one event loop."""
 
-    def __init__(self, expand: pods.Expand = pods.expand, *, kept: int | None = None) -> None:
+    def __init__(self, *, kept: int | None = None) -> None:
         self.tables = Tables()
-        self.views = Views(self.tables, expand)
+        self.views = Views(self.tables)
         self.history = History() if kept is None else History(kept=kept)
         self.ready = False
         """Whether the tables have been read to their end."""
@@ -71,7 +71,7 @@ class Store:
             touched = self.tables.apply(record.topic, record.key, record.event)
             if self.ready:
                 for object_id in sorted(touched):
-                    if object_id.kind in COUNTED and object_id.key != record.key:
+                    if object_id.kind in self.views.counted and object_id.key != record.key:
                         counted.add(object_id)
                     else:
                         counted.discard(object_id)
@@ -93,7 +93,7 @@ class Store:
         """The tables are read to their end: show what is in them, and record what changes from here on."""
         tables = self.tables
         known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
-        known |= {*tables.origins, *ALWAYS}
+        known |= {*tables.origins, *self.views.always}
         for object_id in known:
             document = self.views.build(object_id)
             if document is not None:

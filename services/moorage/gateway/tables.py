@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from moorage.core.admission import machine_sets
-from moorage.core.disruption.zone_names import object_name
-from moorage.gateway.kinds import DECISION_KIND, PLACED_KIND
-from moorage.gateway.ocm_index import CLUSTER, ManagedIndex
+from moorage.kinds.kind import View, discovered
+from moorage.kinds.status.managed_index import CLUSTER
+from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import BindingKey, ConditionKey, ResourceKey, TargetKey
+from moorage_schemas.keys import BindingKey, ConditionKey, TargetKey
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -55,70 +54,34 @@ _PAUSE = "EvictionPause"
 _POLICIES = ("PropagationPolicy/", "ClusterPropagationPolicy/")
 
 
-class ObjectId(NamedTuple):
-    """Names one object that the API shows."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    @property
-    def key(self) -> str:
-        """`Kind/namespace/name`, as in the topic `resources`."""
-        return f"{self.kind}/{self.namespace}/{self.name}"
-
-    @classmethod
-    def of(cls, key: str) -> ObjectId:
-        """The object that a record key of `resources` or `placements` names."""
-        return cls(*ResourceKey.parse(key)[:3])
-
-
-class Tables:
+class Tables(Records):
     """The latest record of each key of the topics in `READ`; changed by `apply` alone."""
 
     topics = READ
 
     def __init__(self) -> None:
-        self.resources: dict[str, ResourceDeclared] = {}
-        self.taints: dict[str, TargetTainted] = {}
-        self.conditions: dict[str, dict[str, ConditionChanged]] = {}
-        """By target key, then by type."""
-        self.placements: dict[str, WorkloadPlaced] = {}
-        self.bindings: dict[str, WorkloadBound] = {}
-        self.evictions: dict[str, EvictionDecided] = {}
-        self.held: dict[str, set[str]] = {}
-        """The keys of the evictions that something holds, by what holds them (`EvictionPause/all`)."""
-
-        self.timers: dict[str, SetTimer] = {}
-        self.workload_conditions: dict[str, dict[str, WorkloadConditionChanged]] = {}
-        """By workload key, then by record key."""
-
-        self.zones: dict[str, ZoneChanged] = {}
-        self.budgets: dict[str, BudgetCounted] = {}
-        self.machine_sets: dict[str, str] = {}
-        """The record key of each machine set, by its uid."""
-
-        self.machines: dict[str, set[str]] = {}
-        """The record keys of the nodes of each machine set, by its uid; also of sets that are gone."""
-
-        self.ready_machines: dict[str, set[str]] = {}
-        """Of those the nodes that are ready."""
-
+        super().__init__()
         self.unsettled: set[str] = set()
-        """The uids of machine sets of which something has changed; whoever settles them clears it."""
+        """The uids of machine sets that something has changed about. Whoever settles them clears it."""
 
-        self.made_by: dict[str, set[str]] = {}
-        """The keys of the placements of each controller, by the controller's key."""
-
-        self.managed = ManagedIndex()
-        self.rules: dict[str, DedicatedNodes] = {}
-        """The rules for dedicated nodes, by record key."""
-
-        self.origins: dict[ObjectId, str] = {}
-        """The record key behind each read-only object."""
+        self._made_from: dict[str, list[View]] = {}
+        for kind in discovered():
+            if isinstance(kind, View) and kind.made_from:
+                self._made_from.setdefault(kind.made_from, []).append(kind)
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
-        """Fold one record in (None is a tombstone) and return the objects that may look different now."""
+        """Fold one record in, and return the objects that may look different now. An event of None is a tombstone."""
+        views = self._made_from.get(topic.short, ())
+        before = self.latest(topic.short, key) if views else None
+        touched = self._folded(topic, key, event)
+        for view in views:
+            for record in (event,) if before is None else (before, event):
+                for object_id in view.objects(key, record):
+                    self.origins[object_id] = key
+                    touched.add(object_id)
+        return touched
+
+    def _folded(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
         return {
             RESOURCES: self._resource,
             TAINTS: self._taints,
@@ -212,36 +175,22 @@ class Tables:
             _drop(self.ready_machines, uid, key)
         return now != before
 
-    def node_ready(self, name: str) -> str:
-        """The status of the condition `Ready` of a node that is declared; empty when nobody has reported it."""
-        condition, node = self.conditions.get(f"Node/{name}", {}).get("Ready"), self.resources.get(f"Node//{name}")
-        own = condition is not None and node is not None and condition.target_uid in {"", node.uid}
-        return condition.status.value if condition is not None and own else ""
-
     def machine_set(self, uid: str) -> set[ObjectId]:
         """The machine set of a uid, as a set that is empty when there is none."""
         key = self.machine_sets.get(uid)
         return {ObjectId.of(key)} if key is not None else set()
 
     def _taints(self, key: str, event: Model | None) -> set[ObjectId]:
-        before = self.taints.pop(key, None)
+        self.taints.pop(key, None)
         now = event if isinstance(event, TargetTainted) else None
         if now is not None:
             self.taints[key] = now
         touched = {_target_id(key)}
-        for tainted in (before, now):
-            if tainted is not None:
-                touched.update(self._named(taint_id(key, *taint.identity), key) for taint in tainted.taints)
-                touched.update(self._named(taint_id(key, held.key, held.effect), key) for held in tainted.held)
         if key.startswith(f"{CLUSTER}/"):
             cluster = key.removeprefix(f"{CLUSTER}/")
             found = self.managed.cluster(cluster, self.resources.get(f"{CLUSTER}//{cluster}"), now)
             touched.update(ObjectId(*name) for name in found)
         return touched
-
-    def _named(self, object_id: ObjectId, key: str) -> ObjectId:
-        self.origins[object_id] = key
-        return object_id
 
     def _condition(self, key: str, event: Model | None) -> set[ObjectId]:
         target, condition_type = ConditionKey.parse(key)
@@ -252,7 +201,7 @@ class Tables:
             known.pop(condition_type, None)
         if not known:
             del self.conditions[target]
-        touched = {_target_id(target), self._named(condition_id(target, condition_type), key)}
+        touched = {_target_id(target)}
         node = self.resources.get(_target_id(target).key) if condition_type == "Ready" else None
         if node is not None and (uid := machine_sets.owner_uid(node.object)) and self._count_ready(uid, node.key):
             touched |= self.machine_set(uid)
@@ -263,10 +212,7 @@ class Tables:
         now = event if isinstance(event, WorkloadPlaced) else None
         if now is not None:
             self.placements[key] = now
-        pod = ObjectId.of(key)
-        touched = {pod}
-        if pod.kind != DECISION_KIND:  # it is shown as itself
-            touched.add(self._named(ObjectId(PLACED_KIND, pod.namespace, placement_name(pod)), key))
+        touched = {ObjectId.of(key)}
         if before is not None and before.owner != before.workload:
             made = self.made_by.get(before.owner.key, set())
             made.discard(key)
@@ -283,7 +229,7 @@ class Tables:
             self.bindings[key] = event
         else:
             self.bindings.pop(key, None)
-        return {self._named(pair_id("Binding", key), key), *self._with_reports(BindingKey.parse(key).workload)}
+        return self._with_reports(BindingKey.parse(key).workload)
 
     def _with_reports(self, workload: str) -> set[ObjectId]:
         """A workload that deployers have reported, and its owner: what counts of the reports depends on its binding."""
@@ -305,8 +251,7 @@ class Tables:
             _drop(self.held, pause, key)
         for pause in new - old:
             self.held.setdefault(pause, set()).add(key)
-        pauses = {ObjectId(_PAUSE, "", TargetKey.parse(by).name) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
-        return {self._named(pair_id("Eviction", key), key), *pauses}
+        return {ObjectId(_PAUSE, "", TargetKey.parse(by).name) for by in old ^ new if by.startswith(f"{_PAUSE}/")}
 
     def _workload_condition(self, key: str, event: Model | None) -> set[ObjectId]:
         workload = BindingKey.parse(key).workload
@@ -325,22 +270,21 @@ class Tables:
             self.zones[key] = event
         else:
             self.zones.pop(key, None)
-        return {self._named(ObjectId("Zone", "", object_name(key)), key)}
+        return set()
 
     def _budget(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, BudgetCounted):
             self.budgets[key] = event
         else:
             self.budgets.pop(key, None)
-        touched = {self._named(ObjectId("Budget", "", budget_name(key)), key)}
-        return touched | ({ObjectId.of(key)} if "/" in key else set())
+        return {ObjectId.of(key)} if "/" in key else set()
 
     def _timer(self, key: str, event: Model | None) -> set[ObjectId]:
         if isinstance(event, SetTimer):
             self.timers[key] = event
         else:
             self.timers.pop(key, None)
-        return {self._named(ObjectId("Timer", "", key.replace("/", "~")), key)}
+        return set()
 
 
 def _drop(sets: dict[str, set[str]], name: str, item: str) -> None:
@@ -353,42 +297,3 @@ def _drop(sets: dict[str, set[str]], name: str, item: str) -> None:
 
 def _target_id(key: str) -> ObjectId:
     return ObjectId(TargetKey.parse(key).kind, "", TargetKey.parse(key).name)
-
-
-def target_prefix(target: str) -> str:
-    """The first part of the name of an object about a target: `node.n1`."""
-    kind, name, _ = TargetKey.parse(target)
-    return f"{kind.lower()}.{name}"
-
-
-def taint_id(target: str, key: str, effect: str) -> ObjectId:
-    """The read-only object of one taint, such as `node.n1:NoExecute:key1`; a `/` becomes `~`."""
-    return ObjectId("Taint", "", f"{target_prefix(target)}:{effect}:{key}".replace("/", "~"))
-
-
-def condition_id(target: str, condition_type: str) -> ObjectId:
-    """The read-only object of one condition, such as `node.n1:Ready`; a `/` becomes `~`."""
-    return ObjectId("Condition", "", f"{target_prefix(target)}:{condition_type}".replace("/", "~"))
-
-
-def budget_name(key: str) -> str:
-    """The name of a budget's object: `poddisruptionbudget.shop.web`, `resource-eviction-rate`."""
-    if "/" not in key:
-        return key
-    kind, namespace, name = ObjectId.of(key)
-    return ".".join(filter(None, (kind.lower(), namespace, name)))
-
-
-def placement_name(workload: ObjectId) -> str:
-    """The name of a placement: the pod's; of another kind of workload with the kind before it."""
-    return workload.name if workload.kind == "Pod" else f"{workload.kind.lower()}:{workload.name}"
-
-
-def pair_id(kind: str, key: str) -> ObjectId:
-    """The read-only object of a binding or an eviction, by its record key.
-
-    `Pod/default/web-0|Node/n1|3` is `web-0:node.n1:3` in the namespace `default`.
-    """
-    workload, target, *rest = key.split("|")
-    pod = ObjectId.of(workload)
-    return ObjectId(kind, pod.namespace, ":".join([placement_name(pod), target_prefix(target), *rest]))

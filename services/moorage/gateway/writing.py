@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +17,14 @@ from moorage.gateway import errors
 from moorage.gateway.admission import defaults, taint_edits, validation
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import ShownObject, Store, within
-from moorage.gateway.tables import ObjectId
-from moorage.gateway.views.objects import BUILT_IN_SET_IDS, DEFAULT_NAMESPACE_ID
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
-from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.dedicated import DedicatedNodes
-from moorage_schemas.resources.managed import ManagedCluster
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.resources.node import Node
-from moorage_schemas.taint import Taint
 from moorage_schemas.topics import AUDIT, RESOURCES
 
 SOURCE = "moorage/gateway"
@@ -38,9 +33,6 @@ READ_BACK_WITHIN = 15.0
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
 _SUFFIX_LENGTH = 5
-
-Tainted = Node | Cluster | ManagedCluster
-"""What carries taints."""
 
 Document = dict[str, Any]
 Change = Callable[[Document], Document]
@@ -62,12 +54,9 @@ class Preconditions:
     resource_version: str = ""
 
 
-def _check_not_built_in(kind: ServedKind, object_id: ObjectId, verb: str) -> None:
-    if object_id in BUILT_IN_SET_IDS:
-        raise errors.StatusError(
-            403,
-            f'{kind.plural}.{kind.group} "{object_id.name}" is forbidden: this set is built in and may not be {verb}',
-        )
+def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> None:
+    if why := kind.definition.refusal(object_id.name, change):
+        raise errors.StatusError(403, f'{kind.resource} "{object_id.name}" is forbidden: {why}')
 
 
 class _Locks:
@@ -125,12 +114,12 @@ class Writer:
         object_id = ObjectId(kind.kind, resource.metadata.namespace, resource.metadata.name)
         async with self._locks.held(object_id):
             self._ensure_writable()
-            if self._store.get(object_id) is not None and object_id not in self._implied():
+            if self._store.get(object_id) is not None and self._implied(kind, object_id) is None:
                 raise errors.already_exists(kind.group, kind.plural, object_id.name)
             now = self._clock.now()
             uid = str(uuid.uuid4())
             new = defaults.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
-            wished = self._wishes(None, resource, new, caller)
+            wished = self._wishes(kind, None, resource, new, caller)
             by_default = kind.definition.taints_of_new(resource)
             wished = taint_edits.with_defaults(wished, by_default, now=now, actor=SYSTEM_ACTOR)
             left = self._store.tables.resources.get(object_id.key)
@@ -150,7 +139,7 @@ class Writer:
         async with self._locks.held(object_id):
             self._ensure_writable()
             shown = self._shown(kind, object_id)
-            _check_not_built_in(kind, object_id, "changed")
+            _check_not_refused(kind, object_id, "changed")
             wanted = kind.definition.changed(change(dict(shown.document)), shown.document)
             resource = validation.typed(wanted, kind)
             meta = resource.metadata
@@ -160,11 +149,11 @@ class Writer:
             prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
             validation.check_update(shown.document, prepared, kind)
             prepared = kind.definition.without_decided(prepared, stored.object)
-            wished = self._wishes(stored, resource, prepared, caller)
+            wished = self._wishes(kind, stored, resource, prepared, caller)
             new = defaults.updated(prepared, stored.object, wished=bool(wished))
             if new == stored.object and not wished:
                 return shown
-            tainted = self._store.views.taints(stored) if isinstance(resource, Tainted) else None
+            tainted = kind.definition.taints(stored, self._store.tables)
             current = self._store.tables.taints.get(f"{object_id.kind}/{object_id.name}")
             same = tainted is not None and current is not None and current.target_uid in {"", stored.uid}
             applied = current.wishes_applied if same and current is not None else 0
@@ -187,11 +176,9 @@ class Writer:
             self._ensure_writable()
             shown = self._shown(kind, object_id)
             self._check_preconditions(kind, object_id, shown, preconditions)
-            _check_not_built_in(kind, object_id, "deleted")
-            if object_id == DEFAULT_NAMESPACE_ID:
-                raise errors.StatusError(403, 'namespaces "default" is forbidden: this namespace may not be deleted')
+            _check_not_refused(kind, object_id, "deleted")
             stored = self._declared(kind, object_id)
-            if kind.kind == "Namespace":
+            if kind.definition.deleted_with_content:
                 await self._empty(object_id.name, caller)
             await self._remove(object_id, stored, "delete", caller)
             return shown.document
@@ -235,9 +222,10 @@ class Writer:
         stored = self._store.tables.resources.get(object_id.key)
         if stored is not None:
             return stored
-        if object_id in self._implied():
-            # It is shown though nobody declared it; the first change declares it.
-            return ResourceDeclared(object=self._implied()[object_id], version=1)
+        implied = self._implied(kind, object_id)
+        if implied is not None:
+            # It is shown although nobody has declared it. The first change declares it.
+            return ResourceDeclared(object=implied, version=1)
         placed = self._store.tables.placements.get(object_id.key)
         owner = placed.owner.key if placed is not None else "its controller"
         raise errors.StatusError(
@@ -245,11 +233,15 @@ class Writer:
             f'{kind.plural} "{object_id.name}" is made from the template of {owner}: change or delete that instead',
         )
 
-    def _implied(self) -> dict[ObjectId, Document]:
-        if DEFAULT_NAMESPACE_ID.key in self._store.tables.resources:
-            return {}
-        shown = self._store.get(DEFAULT_NAMESPACE_ID)
-        return {DEFAULT_NAMESPACE_ID: dict(shown.document)} if shown is not None else {}
+    def _implied(self, kind: ServedKind, object_id: ObjectId) -> Document | None:
+        """A built-in object that nobody has declared yet and that may be declared. None for any other object."""
+        definition, name = kind.definition, object_id.name
+        if name not in definition.built_in or definition.refusal(name, "changed"):
+            return None
+        if object_id.key in self._store.tables.resources:
+            return None
+        shown = self._store.get(object_id)
+        return dict(shown.document) if shown is not None else None
 
     @staticmethod
     def _prepared(document: Document, kind: ServedKind, rules: Iterable[DedicatedNodes]) -> Document:
@@ -259,17 +251,19 @@ class Writer:
             raise validation.quantity_error(error, kind, str(document["metadata"].get("name", ""))) from None
 
     def _wishes(
-        self, stored: ResourceDeclared | None, resource: Resource, document: Document, caller: Caller
+        self,
+        kind: ServedKind,
+        stored: ResourceDeclared | None,
+        resource: Resource,
+        document: Document,
+        caller: Caller,
     ) -> list[TaintWish]:
-        """What an edit wishes of a target's taints, as `document` will be declared."""
-        if not isinstance(resource, Tainted):
+        """What an edit wishes of a target's taints, as `document` will be declared. Nothing for any other kind."""
+        wanted = kind.definition.wanted_taints(resource)
+        if wanted is None:
             return []
-        shown = self._store.views.taints(stored) if stored is not None else None
+        shown = kind.definition.taints(stored, self._store.tables) if stored is not None else None
         known = stored.wishes if stored is not None else ()
-        wanted: Sequence[Taint] = resource.spec.taints or []
-        if isinstance(resource, ManagedCluster):
-            # When a taint was added is the system's to say; what a person says of it counts for nothing.
-            wanted = [taint.model_copy(update={"time_added": None}) for taint in wanted]
         wanted = list(taint_edits.asked_for(document, wanted, shown))
         return taint_edits.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)
 

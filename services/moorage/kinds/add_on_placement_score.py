@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, NONE, Column, Object, of, text
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage_schemas.resources.managed import AddOnPlacementScore
+
+
+def _scores(found: Object) -> str:
+    """The scores in one line: `cpu=30,memory=-5`."""
+    return ",".join(f"{one.get('name')}={one.get('value', 0)}" for one in at(found, "status", "scores") or []) or NONE
 
 
 class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
@@ -24,6 +34,7 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     order = 240
     apply_order = 150
     status_declared = True
+    columns = (Column("SCORES", of(_scores)), Column("VALID UNTIL", text("status", "validUntil")), AGE)
 
     @property
     def model(self) -> type[AddOnPlacementScore]:
@@ -37,6 +48,13 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
         from moorage.core.admission.validation.ocm import validate_add_on_score
 
         return validate_add_on_score(resource)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        yield Pair("Cluster", at(found, "metadata", "namespace"))
+        yield Pair("Valid until", at(found, "status", "validUntil") or "for ever")
+        rows = [[str(one.get("name")), str(one.get("value", 0))] for one in at(found, "status", "scores") or []]
+        yield Rows("Scores", ["NAME", "VALUE"], rows)
 
 
 KIND = AddOnPlacementScoreKind()

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, since, target, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 class BindingKind(View):
@@ -14,6 +23,20 @@ class BindingKind(View):
     cli_names = ("bind",)
     namespaced = True
     order = 2010
+    columns = (
+        Column("WORKLOAD", target("status", "workload")),
+        Column("TARGET", target("status", "target")),
+        Column("AGE", since("status", "boundTime")),
+        Column("OWNER", target("status", "owner"), wide=True),
+        Column("GENERATION", text("status", "generation"), wide=True),
+    )
+    made_from = "bindings"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.names import of_pair
+
+        yield of_pair(self.kind, key)
 
 
 KIND = BindingKind()

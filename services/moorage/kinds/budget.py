@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, since, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 class BudgetKind(View):
@@ -13,6 +22,27 @@ class BudgetKind(View):
     singular = "budget"
     namespaced = False
     order = 2020
+    columns = (
+        Column("ALLOWED", text("status", "allowed", default="0")),
+        Column("UNDER-WAY", text("status", "inProgress", default="0")),
+        Column("IN-WINDOW", text("status", "inWindow", default="0")),
+        Column("HELD", text("status", "held", default="0")),
+        Column("COUNTED", since("status", "countedTime")),
+        Column("EXPECTED", text("status", "expected", default="0"), wide=True),
+        Column("HEALTHY", text("status", "healthy", default="0"), wide=True),
+        Column("TOKENS", text("status", "tokens"), wide=True),
+    )
+    made_from = "budgets"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """Its name is `poddisruptionbudget.shop.web`, `resource-eviction-rate`."""
+        from moorage.kinds.status.records import ObjectId
+
+        if "/" not in key:
+            yield ObjectId(self.kind, "", key)
+            return
+        kind, namespace, name = ObjectId.of(key)
+        yield ObjectId(self.kind, "", ".".join(filter(None, (kind.lower(), namespace, name))))
 
 
 KIND = BudgetKind()

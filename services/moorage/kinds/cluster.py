@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from moorage.kinds.families.targets import Target
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.targets import UNREPORTED, Target, leaving, tainted, unreported
+from moorage.kinds.printing.columns import AGE, LABELS, NONE, Column, Object, condition_status, of, taints, text
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage_schemas.resources.cluster import Cluster
     from moorage_schemas.resources.dedicated import DedicatedNodes
+
+
+def _ready(found: Object) -> str:
+    """The status of `Ready` if it was reported, as `kubectl get clusters` shows it for Karmada."""
+    return condition_status(found, "Ready") or UNREPORTED
+
+
+def _zones(found: Object) -> str:
+    return ",".join(at(found, "spec", "zones") or []) or str(at(found, "spec", "zone") or NONE)
 
 
 class ClusterKind(Target["Cluster"]):
@@ -25,6 +38,17 @@ class ClusterKind(Target["Cluster"]):
     namespaced = False
     order = 140
     apply_order = 70
+    columns = (
+        Column("MODE", text("spec", "syncMode", default="Push")),
+        Column("READY", of(_ready)),
+        Column("TAINTS", taints(2)),
+        AGE,
+        Column("PROVIDER", text("spec", "provider"), wide=True),
+        Column("REGION", text("spec", "region"), wide=True),
+        Column("ZONE", of(_zones), wide=True),
+        Column("ALL-TAINTS", taints(None), wide=True),
+        LABELS,
+    )
 
     @property
     def model(self) -> type[Cluster]:
@@ -50,6 +74,32 @@ class ClusterKind(Target["Cluster"]):
         from moorage.core.admission.feature_gates import ineffective_evictions
 
         return ineffective_evictions(document.get("spec") or {}, gates)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        from moorage.kinds.resource_binding import eviction_tasks, parts
+
+        name = at(found, "metadata", "name")
+        yield Pair("Sync mode", at(found, "spec", "syncMode") or "Push")
+        yield Pair("Provider", at(found, "spec", "provider"))
+        yield Pair("Region", at(found, "spec", "region"))
+        yield Pair("Zones", ",".join(at(found, "spec", "zones") or []) or at(found, "spec", "zone"))
+        yield Pair("Ready", _ready(found) + unreported(found))
+        yield from tainted(found, related, now)
+        yield conditions(found)
+        rows = [
+            [
+                str(at(one, "metadata", "namespace")),
+                str(at(one, "metadata", "name")),
+                str(part.get("replicas") or ""),
+                "leaving" if any(name == task.get("fromCluster") for task in eviction_tasks(one)) else "",
+            ]
+            for one in related.list("ResourceBinding")
+            for part in parts(one)
+            if part.get("name") == name
+        ]
+        yield Rows(f"Resources ({len(rows)})", ["NAMESPACE", "NAME", "REPLICAS", "STATE"], rows)
+        yield leaving(found, related, now)
 
 
 KIND = ClusterKind()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.propagation import clusters_text
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, Column, of, taints
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -25,6 +28,11 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
     namespaced = False
     order = 150
     apply_order = 60
+    columns = (
+        Column("CLUSTERS", of(lambda found: clusters_text(at(found, "spec", "targetClusters")))),
+        Column("TAINTS", taints(None)),
+        AGE,
+    )
 
     @property
     def model(self) -> type[ClusterTaintPolicy]:

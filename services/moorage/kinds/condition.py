@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, since, target, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 class ConditionKind(View):
@@ -14,6 +23,25 @@ class ConditionKind(View):
     cli_names = ("cond",)
     namespaced = False
     order = 2030
+    columns = (
+        Column("TARGET", target("status", "target")),
+        Column("TYPE", text("status", "type")),
+        Column("STATUS", text("status", "status")),
+        Column("REASON", text("status", "reason")),
+        Column("SINCE", since("status", "lastTransitionTime")),
+        Column("HEARTBEAT", since("status", "lastHeartbeatTime")),
+        Column("SOURCE", text("status", "source"), wide=True),
+        Column("MESSAGE", text("status", "message"), wide=True),
+    )
+    made_from = "conditions"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.names import about_target
+        from moorage.kinds.status.records import ObjectId
+        from moorage_schemas.keys import ConditionKey
+
+        yield ObjectId(self.kind, "", about_target(*ConditionKey.parse(key)))
 
 
 KIND = ConditionKind()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage.kinds.kind import Untyped
+from moorage.kinds.printing.columns import AGE, Column, count
 
 
 class ConfigMapKind(Untyped):
@@ -14,6 +15,7 @@ class ConfigMapKind(Untyped):
     short_names = ("cm",)
     namespaced = True
     order = 100
+    columns = (Column("DATA", count("data")), AGE)
 
 
 KIND = ConfigMapKind()

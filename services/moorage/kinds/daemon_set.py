@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.controllers import ControllerKind
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.controllers import ControllerKind, controller_columns
+from moorage.kinds.printing.columns import Object
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document
     from moorage_schemas.resources.workloads import DaemonSet
+
+
+def _ready(found: Object) -> str:
+    return f"{at(found, 'status', 'numberReady') or 0}/{at(found, 'status', 'desiredNumberScheduled') or 0}"
+
+
+def _scheduled(found: Object) -> str:
+    return str(at(found, "status", "currentNumberScheduled") or 0)
 
 
 class DaemonSetKind(ControllerKind["DaemonSet"]):
@@ -18,6 +30,7 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
     singular = "daemonset"
     short_names = ("ds",)
     order = 70
+    columns = controller_columns(_ready, _scheduled)
 
     @property
     def model(self) -> type[DaemonSet]:
@@ -25,6 +38,19 @@ class DaemonSetKind(ControllerKind["DaemonSet"]):
         from moorage_schemas.resources.workloads import DaemonSet
 
         return DaemonSet
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """See `ControllerKind`."""
+        return {
+            "observedGeneration": generation,
+            "desiredNumberScheduled": counts.replicas,
+            "currentNumberScheduled": counts.scheduled,
+            "numberReady": counts.ready,
+            "numberAvailable": counts.ready,
+            "numberUnavailable": counts.replicas - counts.ready,
+            "updatedNumberScheduled": counts.scheduled,
+            "numberMisscheduled": 0,
+        }
 
 
 KIND = DaemonSetKind()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, Column, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -24,6 +25,12 @@ class DedicatedNodesKind(Kind["DedicatedNodes"]):
     order = 90
     apply_order = 20
     unknown_fields = UnknownFields.REFUSED
+    columns = (
+        Column("KEY", text("spec", "key", default="dedicated")),
+        Column("VALUE", text("spec", "value")),
+        Column("EFFECT", text("spec", "effect", default="NoSchedule")),
+        AGE,
+    )
 
     @property
     def model(self) -> type[DedicatedNodes]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from moorage.kinds.families.controllers import ControllerKind
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document
     from moorage_schemas.resources.workloads import Deployment
 
 
@@ -26,6 +28,12 @@ class DeploymentKind(ControllerKind["Deployment"]):
         from moorage_schemas.resources.workloads import Deployment
 
         return Deployment
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """See `ControllerKind`."""
+        unavailable = counts.replicas - counts.ready
+        status = super().counted(counts, generation)
+        return {**status, "updatedReplicas": counts.replicas, "unavailableReplicas": unavailable}
 
 
 KIND = DeploymentKind()

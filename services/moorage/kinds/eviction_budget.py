@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.guards import scope_text
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, NONE, Column, Object, of, text
+from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import EvictionBudget
+
+
+def _window(found: Object) -> str:
+    number = at(found, "spec", "maxInWindow")
+    return NONE if number is None else f"{number} in {at(found, 'spec', 'windowSeconds') or 3600}s"
 
 
 class EvictionBudgetKind(Kind["EvictionBudget"]):
@@ -25,6 +38,17 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
     order = 180
     apply_order = 40
     unknown_fields = UnknownFields.REFUSED
+    columns = (
+        Column("PER", text("spec", "per", default="Fleet")),
+        Column("AT-A-TIME", text("spec", "maxConcurrent")),
+        Column("IN-WINDOW", of(_window)),
+        Column("ALLOWED", text("status", "allowed", default="<unknown>")),
+        Column("UNDER-WAY", text("status", "inProgress", default="0")),
+        Column("HELD", text("status", "held", default="0")),
+        AGE,
+        Column("SCOPE", of(scope_text), wide=True),
+        Column("PATIENCE", text("spec", "patienceSeconds"), wide=True),
+    )
 
     @property
     def model(self) -> type[EvictionBudget]:
@@ -38,6 +62,26 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
         from moorage.core.admission.validation.budgets import validate_eviction_budget
 
         return validate_eviction_budget(resource.spec)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        yield from as_declared(found)
+        yield held_by(f"{self.kind}/{at(found, 'metadata', 'name')}", related, now)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage_schemas.times import format_time
+
+        counted = records.budgets.get(resource.key)
+        if counted is None:
+            return None
+        return {
+            "allowed": counted.allowed,
+            "inProgress": counted.in_progress,
+            "inWindow": counted.in_window,
+            "held": counted.held,
+            "countedTime": format_time(counted.counted_time),
+        }
 
 
 KIND = EvictionBudgetKind()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.guards import scope_text
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, Column, Object, of, text
+from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import EvictionPause
 
 
@@ -25,6 +33,13 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     order = 190
     apply_order = 30
     unknown_fields = UnknownFields.REFUSED
+    columns = (
+        Column("SCOPE", of(scope_text)),
+        Column("HELD", text("status", "held", default="0")),
+        Column("REASON", text("spec", "reason")),
+        AGE,
+    )
+    counted_status = True
 
     @property
     def model(self) -> type[EvictionPause]:
@@ -38,6 +53,15 @@ class EvictionPauseKind(Kind["EvictionPause"]):
         from moorage.core.admission.validation.budgets import validate_eviction_pause
 
         return validate_eviction_pause(resource.spec)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        yield from as_declared(found)
+        yield held_by(f"{self.kind}/{at(found, 'metadata', 'name')}", related, now)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        return {"held": len(records.held.get(f"{self.kind}/{resource.name}", ()))}
 
 
 KIND = EvictionPauseKind()

@@ -5,24 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from moorage.kinds.kind import Kind
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.controllers import ControllerKind, controller_columns
+from moorage.kinds.printing.columns import Object
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document
     from moorage_schemas.resources.workloads import Job
 
 
-class JobKind(Kind["Job"]):
+def _ready(found: Object) -> str:
+    wanted = at(found, "spec", "parallelism")
+    return f"{at(found, 'status', 'ready') or 0}/{1 if wanted is None else wanted}"
+
+
+def _scheduled(found: Object) -> str:
+    return str(at(found, "status", "scheduledReplicas") or 0)
+
+
+class JobKind(ControllerKind["Job"]):
     """A job: pods that run to their end."""
 
     group = "batch"
     kind = "Job"
     plural = "jobs"
     singular = "job"
-    namespaced = True
     order = 80
-    in_all = True
+    columns = controller_columns(_ready, _scheduled)
 
     @property
     def model(self) -> type[Job]:
@@ -43,6 +55,10 @@ class JobKind(Kind["Job"]):
 
         selector = validate_same(before, after, "selector")
         return selector + validate_same(before, after, "template", shown=False)
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """See `ControllerKind`."""
+        return {"active": counts.replicas, "ready": counts.ready, "scheduledReplicas": counts.scheduled}
 
 
 KIND = JobKind()

@@ -9,18 +9,25 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from moorage.kinds.printing.columns import AGE, Column, Object
+from moorage.kinds.printing.sections import Related, Section, as_declared
+
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import ObjectId, Records
+    from moorage_schemas.base import Model
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.meta import ObjectMeta, Resource
-    from moorage_schemas.taint import Taint
+    from moorage_schemas.taint import Taint, TargetTainted
 
 PACKAGE = "moorage.kinds"
 """The package whose modules are the kinds."""
@@ -95,10 +102,31 @@ class Kind(ABC, Generic[ResourceT]):
     fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
     """Paths of fields that mean something though the model does not have them."""
 
+    counted_status: ClassVar[bool] = False
+    """Whether its status counts other objects. It is counted once after many records."""
+
+    built_in: ClassVar[tuple[str, ...]] = ()
+    """The names of objects that exist although nobody has declared them."""
+
+    deleted_with_content: ClassVar[bool] = False
+    """Whether everything in the namespace of an object's name is deleted with the object."""
+
+    slash_in_names: ClassVar[bool] = False
+    """Whether people write the names of its objects with a slash: `eu/eu-1`."""
+
+    columns: ClassVar[tuple[Column, ...]] = (AGE,)
+    """The columns of a table of its objects, after the name."""
+
     @property
     def api_versions(self) -> tuple[str, ...]:
         """`group/version` of each version that is served; the core group has no prefix."""
         return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words by which the command line knows it, in lower case."""
+        named = (self.kind, self.plural, self.singular, *self.short_names, *self.cli_names)
+        return frozenset(word.lower() for word in named)
 
     @property
     def subresources(self) -> tuple[str, ...]:
@@ -185,6 +213,49 @@ class Kind(ABC, Generic[ResourceT]):
         """
         return document
 
+    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint] | None:
+        """The taints that the writer of a target wants. None for a kind that has no taints."""
+        return None
+
+    def taints(self, resource: ResourceDeclared, records: Records) -> TargetTainted | None:
+        """The taints of a target that are shown. None if nothing is known of them."""
+        return None
+
+    def refusal(self, name: str, change: str) -> str:
+        """Why an object may not be changed or deleted. Empty if it may.
+
+        Args:
+            name: of the object.
+            change: `changed` or `deleted`.
+        """
+        return ""
+
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
+        """What the writer of an object is told of what was not taken over, or does not exist.
+
+        Args:
+            document: the object as it is shown now.
+            sent: the object or the patch that was sent.
+            records: the latest records.
+        """
+        return ()
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """An object as the API shows it, without a resource version. None if there is none."""
+        resource = records.resources.get(object_id.key)
+        if resource is None:
+            return self.built_in_object(object_id.name, records) if object_id.name in self.built_in else None
+        status = self.status(resource, records)
+        return {**resource.object, **({"status": status} if status is not None else {})}
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """The status of a declared object that is derived from other records. None if there is none."""
+        return None
+
+    def built_in_object(self, name: str, records: Records) -> Document:
+        """An object of `built_in`, as long as nobody has declared it."""
+        raise NotImplementedError(f"{self.kind} has a built-in object {name} and does not say what it is")
+
     def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
         """A stored object in the words of one of the kind's versions."""
         api_version = f"{self.group}/{version}" if self.group else version
@@ -193,6 +264,28 @@ class Kind(ABC, Generic[ResourceT]):
     def stored(self, document: Document) -> Document:
         """An object that was written in any version, as it is stored."""
         return {**document, "apiVersion": self.api_versions[0]}
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """What `describe` tells of an object after its name, labels and annotations.
+
+        Args:
+            found: the object.
+            related: reads other objects.
+            now: the present time.
+        """
+        yield from as_declared(found)
+
+    def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The objects of a list that tables show, in their order."""
+        return items
+
+    def api_name(self, typed: str) -> str:
+        """The name in the API of an object that a person has named."""
+        return typed
+
+    def shown_name(self, name: str) -> str:
+        """The name of an object as people read it. They may type it too."""
+        return name
 
     def flaws(self) -> Iterable[str]:
         """What is wrong with how it describes itself; a kind with a flaw is refused when it is found."""
@@ -281,6 +374,45 @@ class View(Untyped):
     group: ClassVar[str] = "moorage.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
     read_only: ClassVar[bool] = True
+    made_from: ClassVar[str] = ""
+    """The short name of the topic whose records it shows."""
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """The objects that a record shows, of a view that is made of the records of a topic.
+
+        Args:
+            key: of the record.
+            record: as it is now, or as it was before. None is a tombstone.
+        """
+        return ()
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        key = records.origins.get(object_id)
+        status = None if key is None else self.view_status(object_id, key, records)
+        if key is None or status is None:
+            return None
+        metadata = {"name": object_id.name}
+        if object_id.namespace:
+            metadata["namespace"] = object_id.namespace
+        shown: Document = {"apiVersion": self.api_versions[0], "kind": self.kind, "metadata": metadata}
+        spec = self.view_spec(key)
+        return {**shown, "status": status, **({"spec": spec} if spec else {})}
+
+    def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
+        """The status of a view, from the record behind it. None if the record is gone.
+
+        Args:
+            object_id: names the view.
+            key: of the record.
+            records: the latest records.
+        """
+        record = records.latest(self.made_from, key)
+        return record.model_dump(mode="json") if record is not None else None
+
+    def view_spec(self, key: str) -> Document:
+        """The spec of a view, from the key of the record behind it. Empty if it has none."""
+        return {}
 
 
 def discovered() -> tuple[Kind[Any], ...]:
@@ -289,7 +421,7 @@ def discovered() -> tuple[Kind[Any], ...]:
     Raises:
         TypeError: a module of the package has no `KIND`, or one that has a flaw, or whose name another one has.
     """
-    return _kinds_in(tuple(importlib.import_module(PACKAGE).__path__))
+    return _kinds_in(_folders())
 
 
 def declared() -> tuple[Kind[Any], ...]:
@@ -300,6 +432,36 @@ def declared() -> tuple[Kind[Any], ...]:
 def named(kind: str) -> Kind[Any] | None:
     """The kind of a record key or an object's `kind`; None when there is none."""
     return _by_name(discovered()).get(kind)
+
+
+def called(word: str) -> Kind[Any] | None:
+    """Return the kind that a word of the command line names: `nodes`, `node`, `no` or `Node`. None if there is none.
+
+    A kind whose file has the word's name is found without loading the others. No other kind has the same word, for
+    `discovered` refuses that.
+    """
+    word = word.lower()
+    return _in_own_file(_folders(), word) or _by_word(discovered()).get(word)
+
+
+@cache
+def _in_own_file(folders: tuple[str, ...], word: str) -> Kind[Any] | None:
+    stems = {word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"}
+    for module in pkgutil.iter_modules(folders):
+        if not module.ispkg and module.name.replace("_", "") in stems:
+            kind = getattr(importlib.import_module(f"{PACKAGE}.{module.name}"), "KIND", None)
+            if isinstance(kind, Kind) and word in kind.words:
+                return kind
+    return None
+
+
+@cache
+def _by_word(kinds: tuple[Kind[Any], ...]) -> dict[str, Kind[Any]]:
+    return {word: kind for kind in kinds for word in kind.words}
+
+
+def _folders() -> tuple[str, ...]:
+    return tuple(importlib.import_module(PACKAGE).__path__)
 
 
 @cache
@@ -323,5 +485,7 @@ def _kinds_in(folders: tuple[str, ...]) -> tuple[Kind[Any], ...]:
         for other in found.values():
             if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
                 raise TypeError(f"{path}: another kind has the name {kind.kind} or {kind.plural}")
+            if shared := sorted(kind.words & other.words):
+                raise TypeError(f"{path}: {other.kind} has the same word for the command line: {shared[0]}")
         found[kind.kind] = kind
     return tuple(sorted(found.values(), key=lambda kind: (kind.order, kind.kind)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, Column, since, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -22,6 +23,12 @@ class LeaseKind(Kind["Lease"]):
     namespaced = True
     order = 260
     apply_order = 160
+    columns = (
+        Column("HOLDER", text("spec", "holderIdentity")),
+        AGE,
+        Column("RENEWED", since("spec", "renewTime"), wide=True),
+        Column("SECONDS", text("spec", "leaseDurationSeconds"), wide=True),
+    )
 
     @property
     def model(self) -> type[Lease]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from moorage.core.apimachinery.durations import age
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, Column, Object, of, taints_text, text
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values, taint_texts
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.machines import MachineSet
 
 
@@ -26,6 +33,15 @@ class MachineSetKind(Kind["MachineSet"]):
     order = 130
     apply_order = 90
     scaled = True
+    columns = (
+        Column("DESIRED", text("spec", "replicas", default="1")),
+        Column("CURRENT", text("status", "replicas", default="0")),
+        Column("READY", text("status", "readyReplicas", default="0")),
+        Column("AVAILABLE", text("status", "availableReplicas", default="0")),
+        AGE,
+        Column("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
+    )
+    counted_status = True
 
     @property
     def model(self) -> type[MachineSet]:
@@ -45,6 +61,42 @@ class MachineSetKind(Kind["MachineSet"]):
         from moorage.core.admission.machine_sets import with_template
 
         return with_template(wanted, shown)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        from moorage.kinds.node import node_status
+
+        status = found.get("status") or {}
+        wanted = at(found, "spec", "replicas")
+        there = f"{status.get('replicas', 0)} there, {status.get('readyReplicas', 0)} ready"
+        yield Pair("Replicas", f"{1 if wanted is None else wanted} wanted, {there}")
+        template = at(found, "spec", "template", "spec") or {}
+        yield Values("New nodes get", taint_texts(template.get("taints")))
+        yield Values("And labels", [f"{k}={v}" for k, v in (at(template, "metadata", "labels") or {}).items()])
+        uid = at(found, "metadata", "uid")
+        rows = [
+            [
+                str(at(one, "metadata", "name")),
+                node_status(one),
+                age(at(one, "metadata", "creationTimestamp"), now),
+                ",".join(taint_texts(at(one, "spec", "taints"))),
+            ]
+            for one in related.list("Node")
+            if any(owner.get("uid") == uid for owner in at(one, "metadata", "ownerReferences") or [])
+        ]
+        yield Rows(f"Nodes of this set ({len(rows)})", ["NAME", "STATUS", "AGE", "TAINTS"], rows)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        present = len(records.machines.get(resource.uid, ()))
+        ready = len(records.ready_machines.get(resource.uid, ()))
+        return {
+            "observedGeneration": resource.object["metadata"].get("generation", 1),
+            "replicas": present,
+            "fullyLabeledReplicas": present,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+        }
 
 
 KIND = MachineSetKind()

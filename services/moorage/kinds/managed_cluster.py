@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from moorage.kinds.families.targets import Target
+from moorage.core.apimachinery.unstructured import at, part
+from moorage.kinds.families.ocm import available, decided, group_text, placement_of, sets
+from moorage.kinds.families.targets import Target, offered, tainted
+from moorage.kinds.printing.columns import (
+    AGE,
+    LABELS,
+    NONE,
+    Column,
+    Object,
+    condition,
+    condition_field,
+    label,
+    of,
+    taints,
+)
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
+from moorage_schemas.resources.names import GLOBAL_SET, SET_LABEL
+from moorage_schemas.times import parse_time
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.managed import ManagedCluster
+    from moorage_schemas.taint import Taint
+
+
+def _accepted(found: Object) -> str:
+    return str(bool(at(found, "spec", "hubAcceptsClient"))).lower()
+
+
+def _urls(found: Object) -> str:
+    configs = at(found, "spec", "managedClusterClientConfigs") or []
+    return ",".join(str(one.get("url")) for one in configs if one.get("url")) or NONE
+
+
+def _same_time(one: str, other: str | None) -> bool:
+    """Whether two texts are the same instant. A text that is no time is not the same as any other."""
+    try:
+        return other is not None and parse_time(one) == parse_time(other)
+    except ValueError:
+        return False
 
 
 class ManagedClusterKind(Target["ManagedCluster"]):
@@ -25,6 +62,16 @@ class ManagedClusterKind(Target["ManagedCluster"]):
     namespaced = False
     order = 200
     apply_order = 140
+    columns = (
+        Column("HUB ACCEPTED", of(_accepted)),
+        Column("MANAGED CLUSTER URLS", of(_urls)),
+        Column("JOINED", condition("ManagedClusterJoined")),
+        Column("AVAILABLE", of(available)),
+        AGE,
+        Column("CLUSTER SET", label(SET_LABEL), wide=True),
+        Column("TAINTS", taints(None), wide=True),
+        LABELS,
+    )
 
     @property
     def model(self) -> type[ManagedCluster]:
@@ -44,6 +91,68 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         from moorage.core.admission.ocm_defaults import admit_managed_cluster
 
         return admit_managed_cluster(document)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        name = str(at(found, "metadata", "name"))
+        yield Pair("Hub accepts", _accepted(found))
+        known, labels = sets(related), at(found, "metadata", "labels") or {}
+        yield Pair("Cluster sets", ",".join(sorted(known.of(labels) - {GLOBAL_SET})))
+        if missing := known.missing(labels):
+            yield Pair("Missing set", f"{missing}: no exclusive set of this name exists, so the cluster is in none")
+        yield from tainted(found, related, now)
+        yield conditions(found)
+        claims = [[str(one.get("name")), str(one.get("value"))] for one in at(found, "status", "clusterClaims") or []]
+        yield Rows("Claims", ["NAME", "VALUE"], claims)
+        yield from offered(found)
+        add_ons = [
+            [
+                str(at(one, "metadata", "name")),
+                condition_field(one, "Available"),
+                condition_field(one, "Available", "reason"),
+            ]
+            for one in related.list("ManagedClusterAddOn", name)
+        ]
+        yield Rows(f"Add-ons ({len(add_ons)})", ["NAME", "AVAILABLE", "REASON"], add_ons)
+        rows = [
+            [str(at(one, "metadata", "namespace")), placement_of(one), group_text(one)]
+            for one in related.list("PlacementDecision")
+            if name in decided(one)
+        ]
+        yield Rows(f"Selected by ({len(rows)})", ["NAMESPACE", "PLACEMENT", "GROUP"], rows)
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """A managed cluster with the labels that the system keeps on it."""
+        from moorage.kinds.status.ocm import with_labels
+
+        resource, found = records.resources.get(object_id.key), super().shown(object_id, records)
+        if resource is None or found is None:
+            return None
+        return with_labels(found, resource, records.taints.get(f"{self.kind}/{object_id.name}"))
+
+    def wanted_taints(self, resource: ManagedCluster) -> Sequence[Taint]:
+        """The taints that the writer wants. Only the system says when a taint was added, so such a time is dropped."""
+        return [taint.model_copy(update={"time_added": None}) for taint in super().wanted_taints(resource)]
+
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
+        """See `Kind`."""
+        from moorage.core.taints.desired.addons import LABEL_PREFIX
+
+        yield from super().notes(document, sent, records)
+        labels, there = part(part(sent, "metadata"), "labels"), part(part(document, "metadata"), "labels")
+        for name in sorted(labels):
+            if name.startswith(LABEL_PREFIX) and labels[name] != there.get(name):
+                why = "is kept by the system, from the add-on's lease"
+                yield f"metadata.labels: {name} {why}: {labels[name]!r} was not used"
+        times = {
+            (taint["key"], taint["effect"]): taint["timeAdded"] for taint in part(document, "spec").get("taints") or ()
+        }
+        for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
+            time = taint.get("timeAdded")
+            if time and not _same_time(time, times.get((taint.get("key"), taint.get("effect")))):
+                yield f"spec.taints[{number}].timeAdded is set by the system: {time!r} was not used"
+        if missing := records.managed.sets.missing(there):
+            yield f"metadata.labels: {SET_LABEL} names {missing!r}, and there is no such set"
 
 
 KIND = ManagedClusterKind()

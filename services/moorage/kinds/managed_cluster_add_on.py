@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, Column, Object, condition, condition_field
+from moorage.kinds.printing.sections import Pair, Related, Section, time_and_age
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterAddOn
 
 
@@ -24,6 +31,13 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     namespaced = True
     order = 250
     apply_order = 170
+    columns = (
+        Column("AVAILABLE", condition("Available")),
+        Column("DEGRADED", condition("Degraded")),
+        Column("PROGRESSING", condition("Progressing")),
+        Column("REASON", condition("Available", "reason"), wide=True),
+        AGE._replace(wide=True),
+    )
 
     @property
     def model(self) -> type[ManagedClusterAddOn]:
@@ -37,6 +51,25 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
         from moorage.core.admission.validation.ocm import validate_add_on
 
         return validate_add_on(resource)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
+        yield Pair("Cluster", namespace)
+        yield Pair(
+            "Available", f"{condition_field(found, 'Available')} ({condition_field(found, 'Available', 'reason')})"
+        )
+        lease = related.get("Lease", namespace, name)
+        if lease is None:
+            yield Pair("Lease", "none of the add-on's name in its namespace")
+            return
+        yield Pair("Lease renewed", time_and_age(at(lease, "spec", "renewTime"), now))
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import add_on_status
+
+        return add_on_status(resource.name, records.taints.get(f"ManagedCluster/{resource.namespace}"))
 
 
 KIND = ManagedClusterAddOnKind()

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.ocm import available, selector_text, sets
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, Column, Object, condition, condition_field, of
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSet
 
 _KNOWS_NO_LEGACY: Final = "v1beta2"
+
+
+def _selector(found: Object) -> str:
+    """How a set finds its clusters: a selector, or the label by which a cluster names its one set."""
+    selector = at(found, "spec", "clusterSelector") or {}
+    by_labels = selector.get("selectorType") == "LabelSelector"
+    return selector_text(selector.get("labelSelector")) if by_labels else "ExclusiveClusterSetLabel"
 
 
 class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
@@ -32,6 +46,14 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     order = 210
     apply_order = 120
     unknown_fields = UnknownFields.WARNED
+    columns = (
+        Column("EMPTY", condition("ClusterSetEmpty")),
+        AGE,
+        Column("SELECTOR", of(_selector), wide=True),
+        Column("CLUSTERS", condition("ClusterSetEmpty", "message"), wide=True),
+    )
+    counted_status = True
+    built_in = ("default", "global")
 
     @property
     def model(self) -> type[ManagedClusterSet]:
@@ -56,6 +78,41 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
         if version != _KNOWS_NO_LEGACY or selector.get("selectorType") != LEGACY:
             return shown
         return {**shown, "spec": {**spec, "clusterSelector": {**selector, "selectorType": EXCLUSIVE}}}
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        name = str(at(found, "metadata", "name"))
+        yield Pair("Selector", _selector(found))
+        yield Pair("Empty", condition_field(found, "ClusterSetEmpty"))
+        made = sets(related).get(name)
+        rows = [
+            [str(at(one, "metadata", "name")), available(one)]
+            for one in related.list("ManagedCluster")
+            if made is not None and made.has(at(one, "metadata", "labels") or {})
+        ]
+        yield Rows(f"Clusters ({len(rows)})", ["NAME", "AVAILABLE"], rows)
+        bound = [
+            str(at(one, "metadata", "namespace"))
+            for one in related.list("ManagedClusterSetBinding")
+            if at(one, "metadata", "name") == name
+        ]
+        yield Values("Bound to", bound)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import set_status
+
+        return set_status(resource.name, records.managed)
+
+    def built_in_object(self, name: str, records: Records) -> Document:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import built_in_set, set_status
+
+        return {**built_in_set(name), "status": set_status(name, records.managed)}
+
+    def refusal(self, name: str, change: str) -> str:
+        """See `Kind`."""
+        return f"this set is built in and may not be {change}" if name in self.built_in else ""
 
 
 KIND = ManagedClusterSetKind()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, Column, Object, condition, condition_field, text
+from moorage.kinds.printing.sections import Pair, Related, Section, Values
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSetBinding
 
 
@@ -25,6 +32,12 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
     order = 220
     apply_order = 130
     unknown_fields = UnknownFields.WARNED
+    columns = (
+        Column("CLUSTER SET", text("spec", "clusterSet")),
+        Column("BOUND", condition("Bound")),
+        AGE,
+        Column("REASON", condition("Bound", "reason"), wide=True),
+    )
 
     @property
     def model(self) -> type[ManagedClusterSetBinding]:
@@ -38,6 +51,24 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
         from moorage.core.admission.validation.ocm import validate_set_binding
 
         return validate_set_binding(resource)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        name = str(at(found, "metadata", "name"))
+        yield Pair("Cluster set", at(found, "spec", "clusterSet"))
+        yield Pair("Bound", f"{condition_field(found, 'Bound')} ({condition_field(found, 'Bound', 'reason')})")
+        using = [
+            str(at(one, "metadata", "name"))
+            for one in related.list("Placement", str(at(found, "metadata", "namespace")))
+            if name in (at(one, "spec", "clusterSets") or [name])
+        ]
+        yield Values("Placements", using)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import binding_status
+
+        return binding_status(resource.name, records.managed)
 
 
 KIND = ManagedClusterSetBindingKind()

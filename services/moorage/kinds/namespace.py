@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.kind import Untyped
+from moorage.kinds.printing.columns import AGE, Column, text
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.meta import ObjectMeta
 
@@ -23,6 +26,9 @@ class NamespaceKind(Untyped):
     namespaced = False
     order = 10
     apply_order = 10
+    columns = (Column("STATUS", text("status", "phase", default="Active")), AGE)
+    built_in = ("default",)
+    deleted_with_content = True
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """See `Kind`."""
@@ -35,6 +41,24 @@ class NamespaceKind(Untyped):
         metadata = document["metadata"]
         labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
         return {**document, "metadata": {**metadata, "labels": labels}}
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        return {"phase": "Active"}
+
+    def built_in_object(self, name: str, records: Records) -> Document:
+        """See `Kind`."""
+        return {
+            "apiVersion": "v1",
+            "kind": self.kind,
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
+    def refusal(self, name: str, change: str) -> str:
+        """See `Kind`."""
+        return "this namespace may not be deleted" if name in self.built_in and change == "deleted" else ""
 
 
 KIND = NamespaceKind()

@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
-from moorage.kinds.families.targets import Target
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.targets import UNREPORTED, Target, leaving, offered, tainted, unreported
+from moorage.kinds.printing.columns import AGE, LABELS, NONE, Column, Object, condition_status, label, of, taints
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage_schemas.resources.node import Node
     from moorage_schemas.taint import Taint
+
+
+_ROLE: Final = "node-role.kubernetes.io/"
+
+
+def node_status(found: Object) -> str:
+    """`Ready`, `NotReady`, `Unknown` or `Unreported`, and `SchedulingDisabled` if the node is cordoned.
+
+    kubectl also shows `Unknown` for a node without the condition `Ready`. Here that word means that a source has
+    fallen silent. Such a node is tainted, and a node that nobody has reported is not.
+    """
+    words = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
+    ready = words.get(condition_status(found, "Ready"), UNREPORTED)
+    return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
+
+
+def zone_name(found: Object) -> str:
+    """The zone of a node, `region/zone`, from its labels. The older labels count too."""
+    labels = at(found, "metadata", "labels") or {}
+    parts = []
+    for part in ("region", "zone"):
+        older = labels.get(f"failure-domain.beta.kubernetes.io/{part}", "")
+        parts.append(str(labels.get(f"topology.kubernetes.io/{part}") or older))
+    return "/".join(parts)
+
+
+def _roles(found: Object) -> str:
+    labels = at(found, "metadata", "labels") or {}
+    roles = sorted(label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE))
+    return ",".join(role for role in roles if role) or NONE
+
+
+def _zone(found: Object, related: Related) -> Section:
+    from moorage.kinds.zone import state_text
+
+    name = zone_name(found)
+    known = {at(one, "status", "zone"): one for one in related.list("Zone")}
+    state = f" ({state_text(known[name])})" if name in known else ""
+    return Pair("Zone", f"{name if name != '/' else 'none'}{state}")
 
 
 class NodeKind(Target["Node"]):
@@ -24,6 +67,15 @@ class NodeKind(Target["Node"]):
     namespaced = False
     order = 20
     apply_order = 80
+    columns = (
+        Column("STATUS", of(node_status)),
+        Column("ROLES", of(_roles)),
+        AGE,
+        Column("TAINTS", taints(2)),
+        Column("ZONE", label("topology.kubernetes.io/zone"), wide=True),
+        Column("ALL-TAINTS", taints(None), wide=True),
+        LABELS,
+    )
 
     @property
     def model(self) -> type[Node]:
@@ -49,6 +101,26 @@ class NodeKind(Target["Node"]):
         from moorage.core.admission.defaults import role_taints
 
         return role_taints(resource.metadata.labels, resource.spec.taints or ())
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        from moorage.kinds.pod import pod_status
+
+        name = at(found, "metadata", "name")
+        yield Pair("Roles", _roles(found))
+        yield Pair("Status", node_status(found) + unreported(found))
+        yield Pair("Unschedulable", str(bool(at(found, "spec", "unschedulable"))).lower())
+        yield _zone(found, related)
+        yield from tainted(found, related, now)
+        yield conditions(found)
+        yield from offered(found)
+        pods = [
+            [str(at(one, "metadata", "namespace")), str(at(one, "metadata", "name")), pod_status(one)]
+            for one in related.list("Pod")
+            if at(one, "spec", "nodeName") == name
+        ]
+        yield Rows(f"Pods ({len(pods)})", ["NAMESPACE", "NAME", "STATUS"], pods)
+        yield leaving(found, related, now)
 
 
 KIND = NodeKind()

@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.ocm import PLACEMENT_LABEL, decided, group_text, selector_text
 from moorage.kinds.kind import Kind, UnknownFields
+from moorage.kinds.printing.columns import AGE, Column, Object, condition, text
+from moorage.kinds.printing.sections import (
+    Heading,
+    Pair,
+    Related,
+    Rows,
+    Section,
+    Values,
+    grounds,
+    plain_conditions,
+    time_and_age,
+    tolerations,
+)
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import Placement
+
+
+_SATISFIED: Final = "PlacementSatisfied"
+
+
+def _predicate(predicate: Object) -> str:
+    selector = at(predicate, "requiredClusterSelector") or {}
+    parts = []
+    if labels := selector.get("labelSelector"):
+        parts.append(f"labels {selector_text(labels)}")
+    if claims := selector.get("claimSelector"):
+        parts.append(f"claims {selector_text(claims)}")
+    expressions: list[Any] = at(selector, "celSelector", "celExpressions") or []
+    parts += [f"cel {text}" for text in expressions]
+    return "; ".join(parts) or "all"
+
+
+def _coordinate(config: Object) -> str:
+    coordinate = config.get("scoreCoordinate") or {}
+    if coordinate.get("type") == "AddOn":
+        scored = coordinate.get("addOn") or {}
+        return f"AddOn/{scored.get('resourceName')}/{scored.get('scoreName')}"
+    return str(coordinate.get("builtIn") or config.get("name") or "")
+
+
+def _decision(related: Related, namespace: str, name: str, now: datetime) -> Iterator[Section]:
+    found = related.get("WorkloadPlacement", namespace, f"placement:{name}")
+    if found is None:
+        yield Pair("Decision", "not made yet")
+        return
+    decision = found["status"]
+    yield Heading("Decision")
+    yield Pair("  Decided", time_and_age(decision["decidedTime"], now))
+    if again := decision.get("decideAgain"):
+        yield Pair("  Again", again)
+    yield from grounds(decision)
 
 
 class PlacementKind(Kind["Placement"]):
@@ -26,6 +80,14 @@ class PlacementKind(Kind["Placement"]):
     apply_order = 180
     unknown_fields = UnknownFields.WARNED
     fields_elsewhere = frozenset({"status", "spec.spreadPolicy"})
+    columns = (
+        Column("SUCCEEDED", condition(_SATISFIED)),
+        Column("REASON", condition(_SATISFIED, "reason")),
+        Column("SELECTEDCLUSTERS", text("status", "numberOfSelectedClusters")),
+        Column("WANTED", text("spec", "numberOfClusters", default="<all>"), wide=True),
+        Column("MESSAGE", condition(_SATISFIED, "message"), wide=True),
+        AGE._replace(wide=True),
+    )
 
     @property
     def model(self) -> type[Placement]:
@@ -52,6 +114,33 @@ class PlacementKind(Kind["Placement"]):
         tolerations = [OpenToleration.model_validate(one) for one in spec.get("tolerations") or ()]
         wrong = [*misconfigured_expressions(spec), *misconfigured_tolerations(tolerations)]
         yield from (f"the placement is misconfigured: {error}" for error in wrong)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        spec = found.get("spec") or {}
+        namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
+        yield Pair("Cluster sets", ",".join(spec.get("clusterSets") or []) or "all that are bound")
+        number = spec.get("numberOfClusters")
+        yield Pair("Clusters", "all that fit" if number is None else number)
+        yield Values("Predicates", [_predicate(one) for one in spec.get("predicates") or []])
+        policy = spec.get("prioritizerPolicy") or {}
+        weights = [f"{_coordinate(one)} {one.get('weight', 1)}" for one in policy.get("configurations") or []]
+        yield Values("Prioritizers", [*weights, f"mode {policy.get('mode') or 'Additive'}"])
+        yield tolerations(spec.get("tolerations"))
+        yield plain_conditions(found)
+        selected = [
+            [cluster, group_text(one), str(at(one, "metadata", "name"))]
+            for one in related.list("PlacementDecision", namespace, f"{PLACEMENT_LABEL}={name}")
+            for cluster in decided(one)
+        ]
+        yield Rows(f"Selected ({len(selected)})", ["CLUSTER", "GROUP", "DECISION"], selected)
+        yield from _decision(related, namespace, name, now)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import placement_status
+
+        return placement_status(resource, records.placements.get(resource.key))
 
 
 KIND = PlacementKind()

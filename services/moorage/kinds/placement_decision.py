@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.ocm import PLACEMENT_LABEL, available, decided, group_text, placement_of
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import NONE, Column, Object, count, label, of
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
 
 
 class PlacementDecisionKind(View):
@@ -17,6 +28,27 @@ class PlacementDecisionKind(View):
     namespaced = True
     order = 2100
     repeatable = True
+    columns = (
+        Column("PLACEMENT", label(PLACEMENT_LABEL)),
+        Column("CLUSTERS", count("status", "decisions")),
+        Column("GROUP", of(group_text)),
+        Column("SELECTED", of(lambda found: ",".join(decided(found)) or NONE), wide=True),
+    )
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        yield Pair("Placement", placement_of(found))
+        yield Pair("Group", group_text(found))
+        known = {str(at(one, "metadata", "name")): one for one in related.list("ManagedCluster")}
+        rows = [[name, available(known.get(name, {}))] for name in decided(found)]
+        yield Rows(f"Clusters ({len(rows)})", ["NAME", "AVAILABLE"], rows)
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.ocm import placement_decision
+
+        placed = records.placements.get(object_id.key)
+        return placement_decision(placed) if placed is not None else None
 
 
 KIND = PlacementDecisionKind()

@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, LABELS, Column, Object, condition_status, of, reference_text, text
+from moorage.kinds.printing.sections import (
+    Heading,
+    Pair,
+    Related,
+    Section,
+    Values,
+    evictions,
+    grounds,
+    pairs,
+    time_and_age,
+    tolerations,
+)
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.pod import Pod
+
+
+SCHEDULED: Final = "Scheduled"
+"""The status of a pod that is bound and that no deployer has reported since."""
+
+
+def pod_status(found: Object) -> str:
+    """The phase of a pod, or the reason if there is one (`Evicted`). `Scheduled` if it is bound and not reported."""
+    if at(found, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    phase = str(at(found, "status", "reason") or at(found, "status", "phase") or "Unknown")
+    return SCHEDULED if phase == "Pending" and condition_status(found, "PodScheduled") == "True" else phase
+
+
+def pod_ready(found: Object) -> str:
+    """Ready containers of all. Deployers report whole pods, so all containers are ready or none is."""
+    statuses = at(found, "status", "containerStatuses")
+    total = len(at(found, "spec", "containers") or [])
+    if isinstance(statuses, Sequence) and statuses:
+        return f"{sum(1 for one in statuses if one.get('ready'))}/{total or len(statuses)}"
+    return f"{total if condition_status(found, 'Ready') == 'True' else 0}/{total}"
+
+
+def _decision(related: Related, namespace: str, name: str, now: datetime) -> Iterator[Section]:
+    found = related.get("WorkloadPlacement", namespace, name)
+    if found is None:
+        yield Pair("Placement", "not decided yet")
+        return
+    decision = found["status"]
+    yield Heading("Placement")
+    yield Pair("  State", f"{decision['state']} ({decision.get('reason') or 'no reason'})")
+    yield Pair("  Decided", time_and_age(decision["decidedTime"], now))
+    if decision.get("message"):
+        yield Pair("  Message", decision["message"])
+    if before := decision.get("previousTarget"):
+        yield Pair("  Before on", reference_text(before))
+    if decision.get("replaces"):
+        yield Pair("  Replaces", decision["replaces"])
+    yield from grounds(decision)
 
 
 class PodKind(Kind["Pod"]):
@@ -24,6 +79,14 @@ class PodKind(Kind["Pod"]):
     namespaced = True
     order = 30
     in_all = True
+    columns = (
+        Column("READY", of(pod_ready)),
+        Column("STATUS", of(pod_status)),
+        Column("NODE", text("spec", "nodeName")),
+        AGE,
+        Column("MESSAGE", text("status", "message"), wide=True),
+        LABELS,
+    )
 
     @property
     def model(self) -> type[Pod]:
@@ -55,6 +118,32 @@ class PodKind(Kind["Pod"]):
         spec = {key: value for key, value in (document.get("spec") or {}).items() if key != "nodeName"}
         named = (stored.get("spec") or {}).get("nodeName")
         return {**document, "spec": {**spec, **({"nodeName": named} if named else {})}}
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        namespace, name = str(at(found, "metadata", "namespace")), str(at(found, "metadata", "name"))
+        yield Pair("Node", at(found, "spec", "nodeName"))
+        status = pod_status(found)
+        unreported = ": it is bound, and no deployer has reported it since"
+        yield Pair("Status", f"{status}{unreported}" if status == SCHEDULED else status)
+        yield Pair("Ready", pod_ready(found))
+        owner = next(iter(at(found, "metadata", "ownerReferences") or []), None)
+        yield Pair("Made by", reference_text(owner) if owner else "nobody: a bare pod is not made again")
+        yield Values("Node selector", pairs(at(found, "spec", "nodeSelector")))
+        yield tolerations(at(found, "spec", "tolerations"))
+        yield from _decision(related, namespace, name, now)
+        leaving = [
+            one
+            for one in related.list("Eviction", namespace)
+            if one["status"]["workload"].get("name") == name and one["status"]["workload"].get("kind") == "Pod"
+        ]
+        yield evictions(leaving, now)
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status import pods
+
+        return pods.shown(object_id, records)
 
 
 KIND = PodKind()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
+from moorage.kinds.printing.columns import AGE, Column, Object, text
+from moorage.kinds.printing.sections import Pair, Related, Section, held_by
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import PodDisruptionBudget
 
 
@@ -23,6 +30,15 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     namespaced = True
     order = 120
     apply_order = 50
+    columns = (
+        Column("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),
+        Column("MAX UNAVAILABLE", text("spec", "maxUnavailable", default="N/A")),
+        Column("ALLOWED DISRUPTIONS", text("status", "disruptionsAllowed", default="0")),
+        AGE,
+        Column("EXPECTED", text("status", "expectedPods", default="0"), wide=True),
+        Column("HEALTHY", text("status", "currentHealthy", default="0"), wide=True),
+        Column("HELD", text("status", "held", default="0"), wide=True),
+    )
 
     @property
     def model(self) -> type[PodDisruptionBudget]:
@@ -36,6 +52,42 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         from moorage.core.admission.validation.budgets import validate_disruption_budget
 
         return validate_disruption_budget(resource.spec)
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        status = found.get("status") or {}
+        for field, words in (("minAvailable", "Min available"), ("maxUnavailable", "Max unavailable")):
+            if (value := at(found, "spec", field)) is not None:
+                yield Pair(words, value)
+        labels = at(found, "spec", "selector", "matchLabels") or {}
+        yield Pair("Selector", ",".join(f"{key}={value}" for key, value in sorted(labels.items())))
+        yield Pair("Allowed", status.get("disruptionsAllowed", 0))
+        yield Pair(
+            "Healthy", f"{status.get('currentHealthy', 0)}, of which {status.get('desiredHealthy', 0)} must stay"
+        )
+        yield Pair("Expected", status.get("expectedPods", 0))
+        namespace, name = str(at(found, "metadata", "namespace")), at(found, "metadata", "name")
+        yield held_by(f"PodDisruptionBudget/{namespace}/{name}", related, now, namespace)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """The status of policy/v1, and `held`: the number of evictions that it holds now."""
+        from moorage.core.disruption.budgets import disruption_of, disruptions
+
+        counted = records.budgets.get(resource.key)
+        expected, healthy = (counted.expected, counted.healthy) if counted is not None else (0, 0)
+        try:
+            guard = disruption_of(resource.object)
+            desired = disruptions(guard, pods=expected, healthy=healthy, scale=expected).desired
+        except ValueError:  # it was checked when it was declared
+            desired = 0
+        status = {
+            "observedGeneration": resource.object["metadata"].get("generation", 1),
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "disruptionsAllowed": max(0, counted.allowed) if counted is not None else 0,
+            "expectedPods": expected,
+        }
+        return {**status, "held": counted.held} if counted is not None else status
 
 
 KIND = PodDisruptionBudgetKind()

@@ -2,7 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import NONE, Column, Object, of, since, text
+from moorage.kinds.printing.sections import (
+    OPEN,
+    Pair,
+    Related,
+    Rows,
+    Section,
+    evictions,
+    plain_conditions,
+    time_and_age,
+)
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
+
+
+def eviction_tasks(binding: Object) -> list[dict[str, Any]]:
+    """The parts of a binding that leave their clusters: its graceful eviction tasks."""
+    tasks: list[dict[str, Any]] = at(binding, "spec", "gracefulEvictionTasks") or []
+    return tasks
+
+
+def parts(binding: Object) -> list[dict[str, Any]]:
+    """The clusters of a binding, and those that it is leaving."""
+    there: list[dict[str, Any]] = at(binding, "spec", "clusters") or []
+    names = {one.get("name") for one in there}
+    left = [{"name": one.get("fromCluster"), "replicas": one.get("replicas")} for one in eviction_tasks(binding)]
+    return [*there, *(one for one in left if one["name"] not in names)]
+
+
+def _scheduled(found: Object) -> str:
+    """The status of the condition `Scheduled`."""
+    conditions = at(found, "status", "conditions") or []
+    return next((str(one.get("status")) for one in conditions if one.get("type") == "Scheduled"), "Unknown")
+
+
+def _clusters(found: Object) -> str:
+    return ",".join(_cluster(one) for one in at(found, "spec", "clusters") or []) or NONE
+
+
+def _cluster(one: Object) -> str:
+    """A cluster with its part of the replicas: `member1:2`."""
+    return f"{one.get('name')}:{one['replicas']}" if one.get("replicas") else str(one.get("name"))
+
+
+def _leaving(found: Object) -> str:
+    return ",".join(str(one.get("fromCluster")) for one in eviction_tasks(found)) or NONE
 
 
 class ResourceBindingKind(View):
@@ -16,6 +68,52 @@ class ResourceBindingKind(View):
     short_names = ("rb",)
     namespaced = True
     order = 2090
+    columns = (
+        Column("SCHEDULED", of(_scheduled)),
+        Column("CLUSTERS", of(_clusters)),
+        Column("LEAVING", of(_leaving)),
+        Column("REPLICAS", text("spec", "replicas"), wide=True),
+        Column("SINCE", since("status", "lastScheduledTime"), wide=True),
+    )
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        resource = at(found, "spec", "resource") or {}
+        yield Pair("Resource", f"{str(resource.get('kind')).lower()}/{resource.get('name')}")
+        yield Pair("Replicas", at(found, "spec", "replicas"))
+        yield Pair("Clusters", ",".join(_cluster(one) for one in at(found, "spec", "clusters") or []))
+        yield plain_conditions(found)
+        health = [
+            [str(one.get("clusterName")), str(one.get("health") or "Unknown")]
+            for one in at(found, "status", "aggregatedStatus") or []
+        ]
+        yield Rows("Health", ["CLUSTER", "HEALTH"], health)
+        leaving = [
+            [
+                str(one.get("fromCluster")),
+                str(one.get("purgeMode") or ""),
+                time_and_age(one.get("creationTimestamp"), now),
+                f"{one['gracePeriodSeconds']}s" if one.get("gracePeriodSeconds") is not None else "",
+                str(one.get("message") or one.get("reason") or ""),
+            ]
+            for one in eviction_tasks(found)
+        ]
+        yield Rows("Leaving", ["CLUSTER", "PURGE MODE", "SINCE", "GRACE PERIOD", "REASON"], leaving)
+        under_way = [
+            one
+            for one in related.list("Eviction", str(at(found, "metadata", "namespace")))
+            if at(one, "status", "workload", "kind") == "ResourceBinding"
+            and at(one, "status", "workload", "name") == at(found, "metadata", "name")
+            and one["status"]["state"] in OPEN
+        ]
+        yield evictions(under_way, now)
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.resource_bindings import resource_binding
+
+        placed = records.placements.get(object_id.key)
+        return resource_binding(placed, records) if placed is not None else None
 
 
 KIND = ResourceBindingKind()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.kinds.families.roles import Permission
+from moorage.kinds.families.roles import BINDING_COLUMNS, Permission
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -20,6 +20,7 @@ class RoleBindingKind(Permission):
     singular = "rolebinding"
     namespaced = True
     order = 300
+    columns = BINDING_COLUMNS
 
     def validate(self, resource: Resource, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from moorage.core.apimachinery.durations import age
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import NONE, Column, Object, of, taint_text, target, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.base import Model
+
+
+def _origins(found: Object) -> str:
+    if at(found, "status", "held"):
+        return "held"
+    return ",".join(at(found, "status", "origins") or []) or NONE
+
+
+def _age(found: Object, now: datetime) -> str:
+    return age(at(found, "status", "timeAdded") or at(found, "status", "since"), now)
+
+
+def _name(target: str, key: str, effect: str) -> str:
+    from moorage.kinds.status.names import about_target
+
+    return about_target(target, effect, key)
 
 
 class TaintKind(View):
@@ -13,6 +41,37 @@ class TaintKind(View):
     singular = "taint"
     namespaced = False
     order = 2050
+    columns = (
+        Column("TARGET", target("status", "target")),
+        Column("TAINT", of(lambda found: taint_text(at(found, "status") or {}))),
+        Column("ORIGIN", of(_origins)),
+        Column("AGE", _age),
+        Column("REASON", text("status", "reason"), wide=True),
+    )
+    made_from = "taints"
+
+    def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
+        """See `View`."""
+        tainted = records.taints.get(key)
+        if tainted is None:
+            return None
+        whose = {"target": tainted.target.model_dump(mode="json"), "generation": tainted.generation}
+        for taint in tainted.taints:
+            if _name(key, *taint.identity) == object_id.name:
+                return {**whose, **taint.model_dump(mode="json"), "held": False}
+        for waiting in tainted.held:
+            if _name(key, waiting.key, waiting.effect) == object_id.name:
+                return {**whose, **waiting.model_dump(mode="json"), "held": True}
+        return None
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.records import ObjectId
+        from moorage_schemas.taint import TargetTainted
+
+        if isinstance(record, TargetTainted):
+            yield from (ObjectId(self.kind, "", _name(key, *taint.identity)) for taint in record.taints)
+            yield from (ObjectId(self.kind, "", _name(key, held.key, held.effect)) for held in record.held)
 
 
 KIND = TaintKind()

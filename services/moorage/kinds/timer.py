@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, target, text, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
 
 
 class TimerKind(View):
@@ -13,6 +23,25 @@ class TimerKind(View):
     singular = "timer"
     namespaced = False
     order = 2060
+    columns = (
+        Column("TARGET", target("status", "target")),
+        Column("OWNER", text("status", "owner")),
+        Column("DUE", lambda found, now: until(at(found, "status", "deadline"), now)),
+        Column("DEADLINE", text("status", "deadline"), wide=True),
+        Column("SUBJECT", text("status", "subject"), wide=True),
+    )
+    made_from = "timers"
+
+    def listed(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The timers that are set, the earliest first."""
+        waiting = [item for item in items if at(item, "status", "deadline")]
+        return sorted(waiting, key=lambda item: (at(item, "status", "deadline"), at(item, "metadata", "name")))
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.records import ObjectId
+
+        yield ObjectId(self.kind, "", key.replace("/", "~"))
 
 
 KIND = TimerKind()

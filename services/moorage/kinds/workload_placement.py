@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import Column, Object, of, reference_text, since, target, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import ObjectId
+    from moorage_schemas.base import Model
+
+
+def _targets(found: Object) -> str:
+    """The target. The targets of a workload that can be on several."""
+    several = at(found, "status", "targets") or []
+    return ",".join(reference_text(one["target"]) for one in several) or reference_text(at(found, "status", "target"))
 
 
 class WorkloadPlacementKind(View):
@@ -14,6 +30,25 @@ class WorkloadPlacementKind(View):
     short_names = ("wp", "pl")
     namespaced = True
     order = 2070
+    columns = (
+        Column("STATE", text("status", "state")),
+        Column("TARGET", of(_targets)),
+        Column("REASON", text("status", "reason")),
+        Column("AGE", since("status", "decidedTime")),
+        Column("OWNER", target("status", "owner"), wide=True),
+        Column("PREVIOUS", target("status", "previousTarget"), wide=True),
+        Column("MESSAGE", text("status", "message"), wide=True),
+    )
+    made_from = "placements"
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.names import workload_name
+        from moorage.kinds.status.records import ObjectId
+
+        workload = ObjectId.of(key)
+        if workload.kind != "PlacementDecision":  # it is shown as itself
+            yield ObjectId(self.kind, workload.namespace, workload_name(workload))
 
 
 KIND = WorkloadPlacementKind()

@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from moorage.core.apimachinery.durations import rate_text
+from moorage.core.apimachinery.unstructured import at
+from moorage.core.disruption import zone_names
 from moorage.kinds.kind import View
+from moorage.kinds.printing.columns import NONE, Column, Object, count, of, text
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, taint_texts, time_and_age
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.base import Model
+
+
+def state_text(found: Object) -> str:
+    """The state of a zone, and whether it is stopped because every zone is fully disrupted."""
+    state = str(at(found, "status", "state") or "Normal")
+    return f"{state},Stopped" if at(found, "status", "stopped") else state
+
+
+def _rate(found: Object) -> str:
+    rate = at(found, "status", "rate")
+    return NONE if rate is None else rate_text(rate)
+
+
+def _next(found: Object) -> str:
+    queue = at(found, "status", "queue") or []
+    return str(queue[0].get("target")) if queue else NONE
 
 
 class ZoneKind(View):
@@ -12,7 +44,70 @@ class ZoneKind(View):
     plural = "zones"
     singular = "zone"
     namespaced = False
+    slash_in_names = True
     order = 2080
+    columns = (
+        Column("STATE", of(state_text)),
+        Column("NODES", text("status", "nodes", default="0")),
+        Column("NOT-READY", text("status", "notReady", default="0")),
+        Column("RATE", of(_rate)),
+        Column("WAITING", text("status", "waiting", default="0")),
+        Column("NEXT", of(_next)),
+        Column("TOKENS", text("status", "tokens"), wide=True),
+        Column("GRANTED", count("status", "granted"), wide=True),
+    )
+    made_from = "zones"
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        from moorage.kinds.node import node_status, zone_name
+
+        status = found.get("status") or {}
+        yield Pair("State", state_text(found))
+        if status.get("stopped"):
+            yield Pair("Stopped", "every zone is fully disrupted: no node gets a taint that evicts")
+        yield Pair("Nodes", f"{status.get('nodes', 0)}, of which {status.get('notReady', 0)} are not ready")
+        yield Pair("Rate", _rate(found))
+        yield Pair("Tokens", f"{status.get('tokens', 0)} at {status.get('tokensTime') or '<unknown>'}")
+        granted = [[str(one.get("target")), time_and_age(one.get("since"), now)] for one in status.get("granted") or []]
+        yield Rows("Granted", ["TARGET", "NOT READY SINCE"], granted)
+        waiting = [[str(one.get("target")), time_and_age(one.get("since"), now)] for one in status.get("queue") or []]
+        yield Rows(f"Waiting ({status.get('waiting', 0)})", ["TARGET", "NOT READY SINCE"], waiting)
+        members = [
+            [str(at(one, "metadata", "name")), node_status(one), ",".join(taint_texts(at(one, "spec", "taints")))]
+            for one in related.list("Node")
+            if zone_name(one) == status.get("zone")
+        ]
+        yield Rows(f"Nodes of this zone ({len(members)})", ["NAME", "STATUS", "TAINTS"], members)
+
+    def api_name(self, typed: str) -> str:
+        """`eu.eu-1` for `eu/eu-1`, since a name in the API has no slash."""
+        return zone_names.object_name(zone_names.zone_of_object(typed))
+
+    def shown_name(self, name: str) -> str:
+        """`eu/eu-1` for `eu.eu-1`."""
+        zone = zone_names.zone_of_object(name)
+        return name if zone == "/" else zone
+
+    def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
+        """The record of a zone. A rate without limit is the text `inf`, since JSON has no such number."""
+        status = super().view_status(object_id, key, records)
+        if status is None:
+            return None
+        return {
+            name: "inf" if isinstance(value, float) and math.isinf(value) else value for name, value in status.items()
+        }
+
+    def view_spec(self, key: str) -> Document:
+        """Where the zone is."""
+        region, _, own = key.partition("/")
+        return {"region": region, "zone": own}
+
+    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+        """See `View`."""
+        from moorage.kinds.status.records import ObjectId
+
+        yield ObjectId(self.kind, "", zone_names.object_name(key))
 
 
 KIND = ZoneKind()

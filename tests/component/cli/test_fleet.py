@@ -12,11 +12,11 @@ import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, status
 
 from moorage.cli.api import client
-from moorage.cli.api.kinds import all_kinds, find, words_for
+from moorage.cli.api.kinds import all_kinds, find
 from moorage.cli.commands.edit import merge_change
 from moorage.cli.commands.pause import parse_scope, pause_name
 from moorage.cli.errors import CliError
-from moorage.cli.render.tables import table
+from moorage.cli.render.tables import columns, row
 from moorage.kinds.kind import ServedKind
 
 OWN = "/apis/moorage.io/v1alpha1"
@@ -350,11 +350,13 @@ def test_warnings_are_told_as_kubectl_tells_them(gateway: FakeGateway, run: Run)
 @pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.kind)
 def test_every_kind_has_columns_that_bear_an_empty_object(kind: ServedKind) -> None:
     for wide in (False, True):
-        columns = table(kind, wide=wide)
-        assert columns
-        assert len({name for name, _ in columns}) == len(columns)
-        for _, cell in columns:
-            assert cell({"kind": kind.kind, "metadata": {"name": "x"}, "spec": {}, "status": {}})
+        shown = columns(kind, wide=wide)
+        titles = [column.title for column in shown]
+        assert titles
+        assert len(set(titles)) == len(titles)
+        assert titles == [title.upper() for title in titles]
+        assert all(row({"kind": kind.kind, "metadata": {"name": "x"}, "spec": {}, "status": {}}, shown))
+        assert all(row({}, shown))
 
 
 def shown(run: Run, *words: str) -> list[list[str]]:
@@ -570,7 +572,7 @@ def test_what_was_got_and_is_applied_again_does_not_grow(gateway: FakeGateway, r
 
 def test_every_kind_is_found_by_all_its_words() -> None:
     for kind in all_kinds():
-        for word in words_for(kind):
+        for word in kind.definition.words:
             assert find(word) == find(word.upper()) == find(f"{word}.{kind.group}" if kind.group else word) == kind
     with pytest.raises(CliError, match=r"deployments\.batch"):
         find("deployments.batch")

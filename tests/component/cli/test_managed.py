@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from moorage.cli.api.kinds import find, of_object
 from moorage.cli.app import app
 from moorage.cli.commands.evaluate import evaluate
-from moorage.cli.render import ocm_tables
-from moorage.cli.render.ocm_tables import selector_text
 from moorage.conformance.operations import OPERATIONS
+from moorage.kinds.families.ocm import selector_text
 from moorage.kinds.kind import ServedKind
 from moorage.simulation.explain.wording import words as told_of
 from moorage_schemas.placement import PlacementCondition, PlacementState, WorkloadPlaced
@@ -149,13 +148,6 @@ def test_tables_are_those_that_users_know(
     code, out, _ = said(run("get", *words))
     found = [[word for word in line.split() if word != "<invalid>"] for line in out.splitlines()]
     assert (code, found) == (0, lines)
-
-
-def test_every_kind_has_columns_that_can_be_shown() -> None:
-    for plain, more in ocm_tables.COLUMNS.values():
-        for name, cell in (*plain, *more):
-            assert name == name.upper()
-            assert isinstance(cell({"metadata": {"name": "x"}}), str)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from moorage.cli.api.runfile import Running
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Supervisor
-from moorage.cli.render.describe import toleration_text
-from moorage.cli.render.durations import age, human, parse_duration, parse_instant, to_the_second
+from moorage.cli.render.durations import parse_duration, parse_instant, to_the_second
+from moorage.core.apimachinery.durations import age, human
+from moorage.kinds.printing.sections import toleration_text
 from moorage.simulation.explain.wording import words
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -54,7 +55,7 @@ def test_ages_are_written_as_kubectl_writes_them(seconds: int, text: str) -> Non
 
 
 def test_an_age_without_a_time_is_unknown() -> None:
-    assert age(None) == age("") == age("yesterday") == "<unknown>"
+    assert age(None, NOW) == age("", NOW) == age("yesterday", NOW) == "<unknown>"
 
 
 @pytest.mark.parametrize(

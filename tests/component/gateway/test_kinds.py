@@ -13,6 +13,7 @@ from moorage.core.taints.desired.reconcile import next_taints
 from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http import watch
 from moorage.gateway.kinds import served
+from moorage.kinds import kind as kinds
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -21,6 +22,7 @@ from moorage_schemas.keys import condition_key, eviction_key
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
+from moorage_schemas.resources.workload_kinds import PROPAGATED, WORKLOAD_KINDS
 from moorage_schemas.taint import HeldTaint, TargetTainted
 from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, ZONES
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
@@ -696,3 +698,11 @@ async def test_a_held_eviction_says_what_holds_it() -> None:
     assert (await gateway.ok("GET", f"{PAUSES}/all"))["status"] == {"held": 0}
     gateway.log.append(EVICTIONS, key, target.key, None)
     assert gateway.store.tables.held == {}
+
+
+def test_the_kinds_of_workloads_are_those_that_are_served() -> None:
+    served_kinds = {kind.kind: kind for kind in kinds.declared()}
+    assert set(PROPAGATED) <= set(served_kinds)
+    for one in WORKLOAD_KINDS:
+        assert served_kinds[one.kind].scaled == one.scaled, one.kind
+        assert served_kinds[one.kind].in_all == (one.makes_pods or one.kind == "Pod"), one.kind

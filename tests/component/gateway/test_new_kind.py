@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from docs import reference
 from tests.component.gateway.double import Fixture
 from typer.testing import CliRunner, Result
 
@@ -114,21 +115,50 @@ async def test_a_change_is_held_to_its_rules(gateway: Fixture) -> None:
     assert (answer.status_code, "field is immutable" in answer.text) == (422, True)
 
 
+async def test_its_status_is_counted_and_what_it_refuses_is_not_done(gateway: Fixture) -> None:
+    for name in ("b1", "last"):
+        await gateway.ok("POST", BERTHS, berth(name))
+    assert (await gateway.ok("GET", f"{BERTHS}/last"))["status"] == {"berths": 2}
+    answer = await gateway.call("DELETE", f"{BERTHS}/last")
+    assert (answer.status_code, answer.json()["message"]) == (
+        403,
+        'berths.harbour.example "last" is forbidden: the last berth stays',
+    )
+    await gateway.ok("DELETE", f"{BERTHS}/b1")
+
+
 def test_the_command_line_applies_and_shows_it(gateway: Fixture) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quay"}}
     both = {"apiVersion": "v1", "kind": "List", "items": [namespace, berth()]}
     done = run("apply", "-f", "-", text=json.dumps(both))
     assert (done.exit_code, done.stdout) == (0, "berth.harbour.example/b1 created\nnamespace/quay created\n")
     assert run("apply", "-f", "-", text=json.dumps(berth())).stdout == "berth.harbour.example/b1 unchanged\n"
-    assert [line.split()[0] for line in run("get", "bt").stdout.splitlines()] == ["NAME", "b1"]
+    assert [line.split()[:2] for line in run("get", "bt").stdout.splitlines()] == [["NAME", "LENGTH"], ["b1", "12"]]
+    wide = [line.split() for line in run("get", "berths.v1beta1.harbour.example", "-o", "wide").stdout.splitlines()]
+    assert (wide[0], wide[1][-1]) == (["NAME", "LENGTH", "AGE", "SIDE"], "port")
     assert json.loads(run("get", "berth", "b1", "-o", "json").stdout)["spec"] == {"side": "port", "length": 12}
     assert gateway.store.all("Berth")
+
+
+def test_the_command_line_describes_it(gateway: Fixture) -> None:
+    run("apply", "-f", "-", text=json.dumps(berth(side="starboard")))
+    asyncio.run(gateway.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
+    told = run("describe", "berth/b1").stdout.splitlines()
+    assert told[:2] == ["Name:           b1", "Namespace:      default"]
+    assert told[-2:] == ["Length:         12 m", "Nodes:          1"]
 
 
 @pytest.mark.usefixtures("added")
 def test_it_has_a_schema() -> None:
     schema = json.loads(generated()["resources/Berth.json"])
     assert schema["properties"]["apiVersion"]["enum"] == ["harbour.example/v1", "harbour.example/v1beta1"]
+
+
+@pytest.mark.usefixtures("added")
+def test_it_is_in_the_reference() -> None:
+    page = reference.api()
+    assert "| [Berth](#berth) | `harbour.example/v1beta1` | `berths` | `bt` |" in page
+    assert page[page.index("\n## Berth\n") :].startswith("\n## Berth\n\nA berth.")
 
 
 def test_without_its_files_it_is_not_there() -> None:

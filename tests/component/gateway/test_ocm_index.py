@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.gateway.ocm_index import CLUSTER, SET, ManagedIndex, merged_labels
+from moorage.kinds.status.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import BUILT_IN_SETS, SET_LABEL, ManagedClusterSet

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
 from moorage.cli.errors import CliError
 from moorage.kinds import kind as definitions
-from moorage.kinds import placement_decision
 from moorage.kinds.kind import Kind, ServedKind
-
-DECISION = placement_decision.KIND.kind
-"""A read-only kind that manifests may contain."""
-
 
 _SHORT: Final = 3
 """Words of up to this length, such as `po` and `svc`, are not suggested."""
@@ -37,17 +31,6 @@ def _preferred(found: tuple[Kind[Any], ...]) -> tuple[ServedKind, ...]:
     return tuple(ServedKind(one, one.versions[0]) for one in found)
 
 
-def words_for(kind: ServedKind) -> tuple[str, ...]:
-    """Return every word by which a kind may be named, as it is written in help and messages."""
-    one = kind.definition
-    return (*one.short_names, one.singular, *one.cli_names, kind.singular, one.plural, one.kind)
-
-
-@cache
-def _by_word(known: tuple[ServedKind, ...]) -> dict[str, ServedKind]:
-    return {word.lower(): kind for kind in reversed(known) for word in words_for(kind)}
-
-
 def find(word: str) -> ServedKind:
     """Return the kind of `nodes`, `node`, `no`, `Node`, `deployments.apps`, `deployments.v1.apps`.
 
@@ -55,28 +38,26 @@ def find(word: str) -> ServedKind:
         CliError: no kind has that name. The message is kubectl's, with the nearest name.
     """
     plain, dot, rest = word.partition(".")
-    known = _by_word(all_kinds())
-    kind = known.get(plain.lower())
+    kind = definitions.called(plain)
     if kind is not None:
         if not dot or rest == kind.group:
-            return kind
-        for version in kind.definition.versions:
+            return ServedKind(kind, kind.versions[0])
+        for version in kind.versions:
             if rest in {f"{version}.{kind.group}", version}:
-                return ServedKind(kind.definition, version)
+                return ServedKind(kind, version)
         nearest = f"{plain}.{kind.group}" if kind.group else plain
     else:
-        nearest = _nearest(plain.lower(), known)
+        nearest = _nearest(plain.lower())
     meant = f'; did you mean "{nearest}"?' if nearest else ""
     raise CliError(f'the server doesn\'t have a resource type "{word}"{meant}')
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def _nearest(word: str) -> str:
     """Return the word that is most like a mistyped one. Empty if none is."""
     import difflib  # noqa: PLC0415 - only needed for this error, and every command loads this module
 
-    return next(
-        iter(difflib.get_close_matches(word, [one for one in known if len(one) > _SHORT], n=1, cutoff=_NEAR)), ""
-    )
+    offered = sorted(known for kind in definitions.discovered() for known in kind.words if len(known) > _SHORT)
+    return next(iter(difflib.get_close_matches(word, offered, n=1, cutoff=_NEAR)), "")
 
 
 def of_object(api_version: str, kind: str) -> ServedKind | None:

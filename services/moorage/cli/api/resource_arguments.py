@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from moorage.cli.api import kinds, object_names
 from moorage.cli.api.client import Client
-from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, UsageError
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import ServedKind
 
 
@@ -29,7 +29,7 @@ def parse(words: Sequence[str]) -> list[Named]:
     """
     if not words:
         raise UsageError("You must specify the type of resource. Kinds are: " + kinds.words())
-    if any("/" in word for word in words) and not _is_zone(words[0]):
+    if any("/" in word for word in words) and not _named_with_slashes(words[0]):
         found = []
         for word in words:
             kind, slash, name = word.partition("/")
@@ -53,10 +53,10 @@ def parse(words: Sequence[str]) -> list[Named]:
     return [Named(kind, tuple(dict.fromkeys(object_names.typed(kind, name) for name in names))) for kind in every]
 
 
-def _is_zone(word: str) -> bool:
-    """Return whether a word names zones, whose names contain a slash: `zone eu/eu-1`."""
+def _named_with_slashes(word: str) -> bool:
+    """Return whether a word names a kind whose objects have names with a slash: `zone eu/eu-1`."""
     try:
-        return kinds.find(word).kind == object_names.ZONE
+        return kinds.find(word).definition.slash_in_names
     except CliError:
         return False
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
-from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, ServerError, UsageError, warn
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import ServedKind
 
 NODE = kinds.find("nodes")

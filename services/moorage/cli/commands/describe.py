@@ -10,9 +10,10 @@ from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.objects import at
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
-from moorage.cli.render import describe_kinds, output, tables
+from moorage.cli.render import describe as describing
+from moorage.cli.render import output, tables
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import ServedKind
 
 
@@ -50,7 +51,7 @@ def describe(
                     warn(str(error))
                     failed = True
                     continue
-                lines = "".join(f"{line}\n" for line in describe_kinds.lines(client, one.kind, found))
+                lines = "".join(f"{line}\n" for line in describing.lines(client, one.kind, found))
                 output.write(("\n\n" if told else "") + lines)
                 told += 1
     if not told and not failed:

@@ -17,9 +17,9 @@ from moorage.cli import completion
 from moorage.cli.api import manifests, resource_arguments
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError, warn
 from moorage.cli.render import output
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import ServedKind
 
 _HEAD = """\

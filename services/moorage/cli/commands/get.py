@@ -15,9 +15,9 @@ from moorage.cli.api.resource_arguments import Named
 from moorage.cli.api.watching import Watching
 from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, tables
-from moorage.cli.render.cells import Column, text
 from moorage.cli.render.output import Format
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.printing.columns import Column, of, text
 
 
 def get(
@@ -164,7 +164,7 @@ class _View:
             return
         columns = self._columns(kind)
         rows = [tables.row(item, columns) for item in found]
-        title = [name for name, _ in columns]
+        title = [column.title for column in columns]
         if head:
             self._widths = output.widths([title, *rows])
             if not self._no_headers:
@@ -173,10 +173,10 @@ class _View:
             output.line(output.columns(row, self._widths or output.widths([title, row]), title))
 
     def _columns(self, kind: ServedKind) -> list[Column]:
-        name: Column = ("NAME", lambda item: object_names.shown(kind, item))
+        name = Column("NAME", of(lambda item: object_names.shown(kind, item)))
         if self._several:
-            name = ("NAME", lambda item: kind.called(object_names.shown(kind, item)))
-        head: list[Column] = [name]
+            name = Column("NAME", of(lambda item: kind.called(object_names.shown(kind, item))))
+        head = [name]
         if self._namespace is None and kind.namespaced:
-            head = [("NAMESPACE", text("metadata", "namespace")), name]
-        return [*head, *tables.table(kind, wide=self._form is Format.WIDE)]
+            head = [Column("NAMESPACE", text("metadata", "namespace")), name]
+        return [*head, *tables.columns(kind, wide=self._form is Format.WIDE)]

@@ -13,9 +13,9 @@ from moorage.cli import completion
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.objects import at
 from moorage.cli.errors import CliError, ServerError, UsageError
 from moorage.cli.render import output
+from moorage.core.apimachinery.unstructured import at
 from moorage.core.disruption.zone_names import zone_of_object
 
 _PAUSES = kinds.find("evictionpauses")

@@ -10,9 +10,9 @@ from moorage.cli import completion
 from moorage.cli.api import resource_arguments
 from moorage.cli.api.client import Client
 from moorage.cli.api.endpoints import connect
-from moorage.cli.api.objects import at
 from moorage.cli.errors import FAILED, CliError, ServerError, warn
 from moorage.cli.render import output
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import ServedKind
 
 _TRIES = 8

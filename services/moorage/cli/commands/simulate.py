@@ -19,7 +19,8 @@ from moorage.cli.commands import simulate_request
 from moorage.cli.errors import FAILED, CliError, warn
 from moorage.cli.flags import given
 from moorage.cli.render import output, simulation
-from moorage.cli.render.durations import human, parse_duration
+from moorage.cli.render.durations import parse_duration
+from moorage.core.apimachinery.durations import human
 from moorage.runtime.logs import silenced
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy import run

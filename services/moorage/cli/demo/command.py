@@ -30,11 +30,11 @@ from moorage.cli.errors import CliError
 from moorage.cli.local import services
 from moorage.cli.local.examples import examples
 from moorage.cli.local.stack import Stack
-from moorage.cli.render.describe_targets import zone_name
 from moorage.core.conditions.heartbeats import BY_HAND
 from moorage.core.taints.dialects.kubernetes import NOT_READY
 from moorage.core.taints.eviction_verdict import EvictAt, verdict
 from moorage.core.taints.kubectl_syntax import parse_taints
+from moorage.kinds.node import zone_name
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced

@@ -1,108 +1,96 @@
-"""Lines of `moorage describe`: pairs, lists and tables as kubectl lays them out."""
+"""`moorage describe` as text: pairs, lists and tables, laid out as kubectl does it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from moorage.cli.api.client import JsonObject
-from moorage.cli.api.objects import at
+from moorage.cli.api import kinds, object_names
+from moorage.cli.api.client import Client, JsonObject
+from moorage.cli.errors import ServerError
 from moorage.cli.render import output
-from moorage.cli.render.cells import NONE, taint_text
-from moorage.cli.render.durations import age
-from moorage.cli.render.own_tables import until
+from moorage.cli.render.durations import to_the_second
+from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.kind import ServedKind
+from moorage.kinds.printing.columns import NONE
+from moorage.kinds.printing.sections import Fields, Heading, Pair, Rows, Section, Values, pairs, time_and_age
 
-_HIDDEN = "moorage.io/last-applied-configuration"
+
+class Related:
+    """Reads the objects that belong to one, from the gateway."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def list(self, kind: str, namespace: str | None = None, selector: str = "") -> Sequence[JsonObject]:
+        """Return the objects of a kind. Of all namespaces if none is named."""
+        items: list[JsonObject] = self._client.list(kinds.find(kind), namespace, selector)["items"]
+        return items
+
+    def get(self, kind: str, namespace: str, name: str) -> JsonObject | None:
+        """Return one object. None if there is none."""
+        try:
+            return self._client.get(kinds.find(kind), namespace, name)
+        except ServerError as error:
+            if error.reason != "NotFound":
+                raise
+            return None
+
+
+def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
+    """Return all that is told of an object, with times to the second."""
+    now = datetime.now(UTC)
+    for section in _head(kind, found, now):
+        yield from written(section)
+    for section in kind.definition.describe({"kind": kind.kind, **found}, Related(client), now):
+        yield from map(to_the_second, written(section))
+
+
+def _head(kind: ServedKind, found: JsonObject, now: datetime) -> Iterator[Section]:
+    yield Pair("Name", object_names.shown(kind, found))
+    if kind.namespaced:
+        yield Pair("Namespace", at(found, "metadata", "namespace"))
+    yield Values("Labels", pairs(at(found, "metadata", "labels")))
+    yield Values("Annotations", pairs(at(found, "metadata", "annotations")))
+    if created := at(found, "metadata", "creationTimestamp"):
+        yield Pair("Created", time_and_age(created, now))
+
+
+def written(section: Section) -> Iterator[str]:
+    """Return the lines of a section."""
+    match section:
+        case Pair(name, value):
+            yield pair(name, value)
+        case Values(name, values):
+            yield from many(name, values)
+        case Rows(name, head, rows, indent):
+            yield from table(name, head, rows, indent=indent)
+        case Heading(name):
+            yield f"{name}:"
+        case Fields(name, value):
+            yield f"{name}:"
+            yield from (f"  {line}" for line in output.to_yaml(value).splitlines())
 
 
 def pair(name: str, value: Any) -> str:
-    """`Name:           value`."""
+    """Return `Name:           value`."""
     return f"{name + ': ':<16}{value if value not in (None, '') else NONE}"
 
 
-def pairs(values: Mapping[str, Any] | None) -> list[str]:
-    """Labels or annotations, one text each."""
-    return [f"{key}={value}" for key, value in sorted((values or {}).items()) if key != _HIDDEN]
-
-
-def many(name: str, values: list[str]) -> Iterator[str]:
-    """A name with several values, one a line."""
+def many(name: str, values: Sequence[str]) -> Iterator[str]:
+    """Return a name with several values, one in each line."""
     first, *rest = values or [NONE]
     yield pair(name, first)
     for value in rest:
         yield " " * 16 + value
 
 
-def table(name: str, head: list[str], rows: list[list[str]], *, indent: str = "  ") -> Iterator[str]:
-    """A table below its name."""
+def table(name: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "  ") -> Iterator[str]:
+    """Return a table below its name."""
     if not rows:
         yield pair(name, NONE)
         return
     yield f"{name}:"
     for line in output.table(head, rows).splitlines():
         yield indent + line
-
-
-def since(when: Any) -> str:
-    """A time and how long ago it was; empty without one."""
-    return f"{when} ({age(when)} ago)" if when else ""
-
-
-def conditions(found: JsonObject) -> Iterator[str]:
-    """The conditions of a target."""
-    fields = ("type", "status", "lastHeartbeatTime", "lastTransitionTime", "reason", "message")
-    rows = [[str(one.get(field) or "") for field in fields] for one in at(found, "status", "conditions") or []]
-    yield from table("Conditions", ["TYPE", "STATUS", "HEARTBEAT", "TRANSITION", "REASON", "MESSAGE"], rows)
-
-
-def evictions(found: list[JsonObject]) -> Iterator[str]:
-    """Evictions with what they wait for."""
-    rows = []
-    for one in found:
-        status = one["status"]
-        due = status.get("deadline") or ""
-        waits = status["state"] in {"Scheduled", "Held"}
-        rows.append(
-            [
-                str(status["workload"].get("name")),
-                str(status["target"]["name"]),
-                str(status["state"]),
-                f"{due} ({until(due)})" if due and waits else due,
-                ",".join(status.get("heldBy") or []) if status["state"] == "Held" else "",
-                str(status.get("message") or status.get("reason") or ""),
-            ]
-        )
-    yield from table("Evictions", ["WORKLOAD", "TARGET", "STATE", "DEADLINE", "HELD BY", "REASON"], rows)
-
-
-def grounds(decision: Mapping[str, Any]) -> Iterator[str]:
-    """What a decision rests on: how many targets were looked at, what ruled them out, and the best scores."""
-    yield pair("  Considered", f"{decision.get('targetsConsidered', 0)} targets")
-    filters = [
-        [str(one["filter"]), str(one["count"]), str(one["reason"]), ",".join(one.get("targets") or [])]
-        for one in decision.get("filters") or []
-    ]
-    yield from table("  Filters", ["FILTER", "RULED OUT", "REASON", "TARGETS"], filters, indent="    ")
-    scores = [
-        [one["target"], str(one["total"]), ", ".join(f"{key} {value}" for key, value in one.get("scores", {}).items())]
-        for one in decision.get("scores") or []
-    ]
-    yield from table("  Scores", ["TARGET", "TOTAL", "BY PRIORITIZER"], scores, indent="    ")
-
-
-def toleration_text(toleration: Mapping[str, Any]) -> str:
-    """A toleration in one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
-    key, value = str(toleration.get("key") or ""), str(toleration.get("value") or "")
-    text = key + (f"={value}" if value else "")
-    if effect := toleration.get("effect"):
-        text += f":{effect}"
-    operator = toleration.get("operator")
-    if operator and (operator != "Equal" or not value):
-        text += f" op={operator}"
-    seconds = toleration.get("tolerationSeconds")
-    return (text + (f" for {seconds}s" if seconds is not None else "")).strip()
-
-
-def taint_texts(taints: Any) -> list[str]:
-    """Taints as they are written on the command line."""
-    return [taint_text(taint) for taint in taints or []]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from moorage.cli.errors import UsageError
 from moorage.core.apimachinery.durations import seconds_of
 from moorage_schemas.times import parse_time
 
 _FRACTION = re.compile(r"(?<=T\d\d:\d\d:\d\d)\.\d+(?=Z|[+-]\d\d:\d\d)")
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-_LONGEST = 1000 * _YEAR
+_DAY = 86400
+_LONGEST = 1000 * 365 * _DAY
 
 
 def parse_duration(text: str, option: str = "") -> timedelta:
@@ -57,40 +57,3 @@ def parse_instant(text: str, now: datetime) -> datetime:
 def to_the_second(text: str) -> str:
     """A text whose RFC 3339 times have no fractions of a second, as kubectl shows them; JSON and YAML keep them."""
     return _FRACTION.sub("", text) if "T" in text else text
-
-
-def age(since: str | datetime | None, now: datetime | None = None) -> str:
-    """How long ago, as kubectl shows it: `12s`, `5m3s`, `4h12m`, `3d4h`; `<unknown>` without a time."""
-    if isinstance(since, str):
-        try:
-            since = parse_time(since) if since else None
-        except ValueError:
-            since = None
-    if since is None:
-        return "<unknown>"
-    return human(((now or datetime.now(UTC)) - since).total_seconds())
-
-
-def human(seconds: float) -> str:  # noqa: PLR0911 - one return for each step of a rule
-    """A duration in one or two units, coarser the longer it is (the rule of kubectl's AGE column)."""
-    total = max(0, int(seconds))
-    if total < 2 * _MINUTE:
-        return f"{total}s"
-    if total < 10 * _MINUTE:
-        return _two(total, _MINUTE, "m", 1, "s")
-    if total < 3 * _HOUR:
-        return f"{total // _MINUTE}m"
-    if total < 8 * _HOUR:
-        return _two(total, _HOUR, "h", _MINUTE, "m")
-    if total < 2 * _DAY:
-        return f"{total // _HOUR}h"
-    if total < 8 * _DAY:
-        return _two(total, _DAY, "d", _HOUR, "h")
-    if total < 2 * _YEAR:
-        return f"{total // _DAY}d"
-    return _two(total, _YEAR, "y", _DAY, "d")
-
-
-def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    rest = total % large // small
-    return f"{total // large}{large_name}" + (f"{rest}{small_name}" if rest else "")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 
+from moorage_schemas.times import parse_time
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _BARE: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -32,3 +36,38 @@ def rate_text(rate: float | str) -> str:
     if float(rate) <= 0:
         return "0"
     return f"{float(rate):g}/s" if float(rate) >= 1 else f"1 every {1 / float(rate):g}s"
+
+
+def age(since: str | datetime | None, now: datetime) -> str:
+    """How long ago a time was, as kubectl shows it: `12s`, `5m3s`, `4h12m`, `3d4h`. `<unknown>` without a time."""
+    if isinstance(since, str):
+        try:
+            since = parse_time(since) if since else None
+        except ValueError:
+            since = None
+    return "<unknown>" if since is None else human((now - since).total_seconds())
+
+
+def human(seconds: float) -> str:  # noqa: PLR0911 - one return for each step of a rule
+    """A duration in one or two units. Longer ones are coarser, by the rule of kubectl's AGE column."""
+    total = max(0, int(seconds))
+    if total < 2 * _MINUTE:
+        return f"{total}s"
+    if total < 10 * _MINUTE:
+        return _two(total, _MINUTE, "m", 1, "s")
+    if total < 3 * _HOUR:
+        return f"{total // _MINUTE}m"
+    if total < 8 * _HOUR:
+        return _two(total, _HOUR, "h", _MINUTE, "m")
+    if total < 2 * _DAY:
+        return f"{total // _HOUR}h"
+    if total < 8 * _DAY:
+        return _two(total, _DAY, "d", _HOUR, "h")
+    if total < 2 * _YEAR:
+        return f"{total // _DAY}d"
+    return _two(total, _YEAR, "y", _DAY, "d")
+
+
+def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = total % large // small
+    return f"{total // large}{large_name}" + (f"{rest}{small_name}" if rest else "")

@@ -10,3 +10,12 @@ def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A part of an object. Empty if it is absent or not a mapping."""
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}
+
+
+def at(value: Any, *path: str) -> Any:
+    """What is at a path of an object. None if a part of the path is missing."""
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value

@@ -38,10 +38,6 @@ GUARD_PREFIXES: Final = (f"{PAUSE}/", f"{BUDGET}/", f"{DISRUPTION}/")
 POD_PREFIX: Final = "Pod/"
 """The key prefix of workloads that a PodDisruptionBudget may select."""
 
-SCALED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
-"""Owners that state how many pods they want. With any other owner, a PodDisruptionBudget allows nothing, as
-upstream."""
-
 LEAVE_LASTS: Final = timedelta(seconds=2)
 """How long a grant to evict may be kept before it is used, measured by the clock of one process. After that time the
 eviction service requests a new grant, and the governor counts the eviction from when the grant was used.

@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Iterable
 import structlog
 
 from moorage.core.admission import machine_sets
+from moorage.core.admission.machine_sets import Machine, marked
 from moorage.gateway.errors import StatusError
 from moorage.gateway.store import Store
-from moorage.gateway.tables import ObjectId
-from moorage.gateway.views.status import machines_of
+from moorage.gateway.tables import Tables
 from moorage.gateway.writing import Caller, Preconditions, Writer
 from moorage.kinds import node
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.records import ObjectId
 from moorage_schemas.resource import ResourceDeclared, resource_key
 
 _log = structlog.get_logger(__name__)
@@ -86,7 +87,7 @@ class MachineKeeper:
         tables = self._store.tables
         key = tables.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
-        present = machines_of(uid, tables)
+        present = _machines_of(uid, tables)
         plan = machine_sets.plan(machine_sets.wanted_replicas(declared.object) if declared is not None else 0, present)
         work: list[Awaitable[object]] = [self._remove(machine, uid) for machine in plan.remove[:_AT_ONCE]]
         if declared is not None and plan.make:
@@ -135,3 +136,18 @@ def _worst(outcomes: Iterable[object]) -> str:
         elif isinstance(outcome, BaseException):
             raise outcome
     return why
+
+
+def _machines_of(uid: str, tables: Tables) -> list[Machine]:
+    """The nodes of a machine set, by name."""
+    nodes = [tables.resources[key] for key in sorted(tables.machines.get(uid, ()))]
+    return [
+        Machine(
+            name=node.name,
+            uid=node.uid,
+            created=str(node.object["metadata"].get("creationTimestamp", "")),
+            ready=tables.node_ready(node.name),
+            marked=marked(node.object),
+        )
+        for node in nodes
+    ]

@@ -7,8 +7,8 @@ import asyncio
 import structlog
 
 from moorage.gateway.errors import StatusError
-from moorage.gateway.tables import ObjectId
 from moorage.gateway.writing import Writer
+from moorage.kinds.status.records import ObjectId
 
 _log = structlog.get_logger(__name__)
 

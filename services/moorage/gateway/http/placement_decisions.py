@@ -13,7 +13,7 @@ from moorage.core.apimachinery.field_errors import invalid, required
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
 from moorage.gateway.store import ShownObject
-from moorage.gateway.views.ocm import PLACEMENT_LABEL
+from moorage.kinds.families.ocm import PLACEMENT_LABEL
 from moorage.kinds.kind import ServedKind
 
 NOT_STORED: Final = (

@@ -12,16 +12,15 @@ from starlette.responses import Response, StreamingResponse
 
 from moorage.core.admission.feature_gates import FeatureGates
 from moorage.gateway import errors
-from moorage.gateway.admission.feature_gates import unused, warning_header, warnings
+from moorage.gateway.admission.feature_gates import warning_header, warnings
 from moorage.gateway.errors import bad_request, shorten
 from moorage.gateway.http import bodies, paths, placement_decisions, scale, watch
 from moorage.gateway.http.paths import ResourcePath
 from moorage.gateway.http.selectors import selector
 from moorage.gateway.metrics import Metrics
 from moorage.gateway.store import ShownObject, Store
-from moorage.gateway.tables import ObjectId
-from moorage.gateway.views.ocm import missing_set
 from moorage.gateway.writing import Caller, Preconditions, Writer
+from moorage.kinds.status.records import ObjectId
 
 Part = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What of an object a subresource shows."""
@@ -191,8 +190,9 @@ class ResourcesApi:
 
     def _object(self, code: int, path: ResourcePath, shown: ShownObject, sent: Mapping[str, Any]) -> Response:
         response = answer(code, path.kind.converted(shown.document))
-        told = (*warnings(shown.document, path.kind.definition, self._switches), *unused(shown.document, sent))
-        for text in (*told, *missing_set(shown.document, self._store.tables.managed)):
+        kind = path.kind.definition
+        notes = kind.notes(shown.document, sent, self._store.tables)
+        for text in (*warnings(shown.document, kind, self._switches), *notes):
             response.headers.append("warning", warning_header(text))
         return response
 

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind, ResourceT
+from moorage.kinds.printing.columns import AGE, LABELS, NONE, Column, Object, of
+from moorage.kinds.printing.sections import Pair, Related, Rows, Section, tolerations
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.records import Document, Records
+    from moorage_schemas.resource import ResourceDeclared
+
+
+def controller_columns(ready: Callable[[Object], str], scheduled: Callable[[Object], str]) -> tuple[Column, ...]:
+    """The columns of a controller.
+
+    Args:
+        ready: returns ready of wanted pods.
+        scheduled: returns the number of pods that are bound.
+    """
+    return (
+        Column("READY", of(ready)),
+        Column("SCHEDULED", of(scheduled)),
+        AGE,
+        Column("IMAGES", of(_images), wide=True),
+        LABELS,
+    )
+
+
+def _ready(found: Object) -> str:
+    wanted = at(found, "spec", "replicas")
+    return f"{at(found, 'status', 'readyReplicas') or 0}/{1 if wanted is None else wanted}"
+
+
+def _scheduled(found: Object) -> str:
+    return str(at(found, "status", "scheduledReplicas") or 0)
+
+
+def _images(found: Object) -> str:
+    spec = at(found, "spec", "template", "spec") or at(found, "spec") or {}
+    return ",".join(str(one.get("image", "")) for one in spec.get("containers") or []) or NONE
 
 
 class ControllerKind(Kind[ResourceT]):
@@ -18,6 +55,8 @@ class ControllerKind(Kind[ResourceT]):
     group: ClassVar[str] = "apps"
     namespaced: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
+    columns: ClassVar[tuple[Column, ...]] = controller_columns(_ready, _scheduled)
+    counted_status: ClassVar[bool] = True
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""
@@ -30,3 +69,42 @@ class ControllerKind(Kind[ResourceT]):
         from moorage.core.admission.validation.workloads import validate_same
 
         return validate_same(before, after, "selector")
+
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        """See `Kind`."""
+        from moorage.kinds.pod import pod_status
+
+        if at(found, "spec", "template") is None:
+            yield from super().describe(found, related, now)
+            return
+        ready, scheduled = (column.cell(found, now) for column in self.columns[:2])
+        yield Pair("Replicas", f"{ready} ready, {scheduled} scheduled")
+        yield tolerations(at(found, "spec", "template", "spec", "tolerations"))
+        uid = at(found, "metadata", "uid")
+        pods = [
+            [str(at(one, "metadata", "name")), pod_status(one), str(at(one, "spec", "nodeName") or NONE)]
+            for one in related.list("Pod", str(at(found, "metadata", "namespace")))
+            if any(owner.get("uid") == uid for owner in at(one, "metadata", "ownerReferences") or [])
+        ]
+        yield Rows(f"Pods of this {found.get('kind')} ({len(pods)})", ["NAME", "STATUS", "NODE"], pods)
+
+    def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status.controllers import counts
+
+        return self.counted(counts(resource, records), resource.object["metadata"].get("generation", 1))
+
+    def counted(self, counts: Counts, generation: int) -> Document:
+        """The status of a controller.
+
+        Args:
+            counts: the numbers of its pods.
+            generation: of the object that was counted for.
+        """
+        return {
+            "observedGeneration": generation,
+            "replicas": counts.replicas,
+            "scheduledReplicas": counts.scheduled,
+            "readyReplicas": counts.ready,
+            "availableReplicas": counts.ready,
+        }

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds import kind as kinds
 from moorage.kinds.kind import Kind, ResourceT
+from moorage.kinds.printing.columns import AGE, NONE, Column, Object, of, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -14,11 +16,43 @@ if TYPE_CHECKING:
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
 
+def clusters_text(affinity: Any) -> str:
+    """The clusters that a ClusterAffinity selects, in a word."""
+    if not isinstance(affinity, Mapping) or not any(affinity.values()):
+        return "<all>"
+    parts = [",".join(affinity.get("clusterNames") or [])]
+    parts += [f"!{name}" for name in affinity.get("exclude") or []]
+    parts += [
+        word for field, word in (("labelSelector", "<labels>"), ("fieldSelector", "<fields>")) if affinity.get(field)
+    ]
+    return ",".join(filter(None, parts))
+
+
+def _selected(found: Object) -> str:
+    """The resources that a policy is for: `Deployment/web,ConfigMap/*`."""
+    chosen = at(found, "spec", "resourceSelectors") or []
+    return ",".join(f"{one.get('kind')}/{one.get('name') or '*'}" for one in chosen) or NONE
+
+
+def _clusters(found: Object) -> str:
+    placement = at(found, "spec", "placement") or {}
+    groups = placement.get("clusterAffinities")
+    if groups:
+        return ";".join(clusters_text({k: v for k, v in one.items() if k != "affinityName"}) for one in groups)
+    return clusters_text(placement.get("clusterAffinity"))
+
+
 class Propagation(Kind[ResourceT]):
     """Which resources go to which clusters."""
 
     group: ClassVar[str] = "policy.karmada.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("RESOURCES", of(_selected)),
+        Column("CLUSTERS", of(_clusters)),
+        Column("PRIORITY", text("spec", "priority", default="0")),
+        AGE,
+    )
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

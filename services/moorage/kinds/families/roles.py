@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
+from moorage.kinds.printing.columns import AGE, NONE, Column, Object, count, of
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage_schemas.resources.meta import ObjectMeta
+
+
+def _role(found: Object) -> str:
+    return f"{at(found, 'roleRef', 'kind')}/{at(found, 'roleRef', 'name')}"
+
+
+def _subjects(found: Object) -> str:
+    return ",".join(str(one.get("name")) for one in found.get("subjects") or []) or NONE
+
+
+ROLE_COLUMNS: Final = (AGE, Column("RULES", count("rules"), wide=True))
+BINDING_COLUMNS: Final = (Column("ROLE", of(_role)), AGE, Column("SUBJECTS", of(_subjects), wide=True))
 
 
 class Permission(Untyped):

@@ -2,12 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from moorage.core.apimachinery.unstructured import at, part
 from moorage.kinds.kind import Kind, ResourceT
+from moorage.kinds.printing.columns import Object, condition_status, taint_text
+from moorage.kinds.printing.sections import OPEN, Related, Rows, Section, Values, evictions, time_and_age
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.resource import ResourceDeclared
+    from moorage_schemas.taint import Taint, TargetTainted
 
 _DECIDED: Final = frozenset({"conditions", "heldTaints"})
 """Parts of a target's status that the services decide."""
+
+
+UNREPORTED: Final = "Unreported"
+"""What stands for `Ready` of a target that nobody has reported. Such a target counts as ready."""
+
+
+def unreported(found: Object) -> str:
+    """The meaning of a missing condition `Ready`. Empty if the condition is there."""
+    return "" if condition_status(found, "Ready") else ": no probe has reported Ready, so it counts as ready"
+
+
+def tainted(found: Object, related: Related, now: datetime) -> Iterator[Section]:
+    """The taints of a target with their origins, and those that are held."""
+    who = {"kind": found.get("kind"), "name": at(found, "metadata", "name")}
+    origins = {
+        (one["status"]["key"], one["status"]["effect"]): one["status"]
+        for one in related.list("Taint")
+        if one["status"]["target"] == who and not one["status"].get("held")
+    }
+    rows = []
+    for taint in at(found, "spec", "taints") or []:
+        known = origins.get((taint.get("key"), taint.get("effect")), {})
+        added = taint.get("timeAdded") or known.get("timeAdded") or ""
+        origin = ",".join(known.get("origins") or []) or "being worked in"
+        rows.append([taint_text(taint), origin, time_and_age(added, now), known.get("reason", "")])
+    yield Rows("Taints", ["TAINT", "ORIGIN", "SINCE", "REASON"], rows)
+    held = [
+        [taint_text(one), time_and_age(one.get("since"), now), str(one.get("reason") or "")]
+        for one in at(found, "status", "heldTaints") or []
+    ]
+    if held:
+        yield Rows("Held taints", ["TAINT", "WANTED SINCE", "WAITS FOR"], held)
+
+
+def offered(found: Object) -> Iterator[Section]:
+    """The capacity of a target, and the part of it that workloads may use."""
+    for field in ("capacity", "allocatable"):
+        if amounts := at(found, "status", field):
+            yield Values(field.title(), [f"{key}: {value}" for key, value in amounts.items()])
+
+
+def leaving(found: Object, related: Related, now: datetime) -> Section:
+    """The evictions from a target that are not over."""
+    who = (found.get("kind"), at(found, "metadata", "name"))
+    return evictions(
+        [
+            one
+            for one in related.list("Eviction")
+            if (at(one, "status", "target", "kind"), at(one, "status", "target", "name")) == who
+            and one["status"]["state"] in OPEN
+        ],
+        now,
+    )
 
 
 class Target(Kind[ResourceT]):
@@ -21,3 +84,34 @@ class Target(Kind[ResourceT]):
         found = {k: v for k, v in document.items() if k != "status"} | ({"status": status} if status else {})
         spec = {key: value for key, value in (found.get("spec") or {}).items() if key != "taints"}
         return {**found, "spec": spec}
+
+    def shown(self, object_id: ObjectId, records: Records) -> Document | None:
+        """See `Kind`."""
+        from moorage.kinds.status import targets
+
+        resource = records.resources.get(object_id.key)
+        return targets.shown(resource, records) if resource is not None else None
+
+    def taints(self, resource: ResourceDeclared, records: Records) -> TargetTainted | None:
+        """See `Kind`."""
+        from moorage.kinds.status import targets
+
+        return targets.taints(resource, records)
+
+    def wanted_taints(self, resource: ResourceT) -> Sequence[Taint]:
+        """See `Kind`."""
+        taints: Sequence[Taint] | None = getattr(resource, "spec").taints  # noqa: B009 - all of them have one
+        return taints or ()
+
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
+        """What of the taints that were sent is missing or different, because it follows from the target's state."""
+        from moorage.core.taints.desired.from_conditions import belongs_to_state
+
+        there = {
+            (one["key"], one["effect"]): one.get("value") or "" for one in part(document, "spec").get("taints") or ()
+        }
+        for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
+            key, effect, value = taint.get("key") or "", taint.get("effect") or "", taint.get("value") or ""
+            if belongs_to_state(document, key, effect, value) and there.get((key, effect)) != value:
+                why = f"comes and goes with the state of the {self.kind}"
+                yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not taken over"

@@ -20,7 +20,7 @@ from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.log import Place, Write
 from moorage.gateway.store import ShownObject, Store
-from moorage.gateway.tables import ObjectId
+from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.stack import MemoryStack

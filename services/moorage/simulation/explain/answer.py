@@ -10,7 +10,7 @@ from moorage.simulation.explain.ocm import explain_placement
 from moorage.simulation.explain.pods import explain_pod
 from moorage.simulation.explain.question import BINDING, PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
 from moorage_schemas.resource import resource_key
-from moorage_schemas.resources.workloads import POD
+from moorage_schemas.resources.workload_kinds import POD
 
 _RESOURCES = {one.kind: f"{one.plural}.{one.group}" if one.group else one.plural for one in declared()}
 

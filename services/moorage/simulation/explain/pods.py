@@ -35,7 +35,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.resources.workloads import POD
+from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.taint import TaintEffect
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import TAINTS

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from moorage_schemas.resources.workload_kinds import PROPAGATED
+
 BINDING: Final = "ResourceBinding"
 PLACEMENT: Final = "Placement"
 PLACEMENT_DECISION: Final = "PlacementDecision"
 
-EXPLAINED: Final = (
-    *(PLACEMENT, PLACEMENT_DECISION, BINDING),
-    *("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ConfigMap", "Service"),
-)
+EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, BINDING, *PROPAGATED)
 """The kinds that can be explained. A PlacementDecision is explained as its placement."""
 
 

@@ -18,7 +18,6 @@ from moorage.core.disruption.budgets import (
     DISRUPTION,
     GUARD_PREFIXES,
     POD_PREFIX,
-    SCALED,
     Budget,
     Subject,
 )
@@ -32,7 +31,7 @@ from moorage_schemas.keys import BindingKey, ResourceKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
-from moorage_schemas.resources.workloads import CONTROLLERS
+from moorage_schemas.resources.workload_kinds import CONTROLLERS, SCALED
 from moorage_schemas.topics import BINDINGS, RESOURCES, WORKLOAD_CONDITIONS, Topic
 from moorage_schemas.zone import NO_ZONE
 

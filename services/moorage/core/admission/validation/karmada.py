@@ -31,14 +31,11 @@ from moorage_schemas.resources.policies import (
     ReplicaSchedulingStrategy,
     SpreadConstraint,
 )
-from moorage_schemas.resources.workloads import CONTROLLERS, POD
+from moorage_schemas.resources.workload_kinds import PROPAGATED
 from moorage_schemas.taint import TaintEffect
 
 EVICT_WITHOUT_REPLACEMENT: Final = "moorage.io/evict-without-replacement"
 """Annotation of a propagation policy. `true` lets work leave a cluster even if no other cluster takes it."""
-
-_PROPAGATED: Final = (POD, *CONTROLLERS, "ConfigMap", "Service")
-"""Kinds that can be placed on clusters."""
 
 _LONGEST_CLUSTER_NAME: Final = 48  # upstream derives a namespace's name from it
 _LONGEST_AFFINITY_NAME: Final = 32
@@ -171,8 +168,8 @@ def _selected_kind(api_version: str, kind: str, at: str, served: Mapping[str, Se
         errors.append(required(f"{at}.kind"))
     if errors:
         return errors
-    if kind not in _PROPAGATED:
-        return [not_supported(f"{at}.kind", kind, _PROPAGATED)]
+    if kind not in PROPAGATED:
+        return [not_supported(f"{at}.kind", kind, PROPAGATED)]
     versions = served.get(kind, ())
     return [] if api_version in versions else [not_supported(f"{at}.apiVersion", api_version, versions)]
 

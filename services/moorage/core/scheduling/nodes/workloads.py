@@ -16,7 +16,7 @@ from moorage.core.admission.defaults import admit_pod, qos_class
 from moorage.core.apimachinery.hashes import document_hash, letters_of
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
-from moorage_schemas.resources.workloads import CONTROLLERS, POD
+from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD
 
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"

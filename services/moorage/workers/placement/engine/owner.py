@@ -22,7 +22,7 @@ from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.pod import PodSpec
-from moorage_schemas.resources.workloads import CONTROLLERS, POD
+from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD
 
 OWNERS: Final = tuple(f"{kind}/" for kind in (POD, *CONTROLLERS))
 """The prefixes of the resource keys of owners."""

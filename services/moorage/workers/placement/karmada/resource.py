@@ -10,15 +10,12 @@ from moorage.core.scheduling.karmada.policy_match import Claimable
 from moorage.core.scheduling.nodes.workloads import text_labels
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.workloads import CONTROLLERS, POD
+from moorage_schemas.resources.workload_kinds import PROPAGATED
 
 RESOURCE_BINDING: Final = "ResourceBinding"
 """The kind of the workload that a claimed resource becomes."""
 
-CLAIMED_KINDS: Final = (POD, *CONTROLLERS, "ConfigMap", "Service")
-"""The kinds that a policy can claim."""
-
-CLAIMABLE: Final = tuple(f"{kind}/" for kind in CLAIMED_KINDS)
+CLAIMABLE: Final = tuple(f"{kind}/" for kind in PROPAGATED)
 PLACED: Final = f"{RESOURCE_BINDING}/"
 
 

@@ -17,7 +17,7 @@ from moorage.workers.placement.pods.view import PodView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.workloads import POD
+from moorage_schemas.resources.workload_kinds import POD
 
 PODS: Final = (f"{POD}/",)
 

@@ -13,7 +13,7 @@ from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.pods.binder import CONFLICT, TAINT_EVICTION, Binder, Leaving, Slot
 from moorage.workers.placement.pods.decision import PodDecision
 from moorage_schemas.refs import WorkloadRef
-from moorage_schemas.resources.workloads import POD
+from moorage_schemas.resources.workload_kinds import POD
 
 
 def reconcile_owner(binder: Binder, work: Work, claimed: bool) -> bool:  # noqa: FBT001 - both callers name it

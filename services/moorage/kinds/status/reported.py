@@ -6,40 +6,40 @@ one. Budgets count by the same rule (docs/domain.md, "PodDisruptionBudget").
 
 from __future__ import annotations
 
-from moorage.gateway.tables import Tables
+from moorage.kinds.status.records import Records
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.keys import binding_key, workload_condition_key
 
 
-def reports(tables: Tables, workload: str, target: str) -> list[WorkloadConditionChanged]:
+def reports(records: Records, workload: str, target: str) -> list[WorkloadConditionChanged]:
     """The conditions of a workload on a target since it was bound there, by type; none while it is not bound.
 
     Args:
-        tables: what the gateway has read.
+        records: the latest records.
         workload: the key of the workload.
         target: the key of the target.
     """
-    known = tables.workload_conditions.get(workload)
+    known = records.workload_conditions.get(workload)
     if known is None:
         return []
     return [
         condition
         for _, condition in sorted(known.items())
-        if condition.target.key == target and _counts(tables, workload, target, condition)
+        if condition.target.key == target and _counts(records, workload, target, condition)
     ]
 
 
-def health(tables: Tables, workload: str, target: str) -> ConditionStatus | None:
+def health(records: Records, workload: str, target: str) -> ConditionStatus | None:
     """The condition `Healthy` of a workload on a target since it was bound there; None when nobody has reported it."""
-    known = tables.workload_conditions.get(workload)
+    known = records.workload_conditions.get(workload)
     if known is None:
         return None
     condition = known.get(workload_condition_key(workload, target, HEALTHY))
-    if condition is None or not _counts(tables, workload, target, condition):
+    if condition is None or not _counts(records, workload, target, condition):
         return None
     return condition.status
 
 
-def _counts(tables: Tables, workload: str, target: str, condition: WorkloadConditionChanged) -> bool:
-    bound = tables.bindings.get(binding_key(workload, target))
+def _counts(records: Records, workload: str, target: str, condition: WorkloadConditionChanged) -> bool:
+    bound = records.bindings.get(binding_key(workload, target))
     return bound is not None and (condition.accepted_time or condition.last_heartbeat_time) >= bound.bound_time

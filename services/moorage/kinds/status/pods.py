@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of, make_pod
+from moorage.kinds.status import reported
+from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
-from moorage_schemas.refs import TargetRef
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.times import format_time
 
-Document = dict[str, Any]
-Expand = Callable[[WorkloadPlaced, ResourceDeclared, Sequence[DedicatedNodes]], Document | None]
-"""Makes the pod object of a placement from its controller and the fleet's rules; None when it cannot."""
-
-Healthy = Callable[[WorkloadPlaced, TargetRef], bool]
-"""Whether a workload is reported healthy on a target."""
-
 READY: Final = "Ready"
-_POD: Final = "Pod"
 _PHASES: Final = {
     ConditionStatus.TRUE: "Running",
     ConditionStatus.FALSE: "Running",
@@ -30,8 +24,27 @@ _PHASES: Final = {
 }
 
 
-def declared_pod(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
-    """A bare pod with where it was placed; None when it was evicted, for it is gone then."""
+def shown(object_id: ObjectId, records: Records) -> Document | None:
+    """A pod as it is now. None if it does not exist, or was evicted."""
+    pod = _bare_or_made(object_id, records)
+    node = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
+    if pod is None or not node:
+        return pod
+    found = reported.reports(records, object_id.key, f"{TargetKind.NODE.value}/{node}")
+    return with_reports(pod, found) if found else pod
+
+
+def _bare_or_made(object_id: ObjectId, records: Records) -> Document | None:
+    placed, resource = records.placements.get(object_id.key), records.resources.get(object_id.key)
+    if resource is not None:
+        return _declared(resource, placed)
+    if placed is None or placed.owner == placed.workload:
+        return None
+    return _made(placed, records.resources.get(placed.owner.key), list(records.rules.values()))
+
+
+def _declared(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
+    """A bare pod with its placement. None if it was evicted, because it is gone then."""
     if placed is None or placed.uid != resource.uid:
         return {**resource.object, "status": {"phase": "Pending"}}
     if placed.state is PlacementState.EVICTED:
@@ -39,13 +52,11 @@ def declared_pod(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> D
     return with_placement(resource.object, placed)
 
 
-def made_pod(
-    placed: WorkloadPlaced, owner: ResourceDeclared | None, rules: Sequence[DedicatedNodes], make: Expand
-) -> Document | None:
-    """A pod that a controller makes; None when it was evicted, or its controller is another one by now."""
+def _made(placed: WorkloadPlaced, owner: ResourceDeclared | None, rules: Sequence[DedicatedNodes]) -> Document | None:
+    """A pod that a controller makes. None if it was evicted, or its controller is a newer one of the same name."""
     if owner is None or placed.state is PlacementState.EVICTED or placed.owner_uid != owner.uid:
         return None
-    pod = make(placed, owner, rules)
+    pod = _from_template(placed, owner, rules)
     return None if pod is None else with_placement(pod, placed)
 
 
@@ -72,8 +83,8 @@ def with_placement(pod: Mapping[str, Any], placed: WorkloadPlaced) -> Document:
     return {**pod, "spec": spec, "status": status}
 
 
-def expand(placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[DedicatedNodes]) -> Document | None:
-    """The pod of a placement from its controller's template as it is declared now; None when that is wrong."""
+def _from_template(placed: WorkloadPlaced, owner: ResourceDeclared, rules: Sequence[DedicatedNodes]) -> Document | None:
+    """The pod of a placement, from its controller's template as it is declared now. None if the template is wrong."""
     try:
         controller = controller_of(owner.object)
         pod = make_pod(
@@ -113,49 +124,3 @@ def _condition(condition: WorkloadConditionChanged) -> Document:
         **({"message": condition.message} if condition.message else {}),
         "lastTransitionTime": format_time(condition.last_transition_time),
     }
-
-
-def controller_status(resource: ResourceDeclared, placements: list[WorkloadPlaced], healthy: Healthy) -> Document:
-    """`status` of a controller: how many pods it has, how many of them are bound, and how many are reported healthy.
-
-    Of one that a policy has spread over clusters these are its replicas there. `scheduledReplicas` is Moorage's own:
-    until a deployer reports, it is all that is known.
-    """
-    uid, replicas, scheduled, ready = resource.uid, 0, 0, 0
-    for placed in placements:
-        if placed.owner_uid != uid or placed.state is PlacementState.EVICTED:
-            continue
-        if placed.workload.kind == _POD:
-            replicas += 1
-            if placed.state is PlacementState.PLACED and placed.target is not None:
-                scheduled += 1
-                ready += healthy(placed, placed.target)
-            continue
-        for target in placed.targets:
-            replicas += target.replicas
-            scheduled += target.replicas
-            ready += target.replicas if healthy(placed, target.target) else 0
-    observed = {"observedGeneration": resource.object["metadata"].get("generation", 1)}
-    if resource.kind == "DaemonSet":
-        return {
-            **observed,
-            "desiredNumberScheduled": replicas,
-            "currentNumberScheduled": scheduled,
-            "numberReady": ready,
-            "numberAvailable": ready,
-            "numberUnavailable": replicas - ready,
-            "updatedNumberScheduled": scheduled,
-            "numberMisscheduled": 0,
-        }
-    if resource.kind == "Job":
-        return {"active": replicas, "ready": ready, "scheduledReplicas": scheduled}
-    status = {
-        **observed,
-        "replicas": replicas,
-        "scheduledReplicas": scheduled,
-        "readyReplicas": ready,
-        "availableReplicas": ready,
-    }
-    if resource.kind == "Deployment":
-        return {**status, "updatedReplicas": replicas, "unavailableReplicas": replicas - ready}
-    return status

@@ -7,20 +7,17 @@ recorded by a service, carry no `lastTransitionTime`: no two gateways could agre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
-from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.addons import AVAILABLE, LABEL_PREFIX, UNHEALTHY, UNREACHABLE
-from moorage.gateway.kinds import DECISION_KIND
-from moorage.gateway.ocm_index import ADD_ON, CLUSTER, SET, SET_BINDING, ManagedIndex, merged_labels
+from moorage.kinds.status.managed_index import SET, ManagedIndex, merged_labels
+from moorage.kinds.status.records import Document
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.resources.managed import BUILT_IN_SETS, DEFAULT_SET, EXCLUSIVE, LABEL_SELECTOR, SET_LABEL
+from moorage_schemas.resources.managed import BUILT_IN_SETS, DEFAULT_SET, EXCLUSIVE, LABEL_SELECTOR
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time
-
-Document = dict[str, Any]
 
 API: Final = "cluster.open-cluster-management.io"
 SET_API: Final = f"{API}/v1beta2"
@@ -39,18 +36,6 @@ _ADD_ON_STATES: Final[Mapping[str, tuple[str, str, str]]] = {
     UNHEALTHY: ("False", "ManagedClusterAddOnLeaseUpdateStopped", "{} add-on is not available."),
     UNREACHABLE: ("Unknown", "ManagedClusterAddOnLeaseNotFound", "The status of {} add-on is unknown."),
 }
-
-
-class _Records(Protocol):
-    """What of the gateway's tables is asked."""
-
-    @property
-    def taints(self) -> Mapping[str, TargetTainted]:
-        """By target key."""
-
-    @property
-    def placements(self) -> Mapping[str, WorkloadPlaced]:
-        """By record key."""
 
 
 def built_in_set(name: str) -> Document:
@@ -134,7 +119,7 @@ def placement_decision(placed: WorkloadPlaced) -> Document:
     }
     return {
         "apiVersion": PLACEMENT_API,
-        "kind": DECISION_KIND,
+        "kind": "PlacementDecision",
         "metadata": metadata,
         "status": {"decisions": [{"clusterName": name, "reason": ""} for name in placed.clusters]},
     }
@@ -144,22 +129,3 @@ def with_labels(document: Document, resource: ResourceDeclared, tainted: TargetT
     """A managed cluster with the labels that the system keeps on it."""
     labels = merged_labels(resource, tainted)
     return {**document, "metadata": {**document["metadata"], "labels": labels}} if labels else document
-
-
-def missing_set(document: Mapping[str, Any], index: ManagedIndex) -> Iterator[str]:
-    """What to tell whoever has written a managed cluster that names a set which does not exist."""
-    if document.get("kind") == CLUSTER:
-        missing = index.sets.missing(part(part(document, "metadata"), "labels"))
-        if missing:
-            yield f"metadata.labels: {SET_LABEL} names {missing!r}, and there is no such set"
-
-
-def status(key: str, resource: ResourceDeclared, tables: _Records, index: ManagedIndex) -> Document | None:
-    """`status` of an object whose status is told here; None where nothing is told."""
-    if resource.kind == SET_BINDING:
-        return binding_status(resource.name, index)
-    if resource.kind == SET:
-        return set_status(resource.name, index)
-    if resource.kind == ADD_ON:
-        return add_on_status(resource.name, tables.taints.get(f"{CLUSTER}/{resource.namespace}"))
-    return placement_status(resource, tables.placements.get(key)) if resource.kind == PLACEMENT else None

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
-from moorage.gateway.kinds import BINDING_KIND
-from moorage.gateway.tables import Tables
-from moorage.gateway.views import reported
+from moorage.kinds.status import reported
+from moorage.kinds.status.records import Records
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
@@ -19,6 +18,7 @@ from moorage_schemas.times import format_time
 
 Document = dict[str, Any]
 
+KIND: Final = "ResourceBinding"
 API_VERSION: Final = "work.karmada.io/v1alpha2"
 _HEALTH: Final = {ConditionStatus.TRUE: "Healthy", ConditionStatus.FALSE: "Unhealthy"}
 _PRODUCER: Final = "TaintManager"
@@ -27,12 +27,12 @@ _SUCCESS: Final = "Success"
 _SCHEDULED: Final = "Scheduled"
 
 
-def resource_binding(placed: WorkloadPlaced, tables: Tables) -> Document | None:
+def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | None:
     """The object of a placement on clusters; None when the resource is gone or another one by now."""
-    owner = tables.resources.get(placed.owner.key)
+    owner = records.resources.get(placed.owner.key)
     if owner is None or owner.uid != placed.owner_uid or placed.state is PlacementState.EVICTED:
         return None
-    policy = tables.resources.get(placed.policy)
+    policy = records.resources.get(placed.policy)
     metadata: Document = {"name": placed.workload.name}
     if placed.workload.namespace:
         metadata["namespace"] = placed.workload.namespace
@@ -45,10 +45,10 @@ def resource_binding(placed: WorkloadPlaced, tables: Tables) -> Document | None:
     ]
     return {
         "apiVersion": API_VERSION,
-        "kind": BINDING_KIND,
+        "kind": KIND,
         "metadata": metadata,
         "spec": _spec(placed, owner, policy),
-        "status": _status(placed, tables),
+        "status": _status(placed, records),
     }
 
 
@@ -98,7 +98,7 @@ def _task(leaving: LeavingTarget) -> Document:
     }
 
 
-def _status(placed: WorkloadPlaced, tables: Tables) -> Document:
+def _status(placed: WorkloadPlaced, records: Records) -> Document:
     # It may be on clusters and yet not be placed as it should: what it is on is in `spec` all the same.
     done = placed.state is PlacementState.PLACED and placed.reason in {"", _SCHEDULED}
     condition = {
@@ -117,12 +117,12 @@ def _status(placed: WorkloadPlaced, tables: Tables) -> Document:
     held |= {leaving.target.name: leaving.target.key for leaving in placed.leaving}
     if held:
         status["aggregatedStatus"] = [
-            {"clusterName": name, "applied": True, "health": _health(tables, placed.workload.key, key)}
+            {"clusterName": name, "applied": True, "health": _health(records, placed.workload.key, key)}
             for name, key in sorted(held.items())
         ]
     return status
 
 
-def _health(tables: Tables, workload: str, target: str) -> str:
-    found = reported.health(tables, workload, target)
+def _health(records: Records, workload: str, target: str) -> str:
+    found = reported.health(records, workload, target)
     return _HEALTH.get(found, "Unknown") if found is not None else "Unknown"

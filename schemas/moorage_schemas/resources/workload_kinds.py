@@ -1,0 +1,43 @@
+"""What each kind of workload is to placement and to budgets: one table, for every layer.
+
+No model is imported here, so that the table loads fast.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class WorkloadKind(NamedTuple):
+    """One kind that a propagation policy can claim and send to clusters."""
+
+    kind: str
+    makes_pods: bool = False
+    """Whether it is a controller that makes pods from a template."""
+
+    scaled: bool = False
+    """Whether `spec.replicas` says how many pods it wants. A PodDisruptionBudget allows nothing for pods of any other
+    owner, as in Kubernetes."""
+
+
+WORKLOAD_KINDS: Final = (
+    WorkloadKind("Pod"),
+    WorkloadKind("Deployment", makes_pods=True, scaled=True),
+    WorkloadKind("ReplicaSet", makes_pods=True, scaled=True),
+    WorkloadKind("StatefulSet", makes_pods=True, scaled=True),
+    WorkloadKind("DaemonSet", makes_pods=True),
+    WorkloadKind("Job", makes_pods=True),
+    WorkloadKind("ConfigMap"),
+    WorkloadKind("Service"),
+)
+
+POD: Final = "Pod"
+
+PROPAGATED: Final = tuple(one.kind for one in WORKLOAD_KINDS)
+"""The kinds that a propagation policy can claim."""
+
+CONTROLLERS: Final = tuple(one.kind for one in WORKLOAD_KINDS if one.makes_pods)
+"""The kinds that make pods."""
+
+SCALED: Final = frozenset(one.kind for one in WORKLOAD_KINDS if one.scaled)
+"""The kinds that state how many pods they want."""

@@ -1,0 +1,32 @@
+"""The objects that the API shows. Each kind says how; see `Kind.shown`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.kinds.kind import Kind, discovered
+from moorage.kinds.status.records import Document, ObjectId, Records
+
+
+class Views:
+    """Builds objects from the latest records.
+
+    Args:
+        records: the latest records.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._kinds: dict[str, Kind[Any]] = {kind.kind: kind for kind in discovered()}
+        self.always = frozenset(
+            ObjectId(kind.kind, "", name) for kind in self._kinds.values() for name in kind.built_in
+        )
+        """Objects that exist although nobody has declared them."""
+
+        self.counted = frozenset(kind.kind for kind in self._kinds.values() if kind.counted_status)
+        """Kinds whose status counts other objects."""
+
+    def build(self, object_id: ObjectId) -> Document | None:
+        """Return an object as it is now, without a resource version. None if there is none."""
+        kind = self._kinds.get(object_id.kind)
+        return kind.shown(object_id, self._records) if kind is not None else None
