@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.architecture.files import ROOT, files, name
+from tests.architecture.files import ROOT, files, name, tree
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
@@ -45,15 +45,10 @@ SHARED = {
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
-@cache
 def _names(path: Path) -> set[str]:
     """Every name that a module defines or uses."""
     found: set[str] = set()
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         match node:
             case ast.Name(id=one) | ast.Attribute(attr=one) | ast.alias(name=one):
                 found.update(one.split("."))
@@ -73,7 +68,7 @@ def test_old_names_do_not_come_back(old: str) -> None:
 def test_no_public_class_has_the_name_of_another() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for path in (*files(".py", under="services"), *files(".py", under="schemas")):
-        for node in _tree(path).body:
+        for node in tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(name(path))
     twice = {one: paths for one, paths in homes.items() if len(paths) > 1}

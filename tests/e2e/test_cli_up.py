@@ -131,7 +131,7 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
             assert "MOORAGE_ALLOW_NO_EXECUTE_TAINT_POLICY=true" in variables
             assert "MOORAGE_FEATURE_GATES=Failover=true" in variables
         os.kill(before["timer"], signal.SIGKILL)
-        assert "timer ended with SIGKILL; it is started again" in await up.wait_for("timer ended")
+        assert "timer ended with SIGKILL; restarting" in await up.wait_for("timer ended")
 
         async def back() -> bool:
             return up.children().get("timer", before["timer"]) != before["timer"]

@@ -10,12 +10,12 @@ from moorage.kinds.kind import Kind, ServedKind
 
 
 def served() -> tuple[ServedKind, ...]:
-    """Every kind at every version, in the order of discovery."""
+    """Return every kind at every version, in the order of discovery."""
     return _served(kind.discovered())
 
 
 def served_at(group: str, version: str, plural: str) -> ServedKind | None:
-    """What a path names; None when nothing is served there."""
+    """Return the kind that a path names. None if nothing is served there."""
     return _by_path(kind.discovered()).get((group, version, plural))
 
 

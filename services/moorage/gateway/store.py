@@ -28,12 +28,12 @@ from moorage_schemas.topics import Topic
 Document = Mapping[str, Any]
 
 STEP = 1_000_000
-"""Versions between two records; no record changes as many objects."""
+"""The number of versions between two records. No record changes as many objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownObject:
-    """One object as the API shows it, never changed; `document` carries its resource version."""
+    """One object as the API shows it. It is never changed. `document` has its resource version."""
 
     version: int
     document: Document
@@ -61,7 +61,7 @@ class Store:
         self._positions: dict[tuple[Topic, int], int] = {}
 
     def apply(self, records: Iterable[Input]) -> None:
-        """Fold records in, in the order of their log; each change gets a version of its own.
+        """Fold records in, in the order of their log. Each change gets a version of its own.
 
         What is counted over many objects, such as the pods of a controller, is counted once, after all of them.
         """

@@ -1,4 +1,4 @@
-"""The gateway's memory of what is in the topics: the latest record of each key, and which objects a record touches."""
+"""The gateway's tables: the latest record of each key of the topics, and which objects a record changes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _POLICIES = ("PropagationPolicy/", "ClusterPropagationPolicy/")
 
 
 class Tables(Records):
-    """The latest record of each key of the topics in `READ`; changed by `apply` alone."""
+    """The latest record of each key of the topics in `READ`. Only `apply` changes it."""
 
     topics = READ
 
@@ -111,7 +111,7 @@ class Tables(Records):
         }
 
     def evicted_uid(self, object_id: ObjectId) -> str:
-        """The uid of the bare pod of that name whose placement says that it was evicted; empty when none was."""
+        """The uid of the bare pod of that name if its placement says that it was evicted. Empty otherwise."""
         resource, placed = self.resources.get(object_id.key), self.placements.get(object_id.key)
         if object_id.kind != "Pod" or resource is None or placed is None:
             return ""
@@ -139,7 +139,7 @@ class Tables(Records):
         return touched
 
     def _machine(self, key: str, before: ResourceDeclared | None, now: ResourceDeclared | None) -> set[ObjectId]:
-        """Keep in mind which machine set made which node; the machine sets that look different now."""
+        """Record which machine set made which node, and return the machine sets that look different now."""
         if key.startswith(f"{machine_sets.KIND}/"):
             for declared in (before, now):
                 if declared is not None:
@@ -166,7 +166,7 @@ class Tables(Records):
         return touched
 
     def _count_ready(self, uid: str, key: str) -> bool:
-        """Keep in mind whether a node of a machine set is ready; whether that has changed."""
+        """Record whether a node of a machine set is ready, and return whether that has changed."""
         before = key in self.ready_machines.get(uid, ())
         now = self.node_ready(ObjectId.of(key).name) == ConditionStatus.TRUE
         if now:
@@ -176,7 +176,7 @@ class Tables(Records):
         return now != before
 
     def machine_set(self, uid: str) -> set[ObjectId]:
-        """The machine set of a uid, as a set that is empty when there is none."""
+        """The machine set of a uid, in a set that is empty if there is none."""
         key = self.machine_sets.get(uid)
         return {ObjectId.of(key)} if key is not None else set()
 

@@ -1,4 +1,4 @@
-"""The objects that the API shows. Each kind says how; see `Kind.shown`."""
+"""The objects that the API shows. Their kinds build them (`Kind.shown`)."""
 
 from __future__ import annotations
 

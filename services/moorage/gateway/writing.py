@@ -48,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must be true of an object for it to be changed; empty ones always hold."""
+    """What must be true of an object for it to be changed. Empty ones always hold."""
 
     uid: str = ""
     resource_version: str = ""
@@ -79,7 +79,7 @@ class _Locks:
 
 
 class Writer:
-    """Checks and writes objects. Of several writes to one object each sees what the one before it wrote.
+    """Checks and writes objects. Each of several writes to one object sees the result of the one before it.
 
     Args:
         store: what is there.
@@ -258,7 +258,7 @@ class Writer:
         document: Document,
         caller: Caller,
     ) -> list[TaintWish]:
-        """What an edit wishes of a target's taints, as `document` will be declared. Nothing for any other kind."""
+        """Return the taint edits of a write. The `document` will be declared. Empty for kinds without taints."""
         wanted = kind.definition.wanted_taints(resource)
         if wanted is None:
             return []

@@ -23,7 +23,7 @@ def _scores(found: Object) -> str:
 
 
 class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
-    """Scores that an add-on gives to the cluster of its namespace; all that it says is in its status."""
+    """Scores that an add-on gives to the cluster of its namespace. They are in its status."""
 
     group = "cluster.open-cluster-management.io"
     versions = ("v1alpha1",)

@@ -59,7 +59,7 @@ class Kind(ABC, Generic[ResourceT]):
     """
 
     group: ClassVar[str] = ""
-    """The API group; empty for the core group."""
+    """The API group. Empty for the core group."""
 
     versions: ClassVar[tuple[str, ...]] = ("v1",)
     """The versions that are served, the preferred one first. Objects are stored in that one."""
@@ -84,7 +84,7 @@ class Kind(ABC, Generic[ResourceT]):
     on them, a policy before what it places."""
 
     read_only: ClassVar[bool] = False
-    """Whether the services alone write it."""
+    """Whether only the services write it."""
 
     repeatable: ClassVar[bool] = False
     """Whether a manifest may hold a read-only object that says what is decided already."""
@@ -100,7 +100,7 @@ class Kind(ABC, Generic[ResourceT]):
 
     unknown_fields: ClassVar[UnknownFields] = UnknownFields.KEPT
     fields_elsewhere: ClassVar[frozenset[str]] = frozenset({"status"})
-    """Paths of fields that mean something though the model does not have them."""
+    """Paths of fields that are used although the model does not have them."""
 
     counted_status: ClassVar[bool] = False
     """Whether its status counts other objects. It is counted once after many records."""
@@ -119,7 +119,7 @@ class Kind(ABC, Generic[ResourceT]):
 
     @property
     def api_versions(self) -> tuple[str, ...]:
-        """`group/version` of each version that is served; the core group has no prefix."""
+        """`group/version` of each version that is served. The core group has no prefix."""
         return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
 
     @property
@@ -130,7 +130,7 @@ class Kind(ABC, Generic[ResourceT]):
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        """What can be read and changed below one of its objects."""
+        """The subresources of its objects."""
         return (*(("scale",) if self.scaled else ()), *(("status",) if self.status_declared else ()))
 
     @property
@@ -139,13 +139,13 @@ class Kind(ABC, Generic[ResourceT]):
         """The contract's typed view."""
 
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
-        """What is wrong with an object's name, namespace and labels."""
+        """Return the errors in an object's name, namespace and labels."""
         from moorage.core.admission.validation.core import validate_metadata
 
         return validate_metadata(metadata.name, metadata.namespace, metadata.labels or {}, namespaced=self.namespaced)
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
-        """What is wrong with the rest of an object.
+        """Return the errors in the rest of an object.
 
         Args:
             resource: the object.
@@ -163,7 +163,7 @@ class Kind(ABC, Generic[ResourceT]):
         return []
 
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
-        """What the writer of an object is told although it was taken: what of it has no effect.
+        """Return warnings for the writer of an object that was accepted: the parts that have no effect.
 
         Args:
             document: the object as it is shown.
@@ -197,7 +197,7 @@ class Kind(ABC, Generic[ResourceT]):
 
         Args:
             document: the object, without what the services decide.
-            rules: the fleet's rules for dedicated nodes; none when an object that is there is changed.
+            rules: the fleet's rules for dedicated nodes. None of them when an existing object is changed.
 
         Raises:
             QuantityError: a request or limit is no quantity.
@@ -288,7 +288,7 @@ class Kind(ABC, Generic[ResourceT]):
         return name
 
     def flaws(self) -> Iterable[str]:
-        """What is wrong with how it describes itself; a kind with a flaw is refused when it is found."""
+        """What is wrong with the kind's own attributes. A kind with a flaw is refused when it is found."""
         missing = [name for name in ("kind", "plural", "singular", "namespaced") if not hasattr(self, name)]
         yield from (f"it says no {name}" for name in missing)
         if not self.versions:
@@ -369,7 +369,7 @@ class Untyped(Kind["Resource"]):
 
 
 class View(Untyped):
-    """A kind that the services alone write; the API only shows it."""
+    """A kind that only the services write. The API shows it."""
 
     group: ClassVar[str] = "moorage.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
@@ -416,7 +416,7 @@ class View(Untyped):
 
 
 def discovered() -> tuple[Kind[Any], ...]:
-    """Every kind, in their order.
+    """Return every kind, in their order.
 
     Raises:
         TypeError: a module of the package has no `KIND`, or one that has a flaw, or whose name another one has.
@@ -425,12 +425,12 @@ def discovered() -> tuple[Kind[Any], ...]:
 
 
 def declared() -> tuple[Kind[Any], ...]:
-    """The kinds that people declare, in their order."""
+    """Return the kinds that people declare, in their order."""
     return tuple(kind for kind in discovered() if not kind.read_only)
 
 
 def named(kind: str) -> Kind[Any] | None:
-    """The kind of a record key or an object's `kind`; None when there is none."""
+    """Return the kind of that name, as record keys and objects have it. None if there is none."""
     return _by_name(discovered()).get(kind)
 
 

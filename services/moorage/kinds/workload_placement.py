@@ -22,7 +22,7 @@ def _targets(found: Object) -> str:
 
 
 class WorkloadPlacementKind(View):
-    """The decision on one workload with its grounds; `Placement` is what people declare."""
+    """The decision on one workload with its grounds. A `Placement` is declared by people."""
 
     kind = "WorkloadPlacement"
     plural = "workloadplacements"

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from docs import reference
-from tests.component.gateway.double import Fixture
+from tests.component.gateway.double import NOW, Fixture, node_ref
 from typer.testing import CliRunner, Result
 
 from moorage.cli.api.client import Client
@@ -23,6 +23,8 @@ from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
 from moorage.cli.commands.schemas import generated
 from moorage.kinds import kind as kinds
+from moorage_schemas.timer import SetTimer
+from moorage_schemas.topics import TIMERS
 
 PAGE = Path(__file__).parents[3] / "docs" / "kinds.md"
 BERTHS = "/apis/harbour.example/v1/namespaces/default/berths"
@@ -159,6 +161,51 @@ def test_it_is_in_the_reference() -> None:
     page = reference.api()
     assert "| [Berth](#berth) | `harbour.example/v1beta1` | `berths` | `bt` |" in page
     assert page[page.index("\n## Berth\n") :].startswith("\n## Berth\n\nA berth.")
+
+
+ALARM = """
+from moorage.kinds.kind import View
+from moorage.kinds.status.records import ObjectId
+
+
+class AlarmKind(View):
+    kind = "Alarm"
+    plural = "alarms"
+    singular = "alarm"
+    namespaced = False
+    made_from = "timers"
+
+    def objects(self, key, record):
+        yield ObjectId(self.kind, "", key.replace("/", "-"))
+
+
+KIND = AlarmKind()
+"""
+
+
+@pytest.fixture
+def alarm(tmp_path: Path) -> Iterator[None]:
+    """A read-only kind in one file."""
+    (tmp_path / "alarm.py").write_text(ALARM)
+    path = importlib.import_module(kinds.PACKAGE).__path__
+    path.append(str(tmp_path))
+    importlib.invalidate_caches()
+    yield
+    path.remove(str(tmp_path))
+    sys.modules.pop("moorage.kinds.alarm", None)
+
+
+@pytest.mark.usefixtures("alarm")
+async def test_a_view_of_records_is_one_file() -> None:
+    gateway = Fixture()
+    timer = SetTimer(id="eviction/n1", generation=1, owner="eviction", deadline=NOW, target=node_ref("n1"))
+    gateway.log.append(TIMERS, "eviction/n1", "eviction/n1", timer)
+    (shown,) = (await gateway.ok("GET", "/apis/moorage.io/v1alpha1/alarms"))["items"]
+    assert shown["metadata"]["name"] == "eviction-n1"
+    assert shown["status"]["owner"] == "eviction"
+    assert (await gateway.call("DELETE", "/apis/moorage.io/v1alpha1/alarms/eviction-n1")).status_code == 405
+    gateway.log.append(TIMERS, "eviction/n1", "eviction/n1", None)
+    assert (await gateway.ok("GET", "/apis/moorage.io/v1alpha1/alarms"))["items"] == []
 
 
 def test_without_its_files_it_is_not_there() -> None:

@@ -1,4 +1,4 @@
-"""What the settings switch on, and what whoever writes is told although it was taken."""
+"""The feature gates of the settings, and the warnings for the writer of an object that was accepted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moorage.runtime.settings import Settings
 
 
 def feature_gates(settings: Settings) -> FeatureGates:
-    """What the settings of a process switch on."""
+    """Return the feature gates that the settings of a process open."""
     return FeatureGates(
         failover=settings.failover,
         allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
@@ -22,7 +22,7 @@ def feature_gates(settings: Settings) -> FeatureGates:
 
 
 def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGates) -> Iterator[str]:
-    """What to tell whoever has written an object: what of it has no effect as things stand."""
+    """Return the warnings for the writer of an object: the parts that have no effect as things stand."""
     yield from unknown_field_warnings(document, kind)
     yield from kind.warnings(document, switches)
 

@@ -1,4 +1,4 @@
-"""Which managed clusters are in which sets, where sets are bound, which add-ons a cluster has; kept as they change."""
+"""An index of managed clusters: their sets, where the sets are bound, and their add-ons. It follows the records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Name = tuple[str, str, str]
 
 
 class ManagedIndex:
-    """Follows the records of managed clusters, their sets and bindings; each change tells what looks different now."""
+    """Follows the records of managed clusters, their sets and bindings. Each change returns what looks different."""
 
     def __init__(self) -> None:
         self.sets = ManagedSets()

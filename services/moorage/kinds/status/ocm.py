@@ -39,7 +39,7 @@ _ADD_ON_STATES: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def built_in_set(name: str) -> Document:
-    """One of the sets that are always there; nothing is stored of them, so that no gateway has to be the first."""
+    """One of the built-in sets. Nothing is stored of them, so that no gateway has to write them first."""
     spec = {"clusterSelector": dict(_BUILT_IN_SELECTORS[name])}
     return {"apiVersion": SET_API, "kind": SET, "metadata": {"name": name}, "spec": spec}
 
@@ -64,7 +64,7 @@ def binding_status(name: str, index: ManagedIndex) -> Document:
 
 
 def add_on_status(name: str, tainted: TargetTainted | None) -> Document | None:
-    """`status` of an add-on, by the label that the system keeps on its cluster; None while nothing is known."""
+    """`status` of an add-on, by the label that the system keeps on its cluster. None while nothing is known."""
     state = _ADD_ON_STATES.get(tainted.labels.get(f"{LABEL_PREFIX}{name}", "") if tainted is not None else "")
     if state is None:
         return None
@@ -73,7 +73,7 @@ def add_on_status(name: str, tainted: TargetTainted | None) -> Document | None:
 
 
 def placement_status(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:
-    """`status` of a placement, as its last decision says; None while there is none."""
+    """`status` of a placement, as its last decision says. None while there is none."""
     if placed is None or placed.uid != resource.uid:
         return None
     return {
@@ -101,7 +101,7 @@ def placement_status(resource: ResourceDeclared, placed: WorkloadPlaced | None) 
 
 
 def placement_decision(placed: WorkloadPlaced) -> Document:
-    """One page of the clusters that a placement has selected; nobody declares it."""
+    """One page of the clusters that a placement has selected. Nobody declares it."""
     owner = {
         "apiVersion": PLACEMENT_API,
         "kind": PLACEMENT,

@@ -52,7 +52,7 @@ class Records:
         self.bindings: dict[str, WorkloadBound] = {}
         self.evictions: dict[str, EvictionDecided] = {}
         self.held: dict[str, set[str]] = {}
-        """The keys of the evictions that something holds, by what holds them (`EvictionPause/all`)."""
+        """The keys of the evictions that are held, by the budget or pause that holds them (`EvictionPause/all`)."""
 
         self.timers: dict[str, SetTimer] = {}
         self.workload_conditions: dict[str, dict[str, WorkloadConditionChanged]] = {}
@@ -64,10 +64,10 @@ class Records:
         """The record key of each machine set, by its uid."""
 
         self.machines: dict[str, set[str]] = {}
-        """The record keys of the nodes of each machine set, by its uid; also of sets that are gone."""
+        """The record keys of the nodes of each machine set, by its uid. Sets that are gone are included."""
 
         self.ready_machines: dict[str, set[str]] = {}
-        """Of those the nodes that are ready."""
+        """The nodes among them that are ready."""
 
         self.made_by: dict[str, set[str]] = {}
         """The keys of the placements of each controller, by the controller's key."""
@@ -102,7 +102,7 @@ class Records:
         return self._views[topic].get(key)
 
     def node_ready(self, name: str) -> str:
-        """The status of the condition `Ready` of a node that is declared; empty when nobody has reported it."""
+        """The status of the condition `Ready` of a declared node. Empty if nobody has reported it."""
         condition, node = self.conditions.get(f"Node/{name}", {}).get("Ready"), self.resources.get(f"Node//{name}")
         own = condition is not None and node is not None and condition.target_uid in {"", node.uid}
         return condition.status.value if condition is not None and own else ""

@@ -12,7 +12,7 @@ from moorage_schemas.keys import binding_key, workload_condition_key
 
 
 def reports(records: Records, workload: str, target: str) -> list[WorkloadConditionChanged]:
-    """The conditions of a workload on a target since it was bound there, by type; none while it is not bound.
+    """The conditions of a workload on a target since it was bound there, by type. None while it is not bound.
 
     Args:
         records: the latest records.
@@ -30,7 +30,7 @@ def reports(records: Records, workload: str, target: str) -> list[WorkloadCondit
 
 
 def health(records: Records, workload: str, target: str) -> ConditionStatus | None:
-    """The condition `Healthy` of a workload on a target since it was bound there; None when nobody has reported it."""
+    """The condition `Healthy` of a workload on a target since it was bound there. None if nobody has reported it."""
     known = records.workload_conditions.get(workload)
     if known is None:
         return None

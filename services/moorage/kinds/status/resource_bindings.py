@@ -1,6 +1,6 @@
 """`ResourceBinding` (work.karmada.io/v1alpha2): where a resource that a propagation policy has claimed belongs.
 
-It is a view of the placement, the policy and what deployers report; nobody declares one.
+It is made of the placement, the policy and the reports of deployers. Nobody declares one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCHEDULED: Final = "Scheduled"
 
 
 def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | None:
-    """The object of a placement on clusters; None when the resource is gone or another one by now."""
+    """The object of a placement on clusters; None if the resource is gone or was made again."""
     owner = records.resources.get(placed.owner.key)
     if owner is None or owner.uid != placed.owner_uid or placed.state is PlacementState.EVICTED:
         return None
