@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from moorage.conformance.answers import Answer, taint_json, toleration_json
-from moorage.conformance.request_fields import Fields, RequestError
+from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import duplicate, required
 from moorage.core.apimachinery.integers import INT64_MAX, NANOSECONDS, wrapped
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts
@@ -40,7 +40,7 @@ _Marked = tuple[Taint, bool]
 """A taint, and whether the operation added it."""
 
 
-def ctp(fields: Fields) -> Answer:
+def ctp(fields: RequestFields) -> Answer:
     """A cluster's taints after its ClusterTaintPolicies were applied."""
     cluster, taints, statuses = _cluster(fields)
     before: list[_Marked] = [(taint, False) for taint in taints]
@@ -86,7 +86,7 @@ def _message(taints: list[_Marked]) -> str:
     return f"cluster now has taints([{','.join(listed)}])"
 
 
-def _cluster(fields: Fields) -> tuple[ClusterFacts, list[Taint], dict[str, list[str]]]:
+def _cluster(fields: RequestFields) -> tuple[ClusterFacts, list[Taint], dict[str, list[str]]]:
     """The cluster's facts, taints and statuses by condition. Values beside the cluster override those in it."""
     whole = fields.inner("cluster", _OBJECT, closed=False)
     metadata = whole.inner("metadata", _METADATA, closed=False)
@@ -109,9 +109,9 @@ def _cluster(fields: Fields) -> tuple[ClusterFacts, list[Taint], dict[str, list[
     return cluster, taints, statuses
 
 
-def _condition(fields: Fields) -> Any:
+def _condition(fields: RequestFields) -> Any:
     def read(value: Any, path: str) -> tuple[str, str]:
-        condition = Fields.of(value, path, _CONDITION, upstream=fields.upstream)
+        condition = RequestFields.of(value, path, _CONDITION, upstream=fields.upstream)
         condition.need("type")
         condition.need("status")
         condition.time("lastTransitionTime")
@@ -120,9 +120,9 @@ def _condition(fields: Fields) -> Any:
     return read
 
 
-def _policies(fields: Fields) -> tuple[TaintPolicy, ...]:
+def _policies(fields: RequestFields) -> tuple[TaintPolicy, ...]:
     def read(value: Any, path: str) -> TaintPolicy:
-        policy = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        policy = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
         metadata = policy.inner("metadata", _METADATA, closed=False)
         metadata.need("name")
         spec = policy.inner("spec", _POLICY_SPEC)
@@ -144,9 +144,9 @@ def _policies(fields: Fields) -> tuple[TaintPolicy, ...]:
     return in_order(policies)
 
 
-def _match(fields: Fields) -> Any:
+def _match(fields: RequestFields) -> Any:
     def read(value: Any, path: str) -> MatchCondition:
-        match = Fields.of(value, path, _MATCH, upstream=fields.upstream)
+        match = RequestFields.of(value, path, _MATCH, upstream=fields.upstream)
         match.need("conditionType")
         match.need("operator")
         return MatchCondition(
@@ -158,7 +158,7 @@ def _match(fields: Fields) -> Any:
     return read
 
 
-def _affinity(spec: Fields) -> ClusterAffinity | None:
+def _affinity(spec: RequestFields) -> ClusterAffinity | None:
     if not spec.has("targetClusters"):
         return None
     affinity = spec.inner("targetClusters", _AFFINITY)
@@ -174,9 +174,9 @@ def _affinity(spec: Fields) -> ClusterAffinity | None:
     )
 
 
-def _wishes(fields: Fields) -> list[SelectorRequirement]:
+def _wishes(fields: RequestFields) -> list[SelectorRequirement]:
     def read(value: Any, path: str) -> SelectorRequirement:
-        wish = Fields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
+        wish = RequestFields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
         wish.need("key")
         wish.need("operator")
         return SelectorRequirement(
@@ -188,13 +188,13 @@ def _wishes(fields: Fields) -> list[SelectorRequirement]:
     return fields.items("matchExpressions", read)
 
 
-def _matching(fields: Fields) -> Mapping[str, bool]:
+def _matching(fields: RequestFields) -> Mapping[str, bool]:
     """How tolerations match. Upstream's cluster controllers never support comparison operators."""
     asked = fields.flag("comparisonOperators", default=True)
     return {"comparison": asked and not fields.upstream, "strict": not fields.upstream}
 
 
-def karmada_evict(fields: Fields) -> Answer:
+def karmada_evict(fields: RequestFields) -> Answer:
     """Whether and when work leaves a cluster."""
     taints, tolerations = fields.taints("taints", cut=False), fields.tolerations("tolerations")
     now, how = fields.time("now", cut=False), _matching(fields)
@@ -255,7 +255,7 @@ def _tolerated_as_upstream(toleration: Toleration, taint: Taint) -> bool:
     return tolerates(toleration, taint, comparison=False, strict=False)
 
 
-def karmada_filter(fields: Fields) -> Answer:
+def karmada_filter(fields: RequestFields) -> Answer:
     """Whether new work may go to a cluster. A cluster that has the work already always fits."""
     taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
     fields.time("now")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from moorage.conformance.answers import Answer
-from moorage.conformance.request_fields import Fields, RequestError
+from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import invalid, not_supported, required
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
@@ -71,7 +71,7 @@ class RequestedPlacement(Generic[_OutcomeT]):
     show: Callable[[_OutcomeT], Answer]
 
 
-def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
+def controlled(fields: RequestFields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
     """The parts of the answer at level controller, including those that describe the schedule."""
     placement = fields.inner("placement", _OBJECT, closed=False)
     metadata = placement.inner("metadata", _METADATA, closed=False)
@@ -117,11 +117,11 @@ def controlled(fields: Fields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
     return answer
 
 
-def _sets(fields: Fields) -> ManagedSets:
+def _sets(fields: RequestFields) -> ManagedSets:
     sets = ManagedSets(as_upstream=fields.upstream)
 
     def read(value: Any, path: str) -> None:
-        made = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        made = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
         name = made.inner("metadata", _METADATA, closed=False).text("name")
         selector = made.inner("spec", ("clusterSelector",), closed=False).inner(
             "clusterSelector", ("selectorType", "labelSelector")
@@ -140,9 +140,9 @@ def _sets(fields: Fields) -> ManagedSets:
     return sets
 
 
-def _selector(fields: Fields) -> LabelSelector:
+def _selector(fields: RequestFields) -> LabelSelector:
     def read(value: Any, path: str) -> SelectorRequirement:
-        requirement = Fields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
+        requirement = RequestFields.of(value, path, _REQUIREMENT, upstream=fields.upstream)
         return SelectorRequirement(
             key=requirement.text("key"), operator=requirement.text("operator"), values=requirement.texts("values")
         )
@@ -152,12 +152,12 @@ def _selector(fields: Fields) -> LabelSelector:
     )
 
 
-def _bindings(fields: Fields, namespace: str) -> list[str]:
+def _bindings(fields: RequestFields, namespace: str) -> list[str]:
     """The names of the bindings in a namespace. A binding has the name of its set."""
     names = []
 
     def read(value: Any, path: str) -> None:
-        binding = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        binding = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
         metadata = binding.inner("metadata", _METADATA, closed=False)
         spec = binding.inner("spec", ("clusterSet",), closed=False)
         name, bound = metadata.text("name"), spec.text("clusterSet")
@@ -173,9 +173,9 @@ def _bindings(fields: Fields, namespace: str) -> list[str]:
     return names
 
 
-def _conditions(placement: Fields) -> list[dict[str, str]]:
+def _conditions(placement: RequestFields) -> list[dict[str, str]]:
     def read(value: Any, path: str) -> dict[str, str]:
-        condition = Fields.of(value, path, _CONDITION, upstream=placement.upstream)
+        condition = RequestFields.of(value, path, _CONDITION, upstream=placement.upstream)
         condition.time("lastTransitionTime")
         return {name: condition.text(name) for name in ("type", "status", "reason", "message")}
 
@@ -190,16 +190,16 @@ class _Stored:
     reasons: bool
 
 
-def _decisions(fields: Fields, namespace: str) -> dict[str, _Stored]:
+def _decisions(fields: RequestFields, namespace: str) -> dict[str, _Stored]:
     """The PlacementDecisions of a namespace by name."""
     found: dict[str, _Stored] = {}
 
     def named(value: Any, path: str) -> tuple[str, str]:
-        decision = Fields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream)
+        decision = RequestFields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream)
         return decision.text("clusterName"), decision.text("reason")
 
     def read(value: Any, path: str) -> None:
-        stored = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        stored = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
         metadata = stored.inner("metadata", _METADATA, closed=False)
         clusters = stored.inner("status", ("decisions",), closed=False).items("decisions", named)
         if metadata.text("namespace") == namespace:

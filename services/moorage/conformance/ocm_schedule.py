@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from moorage.conformance.answers import Answer
 from moorage.conformance.ocm_controller import RequestedPlacement, controlled
-from moorage.conformance.request_fields import Fields, RequestError
+from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
@@ -45,7 +45,7 @@ class _Fleet:
     """The decisions of all other placements."""
 
 
-def ocm_schedule(fields: Fields) -> Answer:
+def ocm_schedule(fields: RequestFields) -> Answer:
     """Schedule a placement: only among the given clusters, or like the whole controller."""
     fields.need("placement")
     if not fields.has("placement"):
@@ -94,7 +94,7 @@ def ocm_schedule(fields: Fields) -> Answer:
     return answer | controlled(fields, asked)
 
 
-def _level(fields: Fields) -> str:
+def _level(fields: RequestFields) -> str:
     level = fields.text("level")
     if not level:
         return CONTROLLER if fields.values.get("clusterSets") or fields.values.get("bindings") else SCHEDULER
@@ -105,7 +105,7 @@ def _level(fields: Fields) -> str:
     return level
 
 
-def _placement(fields: Fields) -> Placement:
+def _placement(fields: RequestFields) -> Placement:
     document = _document(fields.values["placement"], "placement")
     if fields.upstream:
         document = _weighted(document)
@@ -123,7 +123,7 @@ def _weighted(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**document, "spec": {**spec, "prioritizerPolicy": {**policy, "configurations": weighted}}}
 
 
-def _fleet(fields: Fields, placement: Placement) -> _Fleet:
+def _fleet(fields: RequestFields, placement: Placement) -> _Fleet:
     fleet = ManagedFleet()
     clusters = {}
     for document, path in fields.items("clusters", lambda item, path: (_document(item, path), path)):
@@ -136,7 +136,7 @@ def _fleet(fields: Fields, placement: Placement) -> _Fleet:
     decided: list[str] = []
 
     def read(value: Any, path: str) -> None:
-        decision = Fields.of(value, path, _OBJECT, upstream=fields.upstream)
+        decision = RequestFields.of(value, path, _OBJECT, upstream=fields.upstream)
         metadata = decision.inner("metadata", _METADATA, closed=False)
         names = decision.inner("status", ("decisions",), closed=False).items("decisions", _cluster_name(fields))
         whose = (metadata.text("namespace"), metadata.mapping("labels").get(PLACEMENT_LABEL))
@@ -149,9 +149,9 @@ def _fleet(fields: Fields, placement: Placement) -> _Fleet:
     return _Fleet(fleet, clusters, decided, usage)
 
 
-def _cluster_name(fields: Fields) -> Any:
+def _cluster_name(fields: RequestFields) -> Any:
     def read(value: Any, path: str) -> str:
-        return Fields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream).text("clusterName")
+        return RequestFields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream).text("clusterName")
 
     return read
 

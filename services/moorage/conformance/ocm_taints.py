@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from moorage.conformance.answers import Answer, taint_json
-from moorage.conformance.request_fields import Fields
+from moorage.conformance.request_fields import RequestFields
 from moorage.core.admission.validation.core import validate_taints
 from moorage.core.taints.desired.ocm import AVAILABLE, submitted, with_built_in
 from moorage.core.taints.dialects.ocm import OCM
@@ -22,7 +22,7 @@ _NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 """Go's zero value of a time."""
 
 
-def taint_controller(fields: Fields) -> Answer:
+def taint_controller(fields: RequestFields) -> Answer:
     """A cluster's taints after its built-in taints were updated. An added taint gets the time of the update."""
     fields.need("cluster")
     if not fields.has("cluster"):
@@ -38,7 +38,7 @@ def taint_controller(fields: Fields) -> Answer:
     return _answer(update.taints, [taint is update.added and not fields.upstream for taint in update.taints])
 
 
-def taint_webhook(fields: Fields) -> Answer:
+def taint_webhook(fields: RequestFields) -> Answer:
     """The result for the taints that a person submits with a cluster."""
     fields.need("cluster")
     if not fields.has("cluster"):
@@ -56,17 +56,17 @@ def taint_webhook(fields: Fields) -> Answer:
     return {"allowed": True} | _answer(made.taints, made.fresh)
 
 
-def _taints(cluster: Fields, *, cut: bool = True) -> list[Taint]:
+def _taints(cluster: RequestFields, *, cut: bool = True) -> list[Taint]:
     spec = cluster.inner("spec", ("taints",), closed=False)
     taints = spec.taints("taints", cut=cut)
     return [t.model_copy(update={"time_added": None}) if t.time_added == _NO_TIME else t for t in taints]
 
 
-def _available(cluster: Fields) -> str | None:
+def _available(cluster: RequestFields) -> str | None:
     """The status of the first condition of the type. None if there is none."""
 
     def read(value: object, path: str) -> tuple[str, str]:
-        condition = Fields.of(value, path, _CONDITION, upstream=cluster.upstream)
+        condition = RequestFields.of(value, path, _CONDITION, upstream=cluster.upstream)
         condition.need("type")
         condition.need("status")
         condition.time("lastTransitionTime")

@@ -15,7 +15,7 @@ from moorage.conformance.answers import Answer, taint_json, toleration_json
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
 from moorage.conformance.ocm_taints import taint_controller, taint_webhook
-from moorage.conformance.request_fields import Fields, RequestError, read_taint, read_toleration
+from moorage.conformance.request_fields import RequestError, RequestFields, read_taint, read_toleration
 from moorage.core.admission.validation.core import validate_tolerations
 from moorage.core.apimachinery.field_errors import not_supported
 from moorage.core.apimachinery.integers import INT64_MAX, NANOSECONDS, wrapped
@@ -26,11 +26,11 @@ from moorage.core.taints.matching import first_match, normalize_reversed, prefer
 from moorage_schemas.times import format_time
 
 
-def _comparison(fields: Fields) -> bool:
+def _comparison(fields: RequestFields) -> bool:
     return fields.flag("comparisonOperators", default=not fields.upstream)
 
 
-def _tolerates(fields: Fields) -> Answer:
+def _tolerates(fields: RequestFields) -> Answer:
     fields.need("toleration")
     fields.need("taint")
     toleration = read_toleration(fields.values.get("toleration"), "toleration", upstream=fields.upstream)
@@ -38,7 +38,7 @@ def _tolerates(fields: Fields) -> Answer:
     return {"tolerates": tolerates(toleration, taint, comparison=_comparison(fields), strict=not fields.upstream)}
 
 
-def _filter(fields: Fields) -> Answer:
+def _filter(fields: RequestFields) -> Answer:
     taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
     comparison, strict = _comparison(fields), not fields.upstream
     left = untolerated(taints, tolerations, KUBERNETES.filtering, comparison=comparison, strict=strict)
@@ -56,7 +56,7 @@ def _filter(fields: Fields) -> Answer:
     return answer
 
 
-def _normalize(fields: Fields) -> Answer:
+def _normalize(fields: RequestFields) -> Answer:
     counts = fields.integers("scores")
     if not fields.upstream:
         return {"scores": normalize_reversed(counts)}
@@ -68,7 +68,7 @@ def _normalize(fields: Fields) -> Answer:
     return {"scores": [wrapped(100 - (1 if p >= 0 else -1) * (abs(p) // highest)) for p in products]}
 
 
-def _evict(fields: Fields) -> Answer:
+def _evict(fields: RequestFields) -> Answer:
     taints, tolerations = fields.taints("taints"), fields.tolerations("tolerations")
     # Upstream's eviction controller uses its own feature gate, which is off, regardless of the scheduler's setting.
     comparison = _comparison(fields) and not fields.upstream
@@ -136,7 +136,7 @@ def _after_as_upstream(limited: list[Tolerated]) -> Answer:
     return {"evict": "after", "seconds": duration // NANOSECONDS, "duration_ns": duration}
 
 
-def _validate(fields: Fields) -> Answer:
+def _validate(fields: RequestFields) -> Answer:
     errors = validate_tolerations(
         fields.tolerations("tolerations"),
         "tolerations",
@@ -146,7 +146,7 @@ def _validate(fields: Fields) -> Answer:
     return {"valid": not errors, "errors": [str(error) for error in errors]}
 
 
-def _parse_taints(fields: Fields) -> Answer:
+def _parse_taints(fields: RequestFields) -> Answer:
     specs = parse_taints(fields.texts("spec"), strict=not fields.upstream)
     return {
         "add": [taint_json(taint) for taint in specs.add],
@@ -154,7 +154,7 @@ def _parse_taints(fields: Fields) -> Answer:
     }
 
 
-def _set_taints(fields: Fields) -> Answer:
+def _set_taints(fields: RequestFields) -> Answer:
     update = set_taints(
         fields.taints("taints"),
         fields.taints("add", nullable=False),
@@ -167,7 +167,7 @@ def _set_taints(fields: Fields) -> Answer:
     }
 
 
-_OPERATIONS: Final[Mapping[str, tuple[Callable[[Fields], Answer], tuple[str, ...]]]] = {
+_OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[str, ...]]]] = {
     "tolerates": (_tolerates, ("toleration", "taint", "comparisonOperators")),
     "filter": (_filter, ("taints", "tolerations", "comparisonOperators")),
     "normalize": (_normalize, ("scores",)),
@@ -189,12 +189,12 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[Fields], Answer], tuple[str, ...
 OPERATIONS: Final = tuple(_OPERATIONS)
 """The names of the operations."""
 
-# Fields that every request may have. `unstable` marks oracle vectors whose upstream answer varies.
+# RequestFields that every request may have. `unstable` marks oracle vectors whose upstream answer varies.
 _COMMON: Final = ("id", "op", "unstable")
 
 
 def _answer(request: Any, *, as_upstream: bool) -> Answer:
-    head = Fields.of(request, "", ("id", "op"), upstream=True)
+    head = RequestFields.of(request, "", ("id", "op"), upstream=True)
     name = head.text("op")
     operation = _OPERATIONS.get(name)
     if operation is None:
@@ -202,7 +202,7 @@ def _answer(request: Any, *, as_upstream: bool) -> Answer:
             return {"error": f"unknown op {name}"}
         raise RequestError(not_supported("op", name, OPERATIONS))
     run, known = operation
-    return run(Fields.of(request, "", (*_COMMON, *known), upstream=as_upstream))
+    return run(RequestFields.of(request, "", (*_COMMON, *known), upstream=as_upstream))
 
 
 def evaluate(request: Any, *, as_upstream: bool) -> Answer:

@@ -39,7 +39,7 @@ def _refuse(path: str, value: Any, rule: str) -> NoReturn:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class RequestFields:
     """The fields of one JSON object in a request.
 
     Attributes:
@@ -53,7 +53,7 @@ class Fields:
     upstream: bool
 
     @classmethod
-    def of(cls, value: Any, path: str, known: Collection[str], *, upstream: bool, closed: bool = True) -> Fields:
+    def of(cls, value: Any, path: str, known: Collection[str], *, upstream: bool, closed: bool = True) -> RequestFields:
         """Parse an object. If it is not `closed`, fields that are not `known` are allowed and ignored.
 
         Raises:
@@ -152,7 +152,7 @@ class Fields:
             _refuse(self.at(name), value, "must be a list")
         return [read(item, f"{self.at(name)}[{i}]") for i, item in enumerate(value)]
 
-    def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> Fields:
+    def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> RequestFields:
         """An object field. Missing or null means an object without fields.
 
         Raises:
@@ -160,7 +160,9 @@ class Fields:
                 `known`.
         """
         value = self.values.get(name)
-        return Fields.of({} if value is None else value, self.at(name), known, upstream=self.upstream, closed=closed)
+        return RequestFields.of(
+            {} if value is None else value, self.at(name), known, upstream=self.upstream, closed=closed
+        )
 
     def has(self, name: str) -> bool:
         """Whether the field is present and not null."""
@@ -177,8 +179,8 @@ class Fields:
             return {}
         if not isinstance(value, Mapping):
             _refuse(self.at(name), value, "must be an object")
-        # Not `Fields.of`: these names are data and keep their case.
-        entries = Fields(value, self.at(name), self.upstream)
+        # Not `RequestFields.of`: these names are data and keep their case.
+        entries = RequestFields(value, self.at(name), self.upstream)
         return {str(key): entries.text(key) for key in value}
 
     def texts(self, name: str) -> list[str]:
@@ -226,12 +228,12 @@ def _int64(value: Any, path: str) -> int:
 
 
 def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cut: bool = True) -> Taint:
-    """Parse a taint; see `Fields.taints`.
+    """Parse a taint; see `RequestFields.taints`.
 
     Raises:
         RequestError: a field is invalid.
     """
-    fields = Fields.of(value, path, TAINT_FIELDS, upstream=upstream)
+    fields = RequestFields.of(value, path, TAINT_FIELDS, upstream=upstream)
     fields.need("key")
     if effect:
         fields.need("effect")
@@ -249,7 +251,7 @@ def read_toleration(value: Any, path: str, *, upstream: bool) -> Toleration:
     Raises:
         RequestError: a field is invalid.
     """
-    fields = Fields.of(value, path, TOLERATION_FIELDS, upstream=upstream)
+    fields = RequestFields.of(value, path, TOLERATION_FIELDS, upstream=upstream)
     return Toleration(
         key=fields.text("key"),
         operator=fields.text("operator"),

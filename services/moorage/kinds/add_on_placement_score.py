@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, NONE, Column, Object, of, text
+from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     order = 240
     apply_order = 150
     status_declared = True
-    columns = (Column("SCORES", of(_scores)), Column("VALID UNTIL", text("status", "validUntil")), AGE)
+    columns = (TableColumn("SCORES", of(_scores)), TableColumn("VALID UNTIL", text("status", "validUntil")), AGE)
 
     @property
     def model(self) -> type[AddOnPlacementScore]:

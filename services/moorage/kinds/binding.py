@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import Column, since, target, text
+from moorage.kinds.printing.columns import TableColumn, since, target, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,11 @@ class BindingKind(View):
     namespaced = True
     order = 2010
     columns = (
-        Column("WORKLOAD", target("status", "workload")),
-        Column("TARGET", target("status", "target")),
-        Column("AGE", since("status", "boundTime")),
-        Column("OWNER", target("status", "owner"), wide=True),
-        Column("GENERATION", text("status", "generation"), wide=True),
+        TableColumn("WORKLOAD", target("status", "workload")),
+        TableColumn("TARGET", target("status", "target")),
+        TableColumn("AGE", since("status", "boundTime")),
+        TableColumn("OWNER", target("status", "owner"), wide=True),
+        TableColumn("GENERATION", text("status", "generation"), wide=True),
     )
     made_from = "bindings"
 

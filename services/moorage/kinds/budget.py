@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import Column, since, text
+from moorage.kinds.printing.columns import TableColumn, since, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,14 +23,14 @@ class BudgetKind(View):
     namespaced = False
     order = 2020
     columns = (
-        Column("ALLOWED", text("status", "allowed", default="0")),
-        Column("UNDER-WAY", text("status", "inProgress", default="0")),
-        Column("IN-WINDOW", text("status", "inWindow", default="0")),
-        Column("HELD", text("status", "held", default="0")),
-        Column("COUNTED", since("status", "countedTime")),
-        Column("EXPECTED", text("status", "expected", default="0"), wide=True),
-        Column("HEALTHY", text("status", "healthy", default="0"), wide=True),
-        Column("TOKENS", text("status", "tokens"), wide=True),
+        TableColumn("ALLOWED", text("status", "allowed", default="0")),
+        TableColumn("UNDER-WAY", text("status", "inProgress", default="0")),
+        TableColumn("IN-WINDOW", text("status", "inWindow", default="0")),
+        TableColumn("HELD", text("status", "held", default="0")),
+        TableColumn("COUNTED", since("status", "countedTime")),
+        TableColumn("EXPECTED", text("status", "expected", default="0"), wide=True),
+        TableColumn("HEALTHY", text("status", "healthy", default="0"), wide=True),
+        TableColumn("TOKENS", text("status", "tokens"), wide=True),
     )
     made_from = "budgets"
 

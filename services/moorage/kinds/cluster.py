@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.targets import UNREPORTED, Target, leaving, tainted, unreported
-from moorage.kinds.printing.columns import AGE, LABELS, NONE, Column, Object, condition_status, of, taints, text
+from moorage.kinds.printing.columns import AGE, LABELS, NONE, Object, TableColumn, condition_status, of, taints, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ class ClusterKind(Target["Cluster"]):
     order = 140
     apply_order = 70
     columns = (
-        Column("MODE", text("spec", "syncMode", default="Push")),
-        Column("READY", of(_ready)),
-        Column("TAINTS", taints(2)),
+        TableColumn("MODE", text("spec", "syncMode", default="Push")),
+        TableColumn("READY", of(_ready)),
+        TableColumn("TAINTS", taints(2)),
         AGE,
-        Column("PROVIDER", text("spec", "provider"), wide=True),
-        Column("REGION", text("spec", "region"), wide=True),
-        Column("ZONE", of(_zones), wide=True),
-        Column("ALL-TAINTS", taints(None), wide=True),
+        TableColumn("PROVIDER", text("spec", "provider"), wide=True),
+        TableColumn("REGION", text("spec", "region"), wide=True),
+        TableColumn("ZONE", of(_zones), wide=True),
+        TableColumn("ALL-TAINTS", taints(None), wide=True),
         LABELS,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.propagation import clusters_text
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Column, of, taints
+from moorage.kinds.printing.columns import AGE, TableColumn, of, taints
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -29,8 +29,8 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
     order = 150
     apply_order = 60
     columns = (
-        Column("CLUSTERS", of(lambda found: clusters_text(at(found, "spec", "targetClusters")))),
-        Column("TAINTS", taints(None)),
+        TableColumn("CLUSTERS", of(lambda found: clusters_text(at(found, "spec", "targetClusters")))),
+        TableColumn("TAINTS", taints(None)),
         AGE,
     )
 

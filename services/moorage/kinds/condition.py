@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import Column, since, target, text
+from moorage.kinds.printing.columns import TableColumn, since, target, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,14 +24,14 @@ class ConditionKind(View):
     namespaced = False
     order = 2030
     columns = (
-        Column("TARGET", target("status", "target")),
-        Column("TYPE", text("status", "type")),
-        Column("STATUS", text("status", "status")),
-        Column("REASON", text("status", "reason")),
-        Column("SINCE", since("status", "lastTransitionTime")),
-        Column("HEARTBEAT", since("status", "lastHeartbeatTime")),
-        Column("SOURCE", text("status", "source"), wide=True),
-        Column("MESSAGE", text("status", "message"), wide=True),
+        TableColumn("TARGET", target("status", "target")),
+        TableColumn("TYPE", text("status", "type")),
+        TableColumn("STATUS", text("status", "status")),
+        TableColumn("REASON", text("status", "reason")),
+        TableColumn("SINCE", since("status", "lastTransitionTime")),
+        TableColumn("HEARTBEAT", since("status", "lastHeartbeatTime")),
+        TableColumn("SOURCE", text("status", "source"), wide=True),
+        TableColumn("MESSAGE", text("status", "message"), wide=True),
     )
     made_from = "conditions"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, Column, count
+from moorage.kinds.printing.columns import AGE, TableColumn, count
 
 
 class ConfigMapKind(Untyped):
@@ -15,7 +15,7 @@ class ConfigMapKind(Untyped):
     short_names = ("cm",)
     namespaced = True
     order = 100
-    columns = (Column("DATA", count("data")), AGE)
+    columns = (TableColumn("DATA", count("data")), AGE)
 
 
 KIND = ConfigMapKind()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Column, text
+from moorage.kinds.printing.columns import AGE, TableColumn, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -26,9 +26,9 @@ class DedicatedNodesKind(Kind["DedicatedNodes"]):
     apply_order = 20
     unknown_fields = UnknownFields.REFUSED
     columns = (
-        Column("KEY", text("spec", "key", default="dedicated")),
-        Column("VALUE", text("spec", "value")),
-        Column("EFFECT", text("spec", "effect", default="NoSchedule")),
+        TableColumn("KEY", text("spec", "key", default="dedicated")),
+        TableColumn("VALUE", text("spec", "value")),
+        TableColumn("EFFECT", text("spec", "effect", default="NoSchedule")),
         AGE,
     )
 

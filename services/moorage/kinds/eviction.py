@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Column, Object, of, since, taint_text, target, text, until
+from moorage.kinds.printing.columns import NONE, Object, TableColumn, of, since, taint_text, target, text, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,15 +40,15 @@ class EvictionKind(View):
     namespaced = True
     order = 2040
     columns = (
-        Column("WORKLOAD", target("status", "workload")),
-        Column("TARGET", target("status", "target")),
-        Column("STATE", text("status", "state")),
-        Column("DUE", _due),
-        Column("HELD-BY", of(_held_by)),
-        Column("AGE", since("status", "decidedTime")),
-        Column("TAINTS", of(_taints), wide=True),
-        Column("REASON", text("status", "reason"), wide=True),
-        Column("MESSAGE", text("status", "message"), wide=True),
+        TableColumn("WORKLOAD", target("status", "workload")),
+        TableColumn("TARGET", target("status", "target")),
+        TableColumn("STATE", text("status", "state")),
+        TableColumn("DUE", _due),
+        TableColumn("HELD-BY", of(_held_by)),
+        TableColumn("AGE", since("status", "decidedTime")),
+        TableColumn("TAINTS", of(_taints), wide=True),
+        TableColumn("REASON", text("status", "reason"), wide=True),
+        TableColumn("MESSAGE", text("status", "message"), wide=True),
     )
     made_from = "evictions"
 

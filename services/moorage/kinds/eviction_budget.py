@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.guards import scope_text
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, NONE, Column, Object, of, text
+from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
 from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
     apply_order = 40
     unknown_fields = UnknownFields.REFUSED
     columns = (
-        Column("PER", text("spec", "per", default="Fleet")),
-        Column("AT-A-TIME", text("spec", "maxConcurrent")),
-        Column("IN-WINDOW", of(_window)),
-        Column("ALLOWED", text("status", "allowed", default="<unknown>")),
-        Column("UNDER-WAY", text("status", "inProgress", default="0")),
-        Column("HELD", text("status", "held", default="0")),
+        TableColumn("PER", text("spec", "per", default="Fleet")),
+        TableColumn("AT-A-TIME", text("spec", "maxConcurrent")),
+        TableColumn("IN-WINDOW", of(_window)),
+        TableColumn("ALLOWED", text("status", "allowed", default="<unknown>")),
+        TableColumn("UNDER-WAY", text("status", "inProgress", default="0")),
+        TableColumn("HELD", text("status", "held", default="0")),
         AGE,
-        Column("SCOPE", of(scope_text), wide=True),
-        Column("PATIENCE", text("spec", "patienceSeconds"), wide=True),
+        TableColumn("SCOPE", of(scope_text), wide=True),
+        TableColumn("PATIENCE", text("spec", "patienceSeconds"), wide=True),
     )
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.guards import scope_text
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Column, Object, of, text
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
 from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class EvictionPauseKind(Kind["EvictionPause"]):
     apply_order = 30
     unknown_fields = UnknownFields.REFUSED
     columns = (
-        Column("SCOPE", of(scope_text)),
-        Column("HELD", text("status", "held", default="0")),
-        Column("REASON", text("spec", "reason")),
+        TableColumn("SCOPE", of(scope_text)),
+        TableColumn("HELD", text("status", "held", default="0")),
+        TableColumn("REASON", text("spec", "reason")),
         AGE,
     )
     counted_status = True

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from moorage.kinds.printing.columns import AGE, Column, Object
+from moorage.kinds.printing.columns import AGE, Object, TableColumn
 from moorage.kinds.printing.sections import Related, Section, as_declared
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Kind(ABC, Generic[ResourceT]):
     slash_in_names: ClassVar[bool] = False
     """Whether people write the names of its objects with a slash: `eu/eu-1`."""
 
-    columns: ClassVar[tuple[Column, ...]] = (AGE,)
+    columns: ClassVar[tuple[TableColumn, ...]] = (AGE,)
     """The columns of a table of its objects, after the name."""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Column, since, text
+from moorage.kinds.printing.columns import AGE, TableColumn, since, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -24,10 +24,10 @@ class LeaseKind(Kind["Lease"]):
     order = 260
     apply_order = 160
     columns = (
-        Column("HOLDER", text("spec", "holderIdentity")),
+        TableColumn("HOLDER", text("spec", "holderIdentity")),
         AGE,
-        Column("RENEWED", since("spec", "renewTime"), wide=True),
-        Column("SECONDS", text("spec", "leaseDurationSeconds"), wide=True),
+        TableColumn("RENEWED", since("spec", "renewTime"), wide=True),
+        TableColumn("SECONDS", text("spec", "leaseDurationSeconds"), wide=True),
     )
 
     @property

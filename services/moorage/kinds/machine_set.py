@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from moorage.core.apimachinery.durations import age
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Column, Object, of, taints_text, text
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, taints_text, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values, taint_texts
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ class MachineSetKind(Kind["MachineSet"]):
     apply_order = 90
     scaled = True
     columns = (
-        Column("DESIRED", text("spec", "replicas", default="1")),
-        Column("CURRENT", text("status", "replicas", default="0")),
-        Column("READY", text("status", "readyReplicas", default="0")),
-        Column("AVAILABLE", text("status", "availableReplicas", default="0")),
+        TableColumn("DESIRED", text("spec", "replicas", default="1")),
+        TableColumn("CURRENT", text("status", "replicas", default="0")),
+        TableColumn("READY", text("status", "readyReplicas", default="0")),
+        TableColumn("AVAILABLE", text("status", "availableReplicas", default="0")),
         AGE,
-        Column("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
+        TableColumn("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
     )
     counted_status = True
 

@@ -13,8 +13,8 @@ from moorage.kinds.printing.columns import (
     AGE,
     LABELS,
     NONE,
-    Column,
     Object,
+    TableColumn,
     condition,
     condition_field,
     label,
@@ -63,13 +63,13 @@ class ManagedClusterKind(Target["ManagedCluster"]):
     order = 200
     apply_order = 140
     columns = (
-        Column("HUB ACCEPTED", of(_accepted)),
-        Column("MANAGED CLUSTER URLS", of(_urls)),
-        Column("JOINED", condition("ManagedClusterJoined")),
-        Column("AVAILABLE", of(available)),
+        TableColumn("HUB ACCEPTED", of(_accepted)),
+        TableColumn("MANAGED CLUSTER URLS", of(_urls)),
+        TableColumn("JOINED", condition("ManagedClusterJoined")),
+        TableColumn("AVAILABLE", of(available)),
         AGE,
-        Column("CLUSTER SET", label(SET_LABEL), wide=True),
-        Column("TAINTS", taints(None), wide=True),
+        TableColumn("CLUSTER SET", label(SET_LABEL), wide=True),
+        TableColumn("TAINTS", taints(None), wide=True),
         LABELS,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Column, Object, condition, condition_field
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, condition_field
 from moorage.kinds.printing.sections import Pair, Related, Section, time_and_age
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
     order = 250
     apply_order = 170
     columns = (
-        Column("AVAILABLE", condition("Available")),
-        Column("DEGRADED", condition("Degraded")),
-        Column("PROGRESSING", condition("Progressing")),
-        Column("REASON", condition("Available", "reason"), wide=True),
+        TableColumn("AVAILABLE", condition("Available")),
+        TableColumn("DEGRADED", condition("Degraded")),
+        TableColumn("PROGRESSING", condition("Progressing")),
+        TableColumn("REASON", condition("Available", "reason"), wide=True),
         AGE._replace(wide=True),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import available, selector_text, sets
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Column, Object, condition, condition_field, of
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, condition_field, of
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     apply_order = 120
     unknown_fields = UnknownFields.WARNED
     columns = (
-        Column("EMPTY", condition("ClusterSetEmpty")),
+        TableColumn("EMPTY", condition("ClusterSetEmpty")),
         AGE,
-        Column("SELECTOR", of(_selector), wide=True),
-        Column("CLUSTERS", condition("ClusterSetEmpty", "message"), wide=True),
+        TableColumn("SELECTOR", of(_selector), wide=True),
+        TableColumn("CLUSTERS", condition("ClusterSetEmpty", "message"), wide=True),
     )
     counted_status = True
     built_in = ("default", "global")

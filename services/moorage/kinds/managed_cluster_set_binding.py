@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Column, Object, condition, condition_field, text
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, condition_field, text
 from moorage.kinds.printing.sections import Pair, Related, Section, Values
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
     apply_order = 130
     unknown_fields = UnknownFields.WARNED
     columns = (
-        Column("CLUSTER SET", text("spec", "clusterSet")),
-        Column("BOUND", condition("Bound")),
+        TableColumn("CLUSTER SET", text("spec", "clusterSet")),
+        TableColumn("BOUND", condition("Bound")),
         AGE,
-        Column("REASON", condition("Bound", "reason"), wide=True),
+        TableColumn("REASON", condition("Bound", "reason"), wide=True),
     )
 
     @property

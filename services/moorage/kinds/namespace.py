@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, Column, text
+from moorage.kinds.printing.columns import AGE, TableColumn, text
 
 if TYPE_CHECKING:
     from moorage.core.apimachinery.field_errors import FieldError
@@ -26,7 +26,7 @@ class NamespaceKind(Untyped):
     namespaced = False
     order = 10
     apply_order = 10
-    columns = (Column("STATUS", text("status", "phase", default="Active")), AGE)
+    columns = (TableColumn("STATUS", text("status", "phase", default="Active")), AGE)
     built_in = ("default",)
     deleted_with_content = True
 

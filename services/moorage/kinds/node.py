@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.targets import UNREPORTED, Target, leaving, offered, tainted, unreported
-from moorage.kinds.printing.columns import AGE, LABELS, NONE, Column, Object, condition_status, label, of, taints
+from moorage.kinds.printing.columns import AGE, LABELS, NONE, Object, TableColumn, condition_status, label, of, taints
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, conditions
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class NodeKind(Target["Node"]):
     order = 20
     apply_order = 80
     columns = (
-        Column("STATUS", of(node_status)),
-        Column("ROLES", of(_roles)),
+        TableColumn("STATUS", of(node_status)),
+        TableColumn("ROLES", of(_roles)),
         AGE,
-        Column("TAINTS", taints(2)),
-        Column("ZONE", label("topology.kubernetes.io/zone"), wide=True),
-        Column("ALL-TAINTS", taints(None), wide=True),
+        TableColumn("TAINTS", taints(2)),
+        TableColumn("ZONE", label("topology.kubernetes.io/zone"), wide=True),
+        TableColumn("ALL-TAINTS", taints(None), wide=True),
         LABELS,
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import PLACEMENT_LABEL, decided, group_text, selector_text
 from moorage.kinds.kind import Kind, UnknownFields
-from moorage.kinds.printing.columns import AGE, Column, Object, condition, text
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, text
 from moorage.kinds.printing.sections import (
     Heading,
     Pair,
@@ -81,11 +81,11 @@ class PlacementKind(Kind["Placement"]):
     unknown_fields = UnknownFields.WARNED
     fields_elsewhere = frozenset({"status", "spec.spreadPolicy"})
     columns = (
-        Column("SUCCEEDED", condition(_SATISFIED)),
-        Column("REASON", condition(_SATISFIED, "reason")),
-        Column("SELECTEDCLUSTERS", text("status", "numberOfSelectedClusters")),
-        Column("WANTED", text("spec", "numberOfClusters", default="<all>"), wide=True),
-        Column("MESSAGE", condition(_SATISFIED, "message"), wide=True),
+        TableColumn("SUCCEEDED", condition(_SATISFIED)),
+        TableColumn("REASON", condition(_SATISFIED, "reason")),
+        TableColumn("SELECTEDCLUSTERS", text("status", "numberOfSelectedClusters")),
+        TableColumn("WANTED", text("spec", "numberOfClusters", default="<all>"), wide=True),
+        TableColumn("MESSAGE", condition(_SATISFIED, "message"), wide=True),
         AGE._replace(wide=True),
     )
 

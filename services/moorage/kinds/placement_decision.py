@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.ocm import PLACEMENT_LABEL, available, decided, group_text, placement_of
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Column, Object, count, label, of
+from moorage.kinds.printing.columns import NONE, Object, TableColumn, count, label, of
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class PlacementDecisionKind(View):
     order = 2100
     repeatable = True
     columns = (
-        Column("PLACEMENT", label(PLACEMENT_LABEL)),
-        Column("CLUSTERS", count("status", "decisions")),
-        Column("GROUP", of(group_text)),
-        Column("SELECTED", of(lambda found: ",".join(decided(found)) or NONE), wide=True),
+        TableColumn("PLACEMENT", label(PLACEMENT_LABEL)),
+        TableColumn("CLUSTERS", count("status", "decisions")),
+        TableColumn("GROUP", of(group_text)),
+        TableColumn("SELECTED", of(lambda found: ",".join(decided(found)) or NONE), wide=True),
     )
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, LABELS, Column, Object, condition_status, of, reference_text, text
+from moorage.kinds.printing.columns import AGE, LABELS, Object, TableColumn, condition_status, of, reference_text, text
 from moorage.kinds.printing.sections import (
     Heading,
     Pair,
@@ -80,11 +80,11 @@ class PodKind(Kind["Pod"]):
     order = 30
     in_all = True
     columns = (
-        Column("READY", of(pod_ready)),
-        Column("STATUS", of(pod_status)),
-        Column("NODE", text("spec", "nodeName")),
+        TableColumn("READY", of(pod_ready)),
+        TableColumn("STATUS", of(pod_status)),
+        TableColumn("NODE", text("spec", "nodeName")),
         AGE,
-        Column("MESSAGE", text("status", "message"), wide=True),
+        TableColumn("MESSAGE", text("status", "message"), wide=True),
         LABELS,
     )
 

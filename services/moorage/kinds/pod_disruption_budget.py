@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind
-from moorage.kinds.printing.columns import AGE, Column, Object, text
+from moorage.kinds.printing.columns import AGE, Object, TableColumn, text
 from moorage.kinds.printing.sections import Pair, Related, Section, held_by
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
     order = 120
     apply_order = 50
     columns = (
-        Column("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),
-        Column("MAX UNAVAILABLE", text("spec", "maxUnavailable", default="N/A")),
-        Column("ALLOWED DISRUPTIONS", text("status", "disruptionsAllowed", default="0")),
+        TableColumn("MIN AVAILABLE", text("spec", "minAvailable", default="N/A")),
+        TableColumn("MAX UNAVAILABLE", text("spec", "maxUnavailable", default="N/A")),
+        TableColumn("ALLOWED DISRUPTIONS", text("status", "disruptionsAllowed", default="0")),
         AGE,
-        Column("EXPECTED", text("status", "expectedPods", default="0"), wide=True),
-        Column("HEALTHY", text("status", "currentHealthy", default="0"), wide=True),
-        Column("HELD", text("status", "held", default="0"), wide=True),
+        TableColumn("EXPECTED", text("status", "expectedPods", default="0"), wide=True),
+        TableColumn("HEALTHY", text("status", "currentHealthy", default="0"), wide=True),
+        TableColumn("HELD", text("status", "held", default="0"), wide=True),
     )
 
     @property

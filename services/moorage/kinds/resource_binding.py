@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Column, Object, of, since, text
+from moorage.kinds.printing.columns import NONE, Object, TableColumn, of, since, text
 from moorage.kinds.printing.sections import (
     OPEN,
     Pair,
@@ -69,11 +69,11 @@ class ResourceBindingKind(View):
     namespaced = True
     order = 2090
     columns = (
-        Column("SCHEDULED", of(_scheduled)),
-        Column("CLUSTERS", of(_clusters)),
-        Column("LEAVING", of(_leaving)),
-        Column("REPLICAS", text("spec", "replicas"), wide=True),
-        Column("SINCE", since("status", "lastScheduledTime"), wide=True),
+        TableColumn("SCHEDULED", of(_scheduled)),
+        TableColumn("CLUSTERS", of(_clusters)),
+        TableColumn("LEAVING", of(_leaving)),
+        TableColumn("REPLICAS", text("spec", "replicas"), wide=True),
+        TableColumn("SINCE", since("status", "lastScheduledTime"), wide=True),
     )
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, Column, text
+from moorage.kinds.printing.columns import AGE, TableColumn, text
 
 
 class ServiceKind(Untyped):
@@ -15,7 +15,7 @@ class ServiceKind(Untyped):
     short_names = ("svc",)
     namespaced = True
     order = 110
-    columns = (Column("TYPE", text("spec", "type", default="ClusterIP")), AGE)
+    columns = (TableColumn("TYPE", text("spec", "type", default="ClusterIP")), AGE)
 
 
 KIND = ServiceKind()

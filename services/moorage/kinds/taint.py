@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moorage.core.apimachinery.durations import age
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Column, Object, of, taint_text, target, text
+from moorage.kinds.printing.columns import NONE, Object, TableColumn, of, taint_text, target, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,11 +42,11 @@ class TaintKind(View):
     namespaced = False
     order = 2050
     columns = (
-        Column("TARGET", target("status", "target")),
-        Column("TAINT", of(lambda found: taint_text(at(found, "status") or {}))),
-        Column("ORIGIN", of(_origins)),
-        Column("AGE", _age),
-        Column("REASON", text("status", "reason"), wide=True),
+        TableColumn("TARGET", target("status", "target")),
+        TableColumn("TAINT", of(lambda found: taint_text(at(found, "status") or {}))),
+        TableColumn("ORIGIN", of(_origins)),
+        TableColumn("AGE", _age),
+        TableColumn("REASON", text("status", "reason"), wide=True),
     )
     made_from = "taints"
 

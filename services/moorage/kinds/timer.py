@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import Column, target, text, until
+from moorage.kinds.printing.columns import TableColumn, target, text, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,11 @@ class TimerKind(View):
     namespaced = False
     order = 2060
     columns = (
-        Column("TARGET", target("status", "target")),
-        Column("OWNER", text("status", "owner")),
-        Column("DUE", lambda found, now: until(at(found, "status", "deadline"), now)),
-        Column("DEADLINE", text("status", "deadline"), wide=True),
-        Column("SUBJECT", text("status", "subject"), wide=True),
+        TableColumn("TARGET", target("status", "target")),
+        TableColumn("OWNER", text("status", "owner")),
+        TableColumn("DUE", lambda found, now: until(at(found, "status", "deadline"), now)),
+        TableColumn("DEADLINE", text("status", "deadline"), wide=True),
+        TableColumn("SUBJECT", text("status", "subject"), wide=True),
     )
     made_from = "timers"
 

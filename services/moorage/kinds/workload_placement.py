@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import Column, Object, of, reference_text, since, target, text
+from moorage.kinds.printing.columns import Object, TableColumn, of, reference_text, since, target, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,13 +31,13 @@ class WorkloadPlacementKind(View):
     namespaced = True
     order = 2070
     columns = (
-        Column("STATE", text("status", "state")),
-        Column("TARGET", of(_targets)),
-        Column("REASON", text("status", "reason")),
-        Column("AGE", since("status", "decidedTime")),
-        Column("OWNER", target("status", "owner"), wide=True),
-        Column("PREVIOUS", target("status", "previousTarget"), wide=True),
-        Column("MESSAGE", text("status", "message"), wide=True),
+        TableColumn("STATE", text("status", "state")),
+        TableColumn("TARGET", of(_targets)),
+        TableColumn("REASON", text("status", "reason")),
+        TableColumn("AGE", since("status", "decidedTime")),
+        TableColumn("OWNER", target("status", "owner"), wide=True),
+        TableColumn("PREVIOUS", target("status", "previousTarget"), wide=True),
+        TableColumn("MESSAGE", text("status", "message"), wide=True),
     )
     made_from = "placements"
 

@@ -11,7 +11,7 @@ from moorage.core.apimachinery.durations import rate_text
 from moorage.core.apimachinery.unstructured import at
 from moorage.core.disruption import zone_names
 from moorage.kinds.kind import View
-from moorage.kinds.printing.columns import NONE, Column, Object, count, of, text
+from moorage.kinds.printing.columns import NONE, Object, TableColumn, count, of, text
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, taint_texts, time_and_age
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class ZoneKind(View):
     slash_in_names = True
     order = 2080
     columns = (
-        Column("STATE", of(state_text)),
-        Column("NODES", text("status", "nodes", default="0")),
-        Column("NOT-READY", text("status", "notReady", default="0")),
-        Column("RATE", of(_rate)),
-        Column("WAITING", text("status", "waiting", default="0")),
-        Column("NEXT", of(_next)),
-        Column("TOKENS", text("status", "tokens"), wide=True),
-        Column("GRANTED", count("status", "granted"), wide=True),
+        TableColumn("STATE", of(state_text)),
+        TableColumn("NODES", text("status", "nodes", default="0")),
+        TableColumn("NOT-READY", text("status", "notReady", default="0")),
+        TableColumn("RATE", of(_rate)),
+        TableColumn("WAITING", text("status", "waiting", default="0")),
+        TableColumn("NEXT", of(_next)),
+        TableColumn("TOKENS", text("status", "tokens"), wide=True),
+        TableColumn("GRANTED", count("status", "granted"), wide=True),
     )
     made_from = "zones"
 

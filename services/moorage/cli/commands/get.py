@@ -17,7 +17,7 @@ from moorage.cli.errors import FAILED, ServerError, UsageError, warn
 from moorage.cli.render import output, tables
 from moorage.cli.render.output import Format
 from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import Column, of, text
+from moorage.kinds.printing.columns import TableColumn, of, text
 
 
 def get(
@@ -172,11 +172,11 @@ class _View:
         for row in rows:
             output.line(output.columns(row, self._widths or output.widths([title, row]), title))
 
-    def _columns(self, kind: ServedKind) -> list[Column]:
-        name = Column("NAME", of(lambda item: object_names.shown(kind, item)))
+    def _columns(self, kind: ServedKind) -> list[TableColumn]:
+        name = TableColumn("NAME", of(lambda item: object_names.shown(kind, item)))
         if self._several:
-            name = Column("NAME", of(lambda item: kind.called(object_names.shown(kind, item))))
+            name = TableColumn("NAME", of(lambda item: kind.called(object_names.shown(kind, item))))
         head = [name]
         if self._namespace is None and kind.namespaced:
-            head = [Column("NAMESPACE", text("metadata", "namespace")), name]
+            head = [TableColumn("NAMESPACE", text("metadata", "namespace")), name]
         return [*head, *tables.columns(kind, wide=self._form is Format.WIDE)]

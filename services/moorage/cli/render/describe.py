@@ -17,7 +17,7 @@ from moorage.kinds.printing.columns import NONE
 from moorage.kinds.printing.sections import Fields, Heading, Pair, Rows, Section, Values, pairs, time_and_age
 
 
-class Related:
+class RelatedObjects:
     """Reads the objects that belong to one, from the gateway."""
 
     def __init__(self, client: Client) -> None:
@@ -43,7 +43,7 @@ def lines(client: Client, kind: ServedKind, found: JsonObject) -> Iterator[str]:
     now = datetime.now(UTC)
     for section in _head(kind, found, now):
         yield from written(section)
-    for section in kind.definition.describe({"kind": kind.kind, **found}, Related(client), now):
+    for section in kind.definition.describe({"kind": kind.kind, **found}, RelatedObjects(client), now):
         yield from map(to_the_second, written(section))
 
 

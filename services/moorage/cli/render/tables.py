@@ -8,10 +8,10 @@ from typing import Any
 
 from moorage.cli.render.durations import to_the_second
 from moorage.kinds.kind import ServedKind
-from moorage.kinds.printing.columns import Column, Object
+from moorage.kinds.printing.columns import Object, TableColumn
 
 
-def columns(kind: ServedKind, *, wide: bool) -> tuple[Column, ...]:
+def columns(kind: ServedKind, *, wide: bool) -> tuple[TableColumn, ...]:
     """Return the columns of a kind after the name."""
     return tuple(column for column in kind.definition.columns if wide or not column.wide)
 
@@ -27,7 +27,7 @@ def nothing(namespace: str | None, kinds: Sequence[ServedKind]) -> str:
     return f"No resources found{where}."
 
 
-def row(found: Object, columns: Sequence[Column]) -> list[str]:
+def row(found: Object, columns: Sequence[TableColumn]) -> list[str]:
     """Return the cells of one object, with times to the second."""
     now = datetime.now(UTC)
     return [to_the_second(column.cell(found, now)) for column in columns]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Kind, ResourceT
-from moorage.kinds.printing.columns import AGE, LABELS, NONE, Column, Object, of
+from moorage.kinds.printing.columns import AGE, LABELS, NONE, Object, TableColumn, of
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section, tolerations
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moorage_schemas.resource import ResourceDeclared
 
 
-def controller_columns(ready: Callable[[Object], str], scheduled: Callable[[Object], str]) -> tuple[Column, ...]:
+def controller_columns(ready: Callable[[Object], str], scheduled: Callable[[Object], str]) -> tuple[TableColumn, ...]:
     """The columns of a controller.
 
     Args:
@@ -27,10 +27,10 @@ def controller_columns(ready: Callable[[Object], str], scheduled: Callable[[Obje
         scheduled: returns the number of pods that are bound.
     """
     return (
-        Column("READY", of(ready)),
-        Column("SCHEDULED", of(scheduled)),
+        TableColumn("READY", of(ready)),
+        TableColumn("SCHEDULED", of(scheduled)),
         AGE,
-        Column("IMAGES", of(_images), wide=True),
+        TableColumn("IMAGES", of(_images), wide=True),
         LABELS,
     )
 
@@ -55,7 +55,7 @@ class ControllerKind(Kind[ResourceT]):
     group: ClassVar[str] = "apps"
     namespaced: ClassVar[bool] = True
     in_all: ClassVar[bool] = True
-    columns: ClassVar[tuple[Column, ...]] = controller_columns(_ready, _scheduled)
+    columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:

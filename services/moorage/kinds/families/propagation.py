@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds import kind as kinds
 from moorage.kinds.kind import Kind, ResourceT
-from moorage.kinds.printing.columns import AGE, NONE, Column, Object, of, text
+from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -47,10 +47,10 @@ class Propagation(Kind[ResourceT]):
 
     group: ClassVar[str] = "policy.karmada.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
-    columns: ClassVar[tuple[Column, ...]] = (
-        Column("RESOURCES", of(_selected)),
-        Column("CLUSTERS", of(_clusters)),
-        Column("PRIORITY", text("spec", "priority", default="0")),
+    columns: ClassVar[tuple[TableColumn, ...]] = (
+        TableColumn("RESOURCES", of(_selected)),
+        TableColumn("CLUSTERS", of(_clusters)),
+        TableColumn("PRIORITY", text("spec", "priority", default="0")),
         AGE,
     )
 

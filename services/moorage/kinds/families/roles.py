@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.kind import Untyped
-from moorage.kinds.printing.columns import AGE, NONE, Column, Object, count, of
+from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, count, of
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
@@ -23,8 +23,8 @@ def _subjects(found: Object) -> str:
     return ",".join(str(one.get("name")) for one in found.get("subjects") or []) or NONE
 
 
-ROLE_COLUMNS: Final = (AGE, Column("RULES", count("rules"), wide=True))
-BINDING_COLUMNS: Final = (Column("ROLE", of(_role)), AGE, Column("SUBJECTS", of(_subjects), wide=True))
+ROLE_COLUMNS: Final = (AGE, TableColumn("RULES", count("rules"), wide=True))
+BINDING_COLUMNS: Final = (TableColumn("ROLE", of(_role)), AGE, TableColumn("SUBJECTS", of(_subjects), wide=True))
 
 
 class Permission(Untyped):

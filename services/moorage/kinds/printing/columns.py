@@ -22,7 +22,7 @@ Cell = Callable[[Object, datetime], str]
 NONE: Final = "<none>"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of a table."""
 
     title: str
@@ -126,5 +126,5 @@ def labels_text(found: Object) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
-AGE: Final = Column("AGE", since("metadata", "creationTimestamp"))
-LABELS: Final = Column("LABELS", of(labels_text), wide=True)
+AGE: Final = TableColumn("AGE", since("metadata", "creationTimestamp"))
+LABELS: Final = TableColumn("LABELS", of(labels_text), wide=True)
