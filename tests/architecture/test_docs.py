@@ -119,7 +119,7 @@ def test_the_readme_names_examples_that_exist() -> None:
 
 def test_the_settings_table_is_the_settings() -> None:
     docs = field_docs(Settings)
-    section = OPERATIONS.partition("## Settings")[2].partition("Not settings")[0]
+    section = OPERATIONS.partition("## Settings")[2].partition("These variables")[0]
     rows = re.findall(r"^\| `(MOORAGE_\w+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     assert rows == [
         (f"MOORAGE_{field.upper()}", f"`{info.default}`" if info.default != "" else "(empty)", docs[field])

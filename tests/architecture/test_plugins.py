@@ -43,7 +43,9 @@ def test_the_examples_of_the_page_are_the_files() -> None:
 
 
 def test_the_page_lists_the_plugins() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\d*) \| (.+) \|$", PAGE.partition("## Those")[2], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(\w+)` \| (\d*) \| (.+) \|$", PAGE.partition("## Plugins that")[2], re.MULTILINE
+    )
     assert rows == [
         (kind.__name__, one.name, str(one.weight) if isinstance(one, Prioritizer) else "", one.help)
         for kind in KINDS

@@ -1,4 +1,4 @@
-"""Writes: what is asked for, checked against what is there, made durable, and read back before the answer."""
+"""Writes: a request is checked against the present objects, written durably, and read back before it is answered."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from moorage_schemas.topics import AUDIT, RESOURCES
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
-"""Seconds within which a committed record must have been read back."""
+"""Seconds within which a committed record must be read back."""
 
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words result
 _SUFFIX_LENGTH = 5
 
 Tainted = Node | Cluster | ManagedCluster
-"""What carries taints."""
+"""Kinds that can carry taints."""
 
 Document = dict[str, Any]
 Change = Callable[[Document], Document]
@@ -48,7 +48,7 @@ Change = Callable[[Document], Document]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Until there is authentication the name is only what the caller says of itself."""
+    """The caller. There is no authentication, so the name is what the caller states."""
 
     actor: str = "anonymous"
     traceparent: str = ""
@@ -56,7 +56,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must be true of an object for it to be changed; empty ones always hold."""
+    """What must be true for an object to be changed. Empty fields are not checked."""
 
     uid: str = ""
     resource_version: str = ""
@@ -71,7 +71,7 @@ def _check_not_built_in(kind: ServedKind, object_id: ObjectId, verb: str) -> Non
 
 
 class _Locks:
-    """One lock for each object that somebody is writing."""
+    """One lock for each object that is being written."""
 
     def __init__(self) -> None:
         self._locks: dict[ObjectId, tuple[asyncio.Lock, int]] = {}
@@ -90,13 +90,13 @@ class _Locks:
 
 
 class Writer:
-    """Checks and writes objects. Of several writes to one object each sees what the one before it wrote.
+    """Checks and writes objects. Each write of an object sees the result of the write before it.
 
     Args:
-        store: what is there.
-        log: where writes go.
-        clock: the time of system fields and of taint_edits.
-        switches: what is switched on.
+        store: the present objects.
+        log: writes the records.
+        clock: gives the time of system fields and taint edits.
+        switches: the features that are turned on.
     """
 
     def __init__(self, store: Store, log: Log, clock: Clock, switches: FeatureGates | None = None) -> None:
@@ -110,7 +110,7 @@ class Writer:
         """Create an object.
 
         Raises:
-            StatusError: 409 when there is one of that name, 422 when a rule is broken, 503 when nothing can be written.
+            StatusError: 409 if the name is taken, 422 if a rule is broken, 503 if nothing can be written.
         """
         metadata = document["metadata"]
         generate = metadata.get("generateName")
@@ -141,11 +141,11 @@ class Writer:
     async def change(
         self, kind: ServedKind, object_id: ObjectId, change: Change, verb: str, caller: Caller
     ) -> ShownObject:
-        """Change an object: `change` gets it as it is shown and returns it as it is wanted.
+        """Change an object. `change` gets it as it is shown and returns it as it is to be.
 
         Raises:
-            StatusError: 404, 409 when it is not the version or the object that was meant, 422 when a rule is broken,
-                503 when nothing can be written.
+            StatusError: 404 if it does not exist, 409 if it is not the expected version or object, 422 if a rule is
+                broken, 503 if nothing can be written.
         """
         async with self._locks.held(object_id):
             self._ensure_writable()
@@ -157,7 +157,7 @@ class Writer:
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
             validation.check(resource, kind, self._switches)
-            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
+            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
             validation.check_update(shown.document, prepared, kind)
             prepared = kind.definition.without_decided(prepared, stored.object)
             wished = self._wishes(stored, resource, prepared, caller)
@@ -181,7 +181,8 @@ class Writer:
         """Delete an object and return it as it was.
 
         Raises:
-            StatusError: 404, 409 when a precondition fails, 403 when it cannot be deleted, 503.
+            StatusError: 404 if it does not exist, 409 if a precondition fails, 403 if it must not be deleted, 503 if
+                nothing can be written.
         """
         async with self._locks.held(object_id):
             self._ensure_writable()
@@ -197,7 +198,7 @@ class Writer:
             return shown.document
 
     async def _empty(self, namespace: str, caller: Caller) -> None:
-        """Delete everything that is declared in a namespace."""
+        """Delete all declared objects of a namespace."""
         inside = [ObjectId.of(key) for key in self._store.tables.resources]
         inside = [object_id for object_id in inside if object_id.namespace == namespace]
         await asyncio.gather(*(self._delete_inside(object_id, caller) for object_id in inside))
@@ -209,10 +210,10 @@ class Writer:
                 await self._remove(object_id, stored, "delete", caller)
 
     async def sweep(self, object_id: ObjectId, uid: str) -> None:
-        """Delete the resource of a bare pod that was evicted, if it still is that one.
+        """Delete the resource of a bare pod that was evicted, if it still has that uid.
 
         Raises:
-            StatusError: it cannot be written now.
+            StatusError: nothing can be written now.
         """
         async with self._locks.held(object_id):
             stored = self._store.tables.resources.get(object_id.key)
@@ -236,7 +237,7 @@ class Writer:
         if stored is not None:
             return stored
         if object_id in self._implied():
-            # It is shown though nobody declared it; the first change declares it.
+            # It is shown although it was not declared. The first change declares it.
             return ResourceDeclared(object=self._implied()[object_id], version=1)
         placed = self._store.tables.placements.get(object_id.key)
         owner = placed.owner.key if placed is not None else "its controller"
@@ -261,14 +262,14 @@ class Writer:
     def _wishes(
         self, stored: ResourceDeclared | None, resource: Resource, document: Document, caller: Caller
     ) -> list[TaintWish]:
-        """What an edit wishes of a target's taints, as `document` will be declared."""
+        """The taint edits of a write, given the `document` that will be declared."""
         if not isinstance(resource, Tainted):
             return []
         shown = self._store.views.taints(stored) if stored is not None else None
         known = stored.wishes if stored is not None else ()
         wanted: Sequence[Taint] = resource.spec.taints or []
         if isinstance(resource, ManagedCluster):
-            # When a taint was added is the system's to say; what a person says of it counts for nothing.
+            # The system sets the time when a taint was added. A time from a person is ignored.
             wanted = [taint.model_copy(update={"time_added": None}) for taint in wanted]
         wanted = list(taint_edits.asked_for(document, wanted, shown))
         return taint_edits.difference(shown, wanted, known, now=self._clock.now(), actor=caller.actor)

@@ -422,7 +422,7 @@ async def test_labels_that_the_system_keeps_are_shown_and_not_stored() -> None:
     gateway = Fixture()
     answer = await gateway.call("POST", CLUSTERS, cluster(labels={f"{FEATURE}metrics": "available", "a": "b"}))
     assert answer.json()["metadata"]["labels"] == {SET_LABEL: "default", "a": "b"}
-    assert f"{FEATURE}metrics is kept by the system" in answer.headers["warning"]
+    assert f"{FEATURE}metrics is maintained by the system" in answer.headers["warning"]
     uid = answer.json()["metadata"]["uid"]
     tainted(gateway, uid, {f"{FEATURE}metrics": "available"})
     assert await names(gateway, CLUSTERS, labelSelector=f"{FEATURE}metrics=available") == ["c1"]
@@ -600,7 +600,7 @@ async def test_a_decision_that_is_applied_must_be_the_systems_own() -> None:
     answer = await gateway.call("POST", DECISIONS, page("c3", "c1", "c2"))
     assert answer.status_code == 200
     assert answer.json()["metadata"]["name"] == "web-decision-1"
-    assert "written by Moorage alone" in answer.headers["warning"]
+    assert "only Moorage writes PlacementDecisions" in answer.headers["warning"]
     assert (await gateway.call("POST", DECISIONS, page("c3", name="web-decision-2"))).status_code == 200
     for body, field, message in (
         (page("c1"), "status.decisions", 'Invalid value: ["c1"]: must be what Moorage has decided'),
@@ -615,7 +615,7 @@ async def test_a_decision_that_is_applied_must_be_the_systems_own() -> None:
         assert message in cause["message"]
     for method in ("PUT", "PATCH", "DELETE"):
         refused = await gateway.call(method, f"{DECISIONS}/web-decision-1", page("c1") if method != "DELETE" else None)
-        assert (refused.status_code, "they can only be read" in refused.json()["message"]) == (405, True)
+        assert (refused.status_code, "can only be read" in refused.json()["message"]) == (405, True)
     assert len(gateway.declared) == since
 
 

@@ -167,6 +167,6 @@ async def test_who_sends_a_built_in_taint_is_told() -> None:
     gateway = Fixture()
     told = (await gateway.call("POST", NODES, node(taints=[*STALE, COLD]))).headers["warning"]
     for number, taint in enumerate(STALE):
-        what = f"spec.taints[{number}]: {READY}:{taint['effect']} comes and goes with the state of the Node"
-        assert f"{what}, and was not taken over" in told
+        what = f"spec.taints[{number}]: {READY}:{taint['effect']} is determined by the state of the Node"
+        assert f"{what}, and was not applied" in told
     assert "cold" not in told

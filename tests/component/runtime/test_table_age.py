@@ -88,7 +88,7 @@ def test_a_gateway_that_is_too_old_takes_no_writes() -> None:
         log.age = Aged(clock, 100)
         log.age.moving.seconds = 51
         writing = asyncio.create_task(log.run())
-        with pytest.raises(StatusError, match="reads its tables anew"):
+        with pytest.raises(StatusError, match="is reading its tables again"):
             await log.commit([])
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)

@@ -246,7 +246,7 @@ def test_why_these_clusters_and_not_others() -> None:
     assert [one.name for one in told.targets if one.here] == world.clusters() == ["a"]
     assert of(told, "c").outcome == "passes; 2nd best, and 1 are asked for"
     assert "unavailable:NoSelect" in of(told, "b").outcome
-    assert "is in no set" in of(told, "d").outcome
+    assert "is not in any set" in of(told, "d").outcome
     assert "the cluster is in default, global" in said(world.explained(Wanted("d")), closely=True)
     way = topics(chain(world.explained(Wanted("b")), "the taints of cluster b"))
     assert way == ["condition-reports", "conditions", "taints"]

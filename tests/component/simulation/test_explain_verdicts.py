@@ -95,12 +95,12 @@ def test_what_is_short_is_told_with_its_amounts() -> None:
     asked = {"requests": {"cpu": "1", "memory": "512Mi", "example.com/gpu": "1"}}
     found = verdicts_of(fleet, shape(containers=[{"name": "c", "resources": asked}]))
     assert details(found, "a", "NodeResourcesFit") == (
-        "cpu: 1 asked, 500m of 2 left",
-        "example.com/gpu: 1 asked, 0 of 0 left",
-        "memory: 512Mi asked, 1Gi of 1Gi left",
-        "pods: 1 asked, 0 of 1 left",
+        "cpu: 1 requested, 500m of 2 left",
+        "example.com/gpu: 1 requested, 0 of 0 left",
+        "memory: 512Mi requested, 1Gi of 1Gi left",
+        "pods: 1 requested, 0 of 1 left",
     )
-    assert "cpu: 1 asked, the node sets no limit" in details(found, "b", "NodeResourcesFit")
+    assert "cpu: 1 requested, the node sets no limit" in details(found, "b", "NodeResourcesFit")
     against = found.verdict("a").against
     assert against is not None
     assert against.reasons == ("Too many pods", "Insufficient cpu", "Insufficient example.com/gpu")
@@ -119,10 +119,10 @@ def test_which_selector_fails_is_told() -> None:
     found = verdicts_of(fleet, shape(nodeSelector={"disk": "ssd", "zone": "z"}, affinity={"nodeAffinity": node}))
     assert details(found, "a", "NodeAffinity") == (
         "nodeSelector disk=ssd fails: it is 'hdd'",
-        "nodeSelector zone=z fails: the label is not there",
-        "required node affinity: term 0 fails: gpu Exists (the label is not there)",
+        "nodeSelector zone=z fails: the label is missing",
+        "required node affinity: term 0 fails: gpu Exists (the label is missing)",
         "required node affinity: term 1 fails: metadata.name In [c] (it is 'a')",
-        "required node affinity: term 2 fails: it is empty, which selects no node",
+        "required node affinity: term 2 fails: it is empty, so it selects no node",
     )
     assert details(found, "b", "NodeAffinity")[0] == "nodeSelector disk=ssd matches"
     assert details(found, "b", "NodeAffinity")[-1] == "required node affinity: term 0 matches"
@@ -145,15 +145,15 @@ def test_what_each_score_rests_on_is_told() -> None:
     told = {name: {one.prioritizer: one.details for one in found.verdict(name).scores} for name in ("a", "b")}
     assert told["a"] == {
         "NodeAffinity": ("preferred term 0, weight 5, matches",),
-        "NodeResourcesFit": ("cpu: 500m of 2 would be left", "memory: 256Mi of 1Gi would be left"),
+        "NodeResourcesFit": ("cpu: 500m of 2 would be free", "memory: 256Mi of 1Gi would be free"),
         "PodTopologySpread": ("replicas in zone z: 3", "replicas on the node: 2"),
         "TaintToleration": (),
     }
     assert told["b"] == {
         "NodeAffinity": ("preferred term 0, weight 5, does not match",),
         "NodeResourcesFit": (
-            "cpu: the node sets no limit, so all of it counts as left",
-            "memory: the node sets no limit, so all of it counts as left",
+            "cpu: the node sets no limit, so all of it counts as free",
+            "memory: the node sets no limit, so all of it counts as free",
         ),
         "PodTopologySpread": ("replicas in zone z: 3", "replicas on the node: 1"),
         "TaintToleration": ("nothing tolerates k:PreferNoSchedule",),

@@ -271,13 +271,13 @@ class Groundless(PreferNoSelect):
         (Undescribed(), "its class has no docstring"),
         (
             Remembering(),
-            "it rests on what was decided, but pods of one shape share the decision that no node takes them",
+            "it depends on earlier decisions, but pods of one shape share the decision that no node fits",
         ),
         (Odd(), "its scores are between 100 and 100, not within -100 and 100"),
         (Relative(), "its scores are relative, but clusters are scored one by one"),
         (Terse(), "it has no summary"),
-        (Crowded(), "it rests on usage, but its answers are shared by placements"),
-        (Groundless(), "its scores rest on the clusters, and it names no columns"),
+        (Crowded(), "it depends on usage, but placements share its answers"),
+        (Groundless(), "its scores depend on the clusters, but it names no columns"),
     ],
 )
 def test_a_plugin_that_contradicts_itself_is_refused(plugin: Plugin[Any, Any], flaw: str) -> None:

@@ -1,4 +1,4 @@
-"""What the settings switch on, and what whoever writes is told although it was taken."""
+"""The features that the settings turn on, and the warnings about accepted writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TARGETS = frozenset(TargetKind)
 
 
 def feature_gates(settings: Settings) -> FeatureGates:
-    """What the settings of a process switch on."""
+    """The features that the settings of a process turn on."""
     return FeatureGates(
         failover=settings.failover,
         allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
@@ -29,17 +29,17 @@ def feature_gates(settings: Settings) -> FeatureGates:
 
 
 def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGates) -> Iterator[str]:
-    """What to tell whoever has written an object: what of it has no effect as things stand."""
+    """Warnings for the writer of an object: which parts of it have no effect at present."""
     yield from unknown_field_warnings(document, kind)
     yield from kind.warnings(document, switches)
 
 
 def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str]:
-    """What to tell whoever has written an object: what of what was sent was not taken over.
+    """Warnings for the writer of an object: which parts of the request were not applied.
 
     Args:
         document: the object as it is shown now.
-        sent: what came: the object, or a patch.
+        sent: the object or the patch in the request.
     """
     if document.get("kind") in _TARGETS:
         yield from _left_to_state(document, sent)
@@ -49,7 +49,7 @@ def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str
     shown = part(part(document, "metadata"), "labels")
     for name in sorted(labels):
         if name.startswith(LABEL_PREFIX) and labels[name] != shown.get(name):
-            why = "is kept by the system, from the add-on's lease"
+            why = "is maintained by the system, from the add-on's lease"
             yield f"metadata.labels: {name} {why}: {labels[name]!r} was not used"
     times = {
         (taint["key"], taint["effect"]): taint["timeAdded"] for taint in part(document, "spec").get("taints") or ()
@@ -61,17 +61,17 @@ def unused(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str
 
 
 def _left_to_state(document: Mapping[str, Any], sent: Mapping[str, Any]) -> Iterator[str]:
-    """What of the taints that were sent is not there, or is another, because it follows from the target's state."""
+    """Warnings about taints in the request that were ignored because the target's state determines them."""
     shown = {(one["key"], one["effect"]): one.get("value") or "" for one in part(document, "spec").get("taints") or ()}
     for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
         key, effect, value = taint.get("key") or "", taint.get("effect") or "", taint.get("value") or ""
         if belongs_to_state(document, key, effect, value) and shown.get((key, effect)) != value:
-            why = f"comes and goes with the state of the {document['kind']}"
-            yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not taken over"
+            why = f"is determined by the state of the {document['kind']}"
+            yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not applied"
 
 
 def same_time(one: str, other: str | None) -> bool:
-    """Whether two texts name the same instant; what is no time names none."""
+    """Whether two texts state the same instant. A text that is not a time states none."""
     try:
         return other is not None and parse_time(one) == parse_time(other)
     except ValueError:
@@ -79,6 +79,6 @@ def same_time(one: str, other: str | None) -> bool:
 
 
 def warning_header(text: str) -> str:
-    """A warning as the HTTP header `Warning` has it (RFC 7234), and kubectl shows it."""
+    """A warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows."""
     plain = text.encode("ascii", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{plain}"'

@@ -244,7 +244,7 @@ def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
     assert decided(None) == ("a", "b")
     assert decided(frozenset({ManagedSet("x", exclusive=True)})) == ("a",)
     assert decided(made.mask(["b", "c", "nobody"])) == ("b", "c")
-    with pytest.raises(ValueError, match="the mask of candidates is of 1 rows"):
+    with pytest.raises(ValueError, match="the mask of candidates has 1 rows"):
         decided(np.ones(1, dtype=np.bool_))
 
 
