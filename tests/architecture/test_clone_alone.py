@@ -16,7 +16,9 @@ DOCUMENTED = ("tests/e2e/test_documents.py", "tests/e2e/test_documents_managed.p
 
 def collected(**given: str) -> subprocess.CompletedProcess[str]:
     """What pytest collects of the tests of pages, in an environment with no more than these about documents."""
-    inherited = {name: value for name, value in os.environ.items() if name != documents.VARIABLE}
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in (documents.VARIABLE, "PYTEST_ADDOPTS")
+    }
     return subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", *DOCUMENTED],
         cwd=ROOT,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from tests.scenario.flow.driver import Record
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World
 from tests.support.brokers import Broker
 from tests.support.waiting import until
+from tests.support.worlds.flow import Record
+from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.query import worker as query
 from moorage.query.worker import Answer, NotReadyError, QueryWorker
@@ -43,7 +43,7 @@ class JumpingClock(WallClock):
 class Kafka:
     """A fleet in memory whose records are written to a broker."""
 
-    def __init__(self, settings: Settings, world: World) -> None:
+    def __init__(self, settings: Settings, world: NodeWorld) -> None:
         self.settings, self.world = settings, world
         self._written = 0
 
@@ -76,7 +76,7 @@ class Kafka:
 async def kafka(broker: Broker, topic_prefix: str) -> Kafka:
     settings = lifted(partitions=3, bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix)
     await ensure_topics(settings)
-    return Kafka(settings, World("n1", "n2", "n3", settings=settings))
+    return Kafka(settings, NodeWorld("n1", "n2", "n3", settings=settings))
 
 
 @asynccontextmanager
@@ -102,13 +102,13 @@ def said(answer: Answer) -> Any:
     return {name: value for name, value in answer.document.items() if name != "at"}
 
 
-def failed_node(world: World) -> None:
+def failed_node(world: NodeWorld) -> None:
     """A node fails, and what was on it moves: chains that lead through older records, back to a report."""
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     for name in ("n1", "n2", "n3"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.run()
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.flow.advance(400)
 
 

@@ -59,7 +59,7 @@ class TooSlowError(Exception):
     """What was to be tried did not come about, for the machine was too slow."""
 
 
-class World:
+class WatchedFleet:
     """A fleet, and all that its topics hold so far."""
 
     def __init__(self, fleet: Fleet, reader: TopicReader) -> None:
@@ -193,16 +193,16 @@ def documents(node: str, tolerations: Sequence[dict[str, Any]], labels: dict[str
 
 
 @asynccontextmanager
-async def world(broker: Broker, prefix: str, folder: Path, **given: str) -> AsyncIterator[World]:
+async def world(broker: Broker, prefix: str, folder: Path, **given: str) -> AsyncIterator[WatchedFleet]:
     """One process of each service, with these settings."""
     async with (
         running(broker.bootstrap, prefix, folder, copies_of_each(1), **given) as fleet,
         TopicReader(broker.bootstrap, prefix, TOPICS, BEGINNING) as reader,
     ):
-        yield World(fleet, reader)
+        yield WatchedFleet(fleet, reader)
 
 
-Story = Callable[[World, str], Coroutine[Any, Any, None]]
+Story = Callable[[WatchedFleet, str], Coroutine[Any, Any, None]]
 
 
 async def stand_by_until(time: datetime) -> None:
@@ -222,7 +222,7 @@ WITH_ZONES = {
 }
 
 
-async def lifted_while_eviction_is_away(it: World, name: str) -> None:
+async def lifted_while_eviction_is_away(it: WatchedFleet, name: str) -> None:
     """Taints are lifted, then timers fire."""
     patience = timedelta(seconds=10)
     lifted, kept = named(name, lifted=10, kept=2)
@@ -245,7 +245,7 @@ async def lifted_while_eviction_is_away(it: World, name: str) -> None:
     assert it.evicted(every) == dict.fromkeys(kept, PODS)
 
 
-async def healed_while_the_taint_manager_is_away(it: World, name: str) -> None:
+async def healed_while_the_taint_manager_is_away(it: WatchedFleet, name: str) -> None:
     """Nodes are granted the taint that evicts, and are ready again."""
     healed, ill, well = named(name, healed=6, ill=1, well=7)
     lost = [*healed, *ill]
@@ -263,7 +263,7 @@ async def healed_while_the_taint_manager_is_away(it: World, name: str) -> None:
     assert it.evicted([*lost, *well]) == dict.fromkeys(ill, PODS)
 
 
-async def all_lost_while_the_governor_is_away(it: World, name: str) -> None:
+async def all_lost_while_the_governor_is_away(it: WatchedFleet, name: str) -> None:
     """One node waits, then every node is not ready."""
     first, rest = named(name, first=1, rest=7)
     every = [*first, *rest]
@@ -292,7 +292,7 @@ async def all_lost_while_the_governor_is_away(it: World, name: str) -> None:
     await it.fleet.moorage("delete", "node", *every)
 
 
-async def short_while_the_taint_manager_is_away(it: World, name: str) -> None:
+async def short_while_the_taint_manager_is_away(it: WatchedFleet, name: str) -> None:
     """A condition holds for a shorter time than it must."""
     short, long, well = named(name, short=6, long=1, well=7)
     hold = timedelta(seconds=5)
@@ -314,7 +314,7 @@ async def short_while_the_taint_manager_is_away(it: World, name: str) -> None:
         assert all(found <= {("later", "NoExecute")} for found in it.taint_sets(node))
 
 
-async def wished_and_unwished_while_the_taint_manager_is_away(it: World, name: str) -> None:
+async def wished_and_unwished_while_the_taint_manager_is_away(it: WatchedFleet, name: str) -> None:
     """A taint comes and goes; when it is written, its toleration would be over."""
     patience = timedelta(seconds=4)
     lifted, kept = named(name, lifted=4, kept=1)
@@ -331,7 +331,7 @@ async def wished_and_unwished_while_the_taint_manager_is_away(it: World, name: s
     assert it.evicted([*lifted, *kept]) == dict.fromkeys(kept, PODS)
 
 
-async def answer_lost_while_eviction_is_away(it: World, name: str) -> None:
+async def answer_lost_while_eviction_is_away(it: WatchedFleet, name: str) -> None:
     """The leave to go expires unread; the budget that it counted for is used to the full."""
     nodes, others = named(name, paused=2, others=1)
     budget = {

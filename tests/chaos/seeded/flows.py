@@ -7,15 +7,13 @@ from typing import Any
 
 from tests.chaos.seeded.from_flow import history_of
 from tests.chaos.seeded.history import History
-from tests.scenario.flow.driver import Flow
-from tests.scenario.flow.fleet import WITNESS, Fleet, lifted, tolerate
-from tests.scenario.flow.karmada_world import GATES
-from tests.scenario.flow.karmada_world import World as Clusters
-from tests.scenario.flow.test_budgets import World as Budgets
-from tests.scenario.flow.test_budgets import web_on
+from tests.scenario.flow.test_budgets import GuardedWorld, web_on
 from tests.scenario.flow.test_heartbeats import beat, make_flow
 from tests.scenario.flow.test_ocm_whole_way import GRACE, WholeWorld
 from tests.scenario.flow.test_zones import Outage
+from tests.support.worlds.flow import Flow
+from tests.support.worlds.karmada import GATES, KarmadaWorld
+from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
@@ -42,9 +40,9 @@ def patience() -> History:
     A node becomes not ready, for which one pod waits 30 s and one longer than the run.
     """
     flow = _services(lifted(partitions=3))
-    fleet = Fleet(flow)
+    fleet = World(flow)
     for name in ("n1", "n2", "n3", WITNESS):
-        fleet.declare(name)
+        fleet.node(name)
     fleet.bind("bare", "n1")
     fleet.bind("patient", "n1", [tolerate("bad", 30)])
     fleet.bind("loyal", "n1", [tolerate("bad")])
@@ -70,10 +68,10 @@ def outage() -> History:
     """A zone is lost node by node, and comes back."""
     world = Outage({"a": 8, "b": 8}, replicas=16)
     world.flow.advance(20)
-    world.report("True", *world.nodes)
-    world.report("Unknown", *world.of("a"))
+    world.ready("True", *world.zone_of)
+    world.ready("Unknown", *world.of("a"))
     world.flow.advance(60)
-    world.report("True", *world.of("a"))
+    world.ready("True", *world.of("a"))
     world.flow.advance(60)
     return history_of(world.flow, settings={"node_monitor_grace_period": 0})
 
@@ -81,15 +79,15 @@ def outage() -> History:
 @lru_cache
 def budgets() -> History:
     """Four pods leave by a budget, a disruption budget and a pause."""
-    world: Budgets = web_on("n1", "n2", "n3", "n4", spare=("s1", "s2", "s3", "s4"))
+    world: GuardedWorld = web_on("n1", "n2", "n3", "n4", spare=("s1", "s2", "s3", "s4"))
     world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=60, maxConcurrent=1)
     world.pdb(minAvailable=3)
     world.guard("EvictionPause", "all")
     world.flow.advance(5)
     for name in ("n1", "n2", "n3", "n4"):
-        world.fleet.taint(name, "bad")
+        world.taint(name, "bad")
     world.flow.advance(30)
-    world.lift("EvictionPause", "all")
+    world.delete("EvictionPause", "all")
     world.flow.advance(300)
     return history_of(world.flow, settings=LIFTED)
 
@@ -98,17 +96,17 @@ def budgets() -> History:
 def heartbeats() -> History:
     """Two sources; one of them falls silent."""
     flow = make_flow()
-    fleet = Fleet(flow)
-    fleet.declare("n1")
-    fleet.declare("n2")
+    fleet = World(flow)
+    fleet.node("n1")
+    fleet.node("n2")
     flow.run()
     beat(flow, "n1 n2", 60)
     beat(flow, "n1", 120)
     return history_of(flow)
 
 
-def _clusters(**settings: Any) -> Clusters:
-    world = Clusters("c0", "c1", "c2", **settings)
+def _clusters(**settings: Any) -> KarmadaWorld:
+    world = KarmadaWorld("c0", "c1", "c2", **settings)
     world.policy(placement={"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 3}]})
     for name in ("a", "b", "c"):
         world.deploy(name)
@@ -140,7 +138,7 @@ def managed() -> History:
     for name in ("c1", "c2", "c3"):
         world.available(name)
     world.advance(10)
-    world.wish("c3", "mine", generation=1)
+    world.taint("c3", "mine")
     world.available("c1", "False")
     world.advance(10)
     return history_of(world.flow, settings={"managed_cluster_monitor_grace_period": GRACE})

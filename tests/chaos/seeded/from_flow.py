@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.chaos.seeded.history import Acknowledged, Entry, History
-from tests.scenario.flow.driver import START, Flow
+from tests.support.worlds.flow import START, Flow
 
 from moorage_schemas.topics import TOPICS
 

@@ -52,7 +52,7 @@ def test_the_history_that_it_reads_imports_nothing_either() -> None:
         ("import json\nfrom tests.chaos.seeded.history import Entry", set()),
         ("def late():\n    from moorage_schemas.topics import TOPICS", {"moorage_schemas.topics"}),
         ("import moorage.core.taints.matching as m", {"moorage.core.taints.matching"}),
-        ("from tests.scenario.flow.driver import Flow", {"tests.scenario.flow.driver"}),
+        ("from tests.support.worlds.flow import Flow", {"tests.support.worlds.flow"}),
         ("from . import other", {"."}),
         ("import importlib\nimportlib.import_module('moorage')", {"what is named at run time"}),
     ],

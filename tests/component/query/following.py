@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from tests.scenario.flow.driver import Flow, Record
+from tests.support.worlds.flow import Flow, Record
 
 from moorage.query import chain_index
 from moorage.query.chain_index import ChainIndex, rounds_of

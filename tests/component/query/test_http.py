@@ -11,8 +11,8 @@ import pytest
 from tests.component.gateway.double import Fixture
 from tests.component.query.edge import ADDRESS, Edge
 from tests.component.query.following import Following
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.gateway.http.explain import Explanations
 from moorage.query import worker
@@ -25,9 +25,9 @@ Json = dict[str, Any]
 
 def nodes() -> Following:
     settings = lifted(partitions=3)
-    world = World("n1", "n2", settings=settings)
-    world.fleet.taint("n2", "k", "NoSchedule")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1", "n2", settings=settings)
+    world.taint("n2", "k", "NoSchedule")
+    world.declare("Pod", "p", pod_spec())
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
     world.run()
     following = Following(world.flow, settings)

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from tests.component.query.following import Following
-from tests.component.simulation.test_explain_managed import World as Managed
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.karmada_world import ONE
-from tests.scenario.flow.karmada_world import World as Clusters
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
+from tests.component.simulation.test_explain_managed import SelectingWorld
+from tests.support.worlds.karmada import ONE, KarmadaWorld
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.query import tables
 from moorage.simulation.explain.explanation import NotFoundError
@@ -47,7 +46,7 @@ def about(kind: str, name: str, namespace: str = "default", *, node: str = "", c
 
 async def test_pods_through_the_life_of_a_fleet() -> None:
     settings = lifted(partitions=3)
-    world = World("n1", "n2", "n3", settings=settings)
+    world = NodeWorld("n1", "n2", "n3", settings=settings)
     following = Following(world.flow, settings)
 
     async def everybody() -> None:
@@ -57,27 +56,27 @@ async def test_pods_through_the_life_of_a_fleet() -> None:
         await agree(following, *questions, *about("Deployment", "web"), *about("DaemonSet", "agent", node="n2"))
 
     patient = [{"key": "slow", "operator": "Exists", "tolerationSeconds": 60}]
-    world.declare("Deployment", "web", {"replicas": 3, "template": {**TEMPLATE, "spec": pod(tolerations=patient)}})
+    world.declare("Deployment", "web", {"replicas": 3, "template": {**TEMPLATE, "spec": pod_spec(tolerations=patient)}})
     world.declare("DaemonSet", "agent", {"template": TEMPLATE})
-    world.declare("Pod", "bare", pod("100m"))
+    world.declare("Pod", "bare", pod_spec("100m"))
     for name in ("n1", "n2", "n3"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     await everybody()
-    world.fleet.taint("n1", "slow")
-    world.fleet.taint("n2", "full", "NoSchedule")
+    world.taint("n1", "slow")
+    world.taint("n2", "full", "NoSchedule")
     await everybody()
     world.flow.advance(30)
-    world.fleet.report("n3", status="False")
+    world.report("n3", status="False")
     await everybody()
     world.flow.advance(400)
     await everybody()
-    world.fleet.untaint("n1", "slow")
-    world.fleet.report("n3", status="True")
+    world.untaint("n1", "slow")
+    world.report("n3", status="True")
     world.delete("Pod", "bare")
     world.declare("DedicatedNodes", "d", {"value": "gpu"})
     await everybody()
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
-    world.fleet.delete("n2")
+    world.delete("Node", "n2")
     await everybody()
     world.delete("Deployment", "web")
     await everybody()
@@ -85,12 +84,12 @@ async def test_pods_through_the_life_of_a_fleet() -> None:
 
 async def test_a_pending_pod_that_is_placed_because_another_one_went() -> None:
     settings = lifted(partitions=3)
-    world = World(settings=settings)
+    world = NodeWorld(settings=settings)
     following = Following(world.flow, settings)
-    world.big_node("n1", "1")
-    world.declare("Pod", "first", pod("1"))
+    world.node("n1", allocatable={"cpu": "1"})
+    world.declare("Pod", "first", pod_spec("1"))
     world.run()
-    world.declare("Pod", "second", pod("1"))
+    world.declare("Pod", "second", pod_spec("1"))
     world.run()
     await agree(following, *about("Pod", "second", node="n1"))
     world.delete("Pod", "first")
@@ -102,7 +101,7 @@ async def test_a_pending_pod_that_is_placed_because_another_one_went() -> None:
 
 
 async def test_resources_on_karmada_clusters() -> None:
-    world = Clusters("oslo", "paris", "rome")
+    world = KarmadaWorld("oslo", "paris", "rome")
     following = Following(world.flow, world.settings)
 
     async def everything() -> None:
@@ -137,7 +136,7 @@ async def test_resources_on_karmada_clusters() -> None:
 
 
 async def test_placements_on_managed_clusters() -> None:
-    world = Managed("a", "b", "c")
+    world = SelectingWorld("a", "b", "c")
     following = Following(world.flow, world.settings)
 
     async def everything() -> None:
@@ -155,7 +154,7 @@ async def test_placements_on_managed_clusters() -> None:
     await everything()
     world.flow.advance(60)
     await everything()
-    world.taint("b", "k", present=False)
+    world.untaint("b", "k")
     world.cluster("d")
     world.place(numberOfClusters=1)
     await everything()
@@ -166,7 +165,7 @@ async def test_whatever_happens_in_whatever_order(seed: int) -> None:
     """Nodes come, go, fail and are tainted, pods too, in an order that is drawn; both ways agree all the time."""
     drawn = random.Random(seed)  # noqa: S311 - drawn to be repeated
     settings = lifted(partitions=3)
-    world = World("n1", "n2", "n3", "n4", seed=seed, settings=settings)
+    world = NodeWorld("n1", "n2", "n3", "n4", seed=seed, settings=settings)
     following = Following(world.flow, settings)
     names = ["n1", "n2", "n3", "n4"]
     acts: dict[str, Any] = {
@@ -174,10 +173,10 @@ async def test_whatever_happens_in_whatever_order(seed: int) -> None:
             "Deployment", drawn.choice("ab"), {"replicas": drawn.randint(0, 4), "template": TEMPLATE}
         ),
         "undeploy": lambda: world.delete("Deployment", drawn.choice("ab")),
-        "report": lambda: world.fleet.report(drawn.choice(names), status=drawn.choice(["True", "False"])),
-        "taint": lambda: world.fleet.taint(drawn.choice(names), "k", drawn.choice(["NoSchedule", "NoExecute"])),
-        "untaint": lambda: world.fleet.untaint(drawn.choice(names), "k", drawn.choice(["NoSchedule", "NoExecute"])),
-        "join": lambda: world.fleet.declare(drawn.choice(names)),
+        "report": lambda: world.report(drawn.choice(names), status=drawn.choice(["True", "False"])),
+        "taint": lambda: world.taint(drawn.choice(names), "k", drawn.choice(["NoSchedule", "NoExecute"])),
+        "untaint": lambda: world.untaint(drawn.choice(names), "k", drawn.choice(["NoSchedule", "NoExecute"])),
+        "join": lambda: world.node(drawn.choice(names)),
         "pass": lambda: world.flow.advance(drawn.choice([1, 200, 400])),
     }
     for _ in range(30):
@@ -191,8 +190,8 @@ async def test_whatever_happens_in_whatever_order(seed: int) -> None:
 
 async def test_a_question_changes_nothing() -> None:
     settings = lifted(partitions=3)
-    world = World("n1", settings=settings)
-    world.declare("Deployment", "web", {"replicas": 2, "template": {**TEMPLATE, "spec": pod("100m")}})
+    world = NodeWorld("n1", settings=settings)
+    world.declare("Deployment", "web", {"replicas": 2, "template": {**TEMPLATE, "spec": pod_spec("100m")}})
     world.run()
     following = Following(world.flow, settings)
     following.follow()
@@ -219,14 +218,14 @@ def consistent(following: Following) -> bool:
 
 async def test_older_records_are_read_at_their_places_and_nowhere_else() -> None:
     settings = lifted(partitions=3)
-    world = World("n1", "n2", settings=settings)
+    world = NodeWorld("n1", "n2", settings=settings)
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
     for _ in range(50):
         for name in ("n1", "n2"):
-            world.fleet.report(name, status="True")
+            world.report(name, status="True")
         world.run()
         world.flow.advance(10)
-    world.fleet.report(next(iter(world.where())), status="False")
+    world.report(next(iter(world.where())), status="False")
     world.run()
     world.flow.advance(400)
     following = Following(world.flow, settings)
@@ -240,8 +239,8 @@ async def test_older_records_are_read_at_their_places_and_nowhere_else() -> None
 
 def test_a_record_that_is_no_event_leaves_its_key_without_one() -> None:
     settings = lifted(partitions=3)
-    world = World("n1", settings=settings)
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1", settings=settings)
+    world.declare("Pod", "p", pod_spec())
     world.run()
     following = Following(world.flow, settings)
     following.follow()
@@ -256,14 +255,14 @@ def test_a_record_that_is_no_event_leaves_its_key_without_one() -> None:
 def test_deletions_are_kept_as_causes_and_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_TOMBSTONES", 3)
     settings = lifted(partitions=3)
-    world = World("n1", settings=settings)
+    world = NodeWorld("n1", settings=settings)
     following = Following(world.flow, settings)
     for number in range(5):
-        world.declare("Pod", f"p{number}", pod())
+        world.declare("Pod", f"p{number}", pod_spec())
         world.run()
         world.delete("Pod", f"p{number}")
         world.run()
-    world.declare("Pod", "p4", pod(), uid="another")
+    world.declare("Pod", "p4", pod_spec(), uid="another")
     world.run()
     following.follow()
     resources = {

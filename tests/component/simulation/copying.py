@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import httpx
-from tests.scenario.flow.driver import Flow, Record
-from tests.scenario.flow.fleet import Fleet
+from tests.support.worlds.flow import Flow, Record
+from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of
 
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -17,10 +18,8 @@ from moorage.simulation.copy.run import Change, Simulated, simulate
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.copy.stack import Stack
 from moorage.simulation.diff import changes, report
-from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionStatus
-from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TOPICS
+from moorage_schemas.topics import PLACEMENTS, TOPICS
 
 HOUR = timedelta(hours=1)
 
@@ -104,24 +103,21 @@ def nothing(_edge: Edge, _stack: Stack) -> list[str]:
     return []
 
 
-class ProbedFleet:
+class ProbedFleet(World):
     """All services in memory, with heartbeats of 40 s, and nodes in zones that a probe reports on."""
 
     def __init__(self, zones: dict[str, int], **settings: Any) -> None:
-        self.settings = Settings(partitions=3, **settings)
-        modules = (condition_ingest, taint_manager, governor, eviction, timer, placement)
-        self.flow = Flow([*(module.service(self.settings) for module in modules), Sweep()], partitions=3)
-        self.fleet = Fleet(self.flow)
+        self.settings = Settings(partitions=PARTITIONS, **settings)
+        super().__init__(flow_of([*every_service(self.settings), Sweep()]))
         self.nodes = [f"{zone}{number}" for zone, count in zones.items() for number in range(1, count + 1)]
-        self._versions: dict[str, int] = {}
         for name in self.nodes:
-            self.fleet.declare(name, zone=name[0])
+            self.node(name, zone=name[0])
         self.beat()
 
     def beat(self) -> None:
         """Every node is reported to be ready."""
         for name in self.nodes:
-            self.fleet.report(name, "Ready", "True")
+            self.report(name, "Ready", "True")
         self.flow.run()
 
     def pass_time(self, seconds: float, *, without: frozenset[str] = frozenset()) -> None:
@@ -131,18 +127,12 @@ class ProbedFleet:
             self.flow.advance_to(min(until, self.flow.now + timedelta(seconds=10)))
             for name in self.nodes:
                 if name not in without:
-                    self.fleet.report(name, "Ready", "True")
+                    self.report(name, "Ready", "True")
             self.flow.run()
 
-    def declare(self, kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> Record:
-        """Declare something that makes pods, or holds them."""
-        key = resource_key(kind, "default", name)
-        self._versions[key] = self._versions.get(key, 0) + 1
-        apis = {"Pod": "v1", "PodDisruptionBudget": "policy/v1"}
-        meta = {"name": name, "uid": f"uid-{name}", "namespace": "default", **metadata}
-        body = {"apiVersion": apis.get(kind, "apps/v1"), "kind": kind, "metadata": meta, "spec": spec}
-        event = ResourceDeclared(object=body, version=self._versions[key])
-        found = self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+    def declare(self, kind: str, name: str, spec: Mapping[str, Any] | None = None, **given: Any) -> Record:
+        """Declare an object, and let all services see it."""
+        found = super().declare(kind, name, spec, **given)
         self.flow.run()
         return found
 

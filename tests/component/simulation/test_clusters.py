@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from tests.component.simulation.copying import applied, ask, client, copy_of, nothing, outage
-from tests.scenario.flow.driver import Flow
-from tests.scenario.flow.karmada_world import World
-from tests.scenario.flow.ocm_world import OcmWorld, ref, tolerates
+from tests.support.worlds.karmada import KarmadaWorld
+from tests.support.worlds.ocm import OcmWorld, tolerates
 
 from moorage.runtime.settings import Settings
 from moorage.simulation.copy.gateway import Edge
@@ -18,19 +17,19 @@ from moorage.simulation.copy.snapshot import Snapshot
 from moorage.simulation.copy.stack import Stack
 from moorage.simulation.diff.changes import ChangeError, ZoneOutage
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
-from moorage_schemas.condition import ConditionReported, ConditionStatus
-from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import CONDITION_REPORTS, RESOURCES, TAINTS
+from moorage_schemas.topics import TAINTS
 
 MERGE = {"content-type": "application/merge-patch+json"}
 GROUP = "/apis/cluster.open-cluster-management.io/v1"
 AVAILABLE = "ManagedClusterConditionAvailable"
 
 
-def karmada(**settings: Any) -> World:
+def karmada(**settings: Any) -> KarmadaWorld:
     """Two clusters that are reported on, and a deployment that a policy divides over them."""
-    world = World("m1", "m2", **{"resource_eviction_rate": 0.5, "allow_no_execute_taint_policy": True, **settings})
+    world = KarmadaWorld(
+        "m1", "m2", **{"resource_eviction_rate": 0.5, "allow_no_execute_taint_policy": True, **settings}
+    )
     for name in ("m1", "m2"):
         world.ready(name)
     world.policy(placement={"replicaScheduling": {"replicaSchedulingType": "Divided"}})
@@ -87,42 +86,24 @@ def test_the_gateway_of_the_copy_refuses_as_the_live_one() -> None:
         ask(copy_of(world.flow), strict, applied(policy))
 
 
-class Hub:
-    """Managed clusters with an add-on each, which a probe and leases speak for."""
+class Hub(OcmWorld):
+    """Managed clusters with an add-on each, for which an agent and leases speak."""
 
     def __init__(self, *clusters: str) -> None:
-        self.settings = Settings(partitions=3)
         modules = (condition_ingest, taint_manager, governor, eviction, timer)
-        self.world = OcmWorld(services=[module.service(self.settings) for module in modules])
-        self._versions: dict[str, int] = {}
+        super().__init__(services=[module.service(Settings(partitions=3)) for module in modules])
         for name in clusters:
-            labels = {"topology.kubernetes.io/zone": name[0]}
-            self.world.cluster(name, labels=labels, spec={"hubAcceptsClient": True})
-            self.put("addon.open-cluster-management.io/v1alpha1", "ManagedClusterAddOn", name, {})
+            self.cluster(name, labels={"topology.kubernetes.io/zone": name[0]}, spec={"hubAcceptsClient": True})
+            self.declare("ManagedClusterAddOn", "observability", namespace=name)
         self.clusters = clusters
         self.beat()
-
-    @property
-    def flow(self) -> Flow:
-        return self.world.flow
-
-    def put(self, api: str, kind: str, cluster: str, spec: dict[str, Any], name: str = "observability") -> None:
-        key = resource_key(kind, cluster, name)
-        self._versions[key] = self._versions.get(key, 0) + 1
-        metadata = {"name": name, "namespace": cluster, "uid": f"uid-{kind}-{cluster}"}
-        body = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}
-        event = ResourceDeclared(object=body, version=self._versions[key])
-        self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
 
     def beat(self) -> None:
         """Every cluster is available, and its add-on lives."""
         for name in self.clusters:
             lease = {"renewTime": format_time(self.flow.now), "leaseDurationSeconds": 60}
-            self.put("coordination.k8s.io/v1", "Lease", name, lease)
-            event = ConditionReported(
-                target=ref(name), type=AVAILABLE, status=ConditionStatus.TRUE, observed_time=self.flow.now
-            )
-            self.flow.produce(CONDITION_REPORTS, event.target.key, event, source="agent")
+            self.declare("Lease", "observability", lease, namespace=name)
+            self.available(name)
         self.flow.run()
 
     def copy(self) -> Snapshot:
@@ -132,9 +113,9 @@ class Hub:
 def hub() -> Hub:
     """Three clusters, and a placement that takes two of them and puts up with `busy` for five minutes."""
     made = Hub("a1", "a2", "b1")
-    made.world.placement(numberOfClusters=2, tolerations=[tolerates("busy", seconds=300)])
+    made.placement(numberOfClusters=2, tolerations=[tolerates("busy", seconds=300)])
     made.flow.advance(100)
-    assert made.world.selected() == ["a1", "a2"]
+    assert made.selected() == ["a1", "a2"]
     return made
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from tests.component.simulation.copying import ProbedFleet, copy_of, nothing
-from tests.scenario.flow.driver import START, Flow
+from tests.support.worlds.flow import START, Flow
 
 from moorage.cli.local import services as live
 from moorage.runtime.service import Input
@@ -45,10 +45,10 @@ def busy(seed: int) -> tuple[ProbedFleet, random.Random]:
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
     made = ProbedFleet({"a": 2, "b": 2}, node_monitor_grace_period=0)
     made.deploy("web", 5, 60)
-    made.fleet.taint("a1", "bad")
+    made.taint("a1", "bad")
     made.flow.advance(30)
-    made.fleet.report("b1", "Ready", "False")
-    made.fleet.taint("a2", "worse")
+    made.report("b1", "Ready", "False")
+    made.taint("a2", "worse")
     places = [(name, p) for name in made.flow.services for p in range(made.flow.partitions)]
     for _ in range(rng.randint(0, 60)):
         made.flow.step(*rng.choice(places), limit=rng.choice([1, 2, None]))

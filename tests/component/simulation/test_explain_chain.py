@@ -8,8 +8,8 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.component.simulation.explained import copy
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World
+from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.simulation.copy.snapshot import Kept
 from moorage.simulation.explain.chain import Trail, target_of
@@ -29,12 +29,12 @@ def record(topic: Topic, key: str, name: str, *, cause: str = "", chain: str = "
 @cache
 def story() -> tuple[Kept, ...]:
     """All records of a node that fails, and of what becomes of its pods."""
-    world = World("n1", "n2", "n3", settings=lifted(partitions=3))
+    world = NodeWorld("n1", "n2", "n3", settings=lifted(partitions=3))
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     for name in ("n1", "n2", "n3"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.run()
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.flow.advance(400)
     return tuple(copy(world.flow).all())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.component.simulation.explained import chain, copy, of, said, topics
-from tests.scenario.flow.karmada_world import ONE, World
+from tests.support.worlds.karmada import ONE, KarmadaWorld
 
 from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
 from moorage.simulation.explain.grounds import SnapshotGrounds
@@ -27,11 +27,11 @@ DIVIDED = {
 }
 
 
-def grounds(world: World) -> SnapshotGrounds:
+def grounds(world: KarmadaWorld) -> SnapshotGrounds:
     return SnapshotGrounds(copy(world.flow), world.settings)
 
 
-def explained(world: World, wanted: Wanted | None = None, name: str = "web-deployment") -> Explanation:
+def explained(world: KarmadaWorld, wanted: Wanted | None = None, name: str = "web-deployment") -> Explanation:
     return explain_binding(grounds(world), "default", name, wanted)
 
 
@@ -40,7 +40,7 @@ def patient(seconds: int = 60) -> dict[str, Any]:
 
 
 def test_why_here_and_why_not_there() -> None:
-    world = World("oslo", "paris", "rome")
+    world = KarmadaWorld("oslo", "paris", "rome")
     world.taint("rome", "worse", "NoSchedule")
     world.deploy("web", 3)
     world.policy(placement=ONE)
@@ -58,7 +58,7 @@ def test_why_here_and_why_not_there() -> None:
 
 
 def test_until_when_it_stays_and_when_it_leaves() -> None:
-    world = World("oslo", "paris")
+    world = KarmadaWorld("oslo", "paris")
     world.deploy("web", 3)
     world.policy(placement={**ONE, **patient()})
     world.run()
@@ -83,7 +83,7 @@ def test_until_when_it_stays_and_when_it_leaves() -> None:
 
 
 def test_an_assignment_that_stays_although_it_would_be_another_one_from_scratch() -> None:
-    world = World("oslo")
+    world = KarmadaWorld("oslo")
     world.deploy("web", 4)
     aggregated = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
     world.policy(placement={"replicaScheduling": aggregated})
@@ -98,7 +98,7 @@ def test_an_assignment_that_stays_although_it_would_be_another_one_from_scratch(
 
 
 def test_replicas_divided_by_weight_are_told_for_each_cluster() -> None:
-    world = World("oslo", "paris", "rome")
+    world = KarmadaWorld("oslo", "paris", "rome")
     world.deploy("web", 6)
     world.policy(placement={"replicaScheduling": DIVIDED})
     world.run()
@@ -109,7 +109,7 @@ def test_replicas_divided_by_weight_are_told_for_each_cluster() -> None:
 
 
 def test_a_resource_that_nothing_takes() -> None:
-    world = World("oslo")
+    world = KarmadaWorld("oslo")
     world.taint("oslo", "worse", "NoSchedule")
     world.deploy("web", 1)
     world.policy(placement=ONE)
@@ -126,7 +126,7 @@ def test_a_resource_that_nothing_takes() -> None:
 
 
 def test_without_the_gates_nothing_evicts_from_clusters() -> None:
-    world = World("oslo", feature_gates="", enable_no_execute_taint_eviction=False)
+    world = KarmadaWorld("oslo", feature_gates="", enable_no_execute_taint_eviction=False)
     world.deploy("web", 1)
     world.policy(placement=ONE)
     world.run()
@@ -138,7 +138,7 @@ def test_without_the_gates_nothing_evicts_from_clusters() -> None:
 
 
 def test_a_policy_that_is_gone_or_changed() -> None:
-    world = World("oslo", "paris")
+    world = KarmadaWorld("oslo", "paris")
     world.deploy("web", 1)
     world.policy(placement=ONE)
     world.run()
@@ -153,7 +153,7 @@ def test_a_policy_that_is_gone_or_changed() -> None:
 
 
 def test_what_is_not_there_is_not_found() -> None:
-    world = World("oslo")
+    world = KarmadaWorld("oslo")
     world.deploy("web", 1)
     world.policy(placement=ONE)
     world.run()
@@ -170,7 +170,7 @@ def test_at_rest_every_explanation_agrees_with_the_decision(seed: int) -> None:
     """A fleet that people change at random: whenever all is quiet, the rules give what is on record."""
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
     names = ["oslo", "paris", "rome"]
-    world = World(*names, seed=seed)
+    world = KarmadaWorld(*names, seed=seed)
     placements: list[dict[str, Any]] = [
         ONE,
         {},

@@ -15,10 +15,10 @@ from aiokafka.errors import KafkaConnectionError
 from tests.component.query.edge import Edge
 from tests.component.query.following import Following
 from tests.component.simulation.explained import copy
-from tests.component.simulation.test_explain_managed import World as Managed
-from tests.scenario.flow.karmada_world import ONE
-from tests.scenario.flow.karmada_world import World as Clusters
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
+from tests.component.simulation.test_explain_managed import SelectingWorld
+from tests.support.worlds.karmada import ONE, KarmadaWorld
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import TEMPLATE
 from typer.testing import CliRunner, Result
 
 from moorage.cli.api.client import Client
@@ -92,9 +92,9 @@ def against(request: pytest.FixtureRequest) -> Callable[[Any], Explain]:
 
 @pytest.fixture
 def nodes(against: Callable[[Any], Explain]) -> Explain:
-    world = World("n1", "n2")
-    world.fleet.taint("n2", "k", "NoSchedule")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1", "n2")
+    world.taint("n2", "k", "NoSchedule")
+    world.declare("Pod", "p", pod_spec())
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
     world.run()
     return against(world.flow)
@@ -156,9 +156,9 @@ def test_what_makes_pods_in_short(nodes: Explain) -> None:
 
 
 def test_of_many_pods_those_that_wait_are_shown_first(against: Callable[[Any], Explain]) -> None:
-    world = World()
-    world.big_node("n1", "30")
-    template = {**TEMPLATE, "spec": pod("1")}
+    world = NodeWorld()
+    world.node("n1", allocatable={"cpu": "30"})
+    template = {**TEMPLATE, "spec": pod_spec("1")}
     world.declare("Deployment", "web", {"replicas": 32, "template": template})
     world.run()
     command = against(world.flow)
@@ -171,7 +171,7 @@ def test_of_many_pods_those_that_wait_are_shown_first(against: Callable[[Any], E
 
 
 def test_a_claimed_resource_and_its_binding(against: Callable[[Any], Explain]) -> None:
-    world = Clusters("oslo", "paris")
+    world = KarmadaWorld("oslo", "paris")
     world.deploy("web", 2)
     world.policy(placement=ONE)
     world.run()
@@ -186,7 +186,7 @@ def test_a_claimed_resource_and_its_binding(against: Callable[[Any], Explain]) -
 
 
 def test_a_placement(against: Callable[[Any], Explain]) -> None:
-    world = Managed("a", "b")
+    world = SelectingWorld("a", "b")
     world.place(numberOfClusters=1)
     command = against(world.flow)
     done = command("placement", "ns/p")
@@ -270,8 +270,8 @@ def test_where_nobody_can_be_asked_the_topics_are_read_and_that_is_said(
     from_topics: Callable[[Any], Explain],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World("n1")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1")
+    world.declare("Pod", "p", pod_spec())
     world.run()
     wanted = from_topics(world.flow)("pod", "p")
     assert (wanted.exit_code, wanted.stderr) == (0, "")
@@ -291,8 +291,8 @@ def test_what_the_gateway_refuses_for_other_reasons_is_told(monkeypatch: pytest.
 
 
 def test_a_table_of_many_nodes_stays_short(against: Callable[[Any], Explain]) -> None:
-    world = World(*(f"n{number:03}" for number in range(300)))
-    world.declare("Pod", "p", pod())
+    world = NodeWorld(*(f"n{number:03}" for number in range(300)))
+    world.declare("Pod", "p", pod_spec())
     world.run()
     done = against(world.flow)("pod", "p")
     assert "(11 shown, 289 more with --all)" in done.stdout

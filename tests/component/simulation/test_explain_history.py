@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from tests.component.simulation.explained import copy
-from tests.scenario.flow.driver import Flow
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World
+from tests.support.worlds.flow import Flow
+from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.simulation.copy.snapshot import Kept, Snapshot
 from moorage.simulation.explain.answer import answer
@@ -57,19 +57,19 @@ def last_only(flow: Flow) -> Snapshot:
     return Snapshot.of(last.values(), partitions=flow.partitions, taken=flow.now)
 
 
-def failed_node() -> World:
+def failed_node() -> NodeWorld:
     """A node fails, and what was on it moves."""
-    world = World("n1", "n2", "n3", settings=lifted(partitions=3))
+    world = NodeWorld("n1", "n2", "n3", settings=lifted(partitions=3))
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     for name in ("n1", "n2", "n3"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.run()
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.flow.advance(400)
     return world
 
 
-async def explained(world: World, pod: str, older: Older) -> Explanation:
+async def explained(world: NodeWorld, pod: str, older: Older) -> Explanation:
     grounds = SnapshotGrounds(last_only(world.flow), lifted(partitions=3))
     told = answer(grounds, Question("Pod", "default", pod))
     assert isinstance(told, Explanation)
@@ -95,7 +95,7 @@ async def test_with_older_records_chains_are_as_if_all_had_been_read() -> None:
 
 
 async def test_a_chain_that_is_whole_asks_for_nothing() -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
     world.run()
     older = Older([])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.component.simulation.explained import chain, copy, of, said, topics
-from tests.scenario.flow.driver import Flow
+from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
@@ -20,17 +20,15 @@ from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, ManagedVerdicts
+from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
 from moorage.simulation.explain.grounds import SnapshotGrounds
 from moorage.simulation.explain.ocm import explain_placement
-from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
-from moorage_schemas.condition import ConditionReported, ConditionStatus
-from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.managed import ManagedClusterSetSpec, PlacementSpec
 from moorage_schemas.taint import Taint
-from moorage_schemas.topics import CONDITION_REPORTS, PLACEMENTS, RESOURCES
+from moorage_schemas.topics import PLACEMENTS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SET = "cluster.open-cluster-management.io/clusterset"
@@ -165,17 +163,17 @@ def test_a_cluster_is_selected_if_and_only_if_its_verdict_says_so(
 # What services have written.
 
 
-class World:
-    """All services, and what people and agents write."""
+class SelectingWorld(World):
+    """All services, and clusters of the set `blue`, which is bound to the namespace `ns`; an agent reports on them."""
+
+    kind: ClassVar[TargetKind] = TargetKind.MANAGED_CLUSTER
+    effect: ClassVar[str] = "NoSelect"
 
     def __init__(self, *names: str) -> None:
-        self.settings = Settings(partitions=3)
-        modules = (condition_ingest, taint_manager, governor, eviction, timer, placement)
-        self.flow = Flow([module.service(self.settings) for module in modules], partitions=3)
-        self._versions: dict[str, int] = {}
-        self._wishes: dict[str, dict[tuple[str, str], TaintWish]] = {}
-        self.write("ManagedClusterSet", "", "blue", spec={})
-        self.write("ManagedClusterSetBinding", "ns", "blue", spec={"clusterSet": "blue"})
+        self.settings = Settings(partitions=PARTITIONS)
+        super().__init__(flow_of(every_service(self.settings)))
+        self.declare("ManagedClusterSet", "blue")
+        self.declare("ManagedClusterSetBinding", "blue", {"clusterSet": "blue"}, namespace="ns")
         for name in names:
             self.cluster(name)
         self.flow.run()
@@ -183,47 +181,15 @@ class World:
             self.say(name)
         self.flow.run()
 
-    def write(self, kind: str, namespace: str, name: str, **parts: Any) -> None:
-        key = resource_key(kind, namespace, name)
-        self._versions[key] = self._versions.get(key, 0) + 1
-        metadata = {"name": name, "namespace": namespace, "uid": f"uid-{key}", "labels": parts.pop("labels", {})}
-        metadata["annotations"] = parts.pop("annotations", {})
-        event = ResourceDeclared(
-            object={
-                "apiVersion": "cluster.open-cluster-management.io/v1beta1",
-                "kind": kind,
-                "metadata": metadata,
-                **parts,
-            },
-            version=self._versions[key],
-            wishes=tuple(self._wishes.get(key, {}).values()),
-        )
-        self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
-
     def cluster(self, name: str, **labels: str) -> None:
-        self.write("ManagedCluster", "", name, spec={}, labels={SET: "blue", **labels})
-
-    def taint(self, name: str, key: str, effect: str = "NoSelect", *, present: bool = True) -> None:
-        wishes = self._wishes.setdefault(resource_key("ManagedCluster", "", name), {})
-        generation = max((one.generation for one in wishes.values()), default=0) + 1
-        wishes[key, effect] = TaintWish(
-            key=key, effect=effect, present=present, generation=generation, time=self.flow.now
-        )
-        self.cluster(name)
+        self.declare("ManagedCluster", name, labels={SET: "blue", **labels})
 
     def say(self, name: str, status: str = "True") -> None:
-        event = ConditionReported(
-            target=TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=name),
-            type="ManagedClusterConditionAvailable",
-            status=ConditionStatus(status),
-            observed_time=self.flow.now,
-            source="agent",
-        )
-        self.flow.produce(CONDITION_REPORTS, event.target.key, event, source="agent")
+        self.report(name, AVAILABLE, status, source="agent")
 
     def place(self, name: str = "p", **spec: Any) -> None:
         annotations = spec.pop("annotations", {})
-        self.write("Placement", "ns", name, spec=spec, annotations=annotations)
+        self.declare("Placement", name, spec, namespace="ns", annotations=annotations)
         self.flow.run()
 
     def clusters(self, name: str = "p") -> list[str]:
@@ -236,8 +202,8 @@ class World:
 
 
 def test_why_these_clusters_and_not_others() -> None:
-    world = World("a", "b", "c")
-    world.write("ManagedCluster", "", "d", spec={}, labels={})
+    world = SelectingWorld("a", "b", "c")
+    world.declare("ManagedCluster", "d", spec={}, labels={})
     world.say("b", "False")
     world.place(numberOfClusters=1)
     told = world.explained(ALL)
@@ -253,7 +219,7 @@ def test_why_these_clusters_and_not_others() -> None:
 
 
 def test_until_when_a_tolerated_cluster_stays_and_what_led_to_its_end() -> None:
-    world = World("a", "b")
+    world = SelectingWorld("a", "b")
     world.place(numberOfClusters=1, tolerations=[{"key": "gpu", "operator": "Exists", "tolerationSeconds": 60}])
     world.taint("a", "gpu")
     world.flow.advance(20)
@@ -275,7 +241,7 @@ def test_until_when_a_tolerated_cluster_stays_and_what_led_to_its_end() -> None:
 
 
 def test_a_cluster_that_a_report_took_away() -> None:
-    world = World("a", "b", "c")
+    world = SelectingWorld("a", "b", "c")
     world.place()
     assert world.clusters() == ["a", "b", "c"]
     world.say("b", "False")
@@ -290,7 +256,7 @@ def test_a_cluster_that_a_report_took_away() -> None:
 
 
 def test_one_that_is_misconfigured_disabled_or_gone() -> None:
-    world = World("a", "b")
+    world = SelectingWorld("a", "b")
     world.place(tolerations=[{"operator": "Equal"}])
     told = world.explained(ALL)
     assert told.agrees
@@ -309,7 +275,7 @@ def test_one_that_is_misconfigured_disabled_or_gone() -> None:
 
 
 def test_what_has_changed_since_is_told() -> None:
-    world = World("a", "b")
+    world = SelectingWorld("a", "b")
     world.place(numberOfClusters=1)
     world.taint("a", "gpu")
     told = world.explained()
@@ -322,7 +288,7 @@ def test_what_has_changed_since_is_told() -> None:
 def test_at_rest_every_explanation_agrees_with_the_decision(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
     names = ["a", "b", "c", "d"]
-    world = World(*names)
+    world = SelectingWorld(*names)
     tolerations = [{"key": "t", "operator": "Exists", "tolerationSeconds": 30}]
     exact = {"mode": "Exact", "configurations": [{"scoreCoordinate": {"builtIn": "Steady"}, "weight": 1}]}
     spec: dict[str, Any] = {"tolerations": tolerations, "prioritizerPolicy": exact}
@@ -333,7 +299,7 @@ def test_at_rest_every_explanation_agrees_with_the_decision(seed: int) -> None:
             case 0:
                 world.taint(rng.choice(names), "t", rng.choice(["NoSelect", "NoSelectIfNew"]))
             case 1:
-                world.taint(rng.choice(names), "t", rng.choice(["NoSelect", "NoSelectIfNew"]), present=False)
+                world.untaint(rng.choice(names), "t", rng.choice(["NoSelect", "NoSelectIfNew"]))
             case 2:
                 world.say(rng.choice(names), rng.choice(["True", "False"]))
             case _:

@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 from tests.component.simulation.explained import copy, of, said
-from tests.component.simulation.test_explain_managed import SET
-from tests.component.simulation.test_explain_managed import World as Managed
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.karmada_world import ONE
-from tests.scenario.flow.karmada_world import World as Clusters
-from tests.scenario.flow.test_placement_flow import World as Pods
-from tests.scenario.flow.test_placement_flow import pod
+from tests.component.simulation.test_explain_managed import SET, SelectingWorld
 from tests.support.plugins import EXAMPLES, added
+from tests.support.worlds.karmada import ONE, KarmadaWorld
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import lifted
 
 from moorage.core.scheduling.framework.plugins import Plugin
 from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterPrioritizer
@@ -62,12 +59,12 @@ def lines(told: Explanation) -> list[str]:
 def test_nodes(add: Add) -> None:
     add(NodeFilter, "nodes/quarantine.py")
     add(NodePrioritizer, "nodes/hardware_generation.py")
-    world = Pods()
+    world = NodeWorld()
     generation = "example.com/hardware-generation"
-    world.big_node("old", "8")
-    world.big_node("new", "8", **{generation: "3"})
-    world.big_node("newest", "8", **{generation: "4", "example.com/quarantine": "a test"})
-    world.declare("Pod", "p", pod())
+    world.node("old", allocatable={"cpu": "8"})
+    world.node("new", allocatable={"cpu": "8"}, labels={generation: "3"})
+    world.node("newest", allocatable={"cpu": "8"}, labels={generation: "4", "example.com/quarantine": "a test"})
+    world.declare("Pod", "p", pod_spec())
     assert world.run().where("p") == ["new"]
     written = world.pods()["p"]
     assert [(one.filter, one.reason, one.targets) for one in written.filters] == [
@@ -100,7 +97,7 @@ def test_nodes(add: Add) -> None:
 def test_clusters(add: Add) -> None:
     add(ClusterFilter, "karmada/audited.py")
     add(ClusterPrioritizer, "karmada/price.py")
-    world = Clusters()
+    world = KarmadaWorld()
     world.cluster("cheap", labels={"example.com/price": "5"})
     world.cluster("fair", labels={"example.com/price": "20", "example.com/audited": "true"})
     world.cluster("dear", labels={"example.com/audited": "true"})
@@ -130,13 +127,11 @@ def test_clusters(add: Add) -> None:
 def test_managed_clusters(add: Add) -> None:
     add(ManagedFilter, "ocm/frozen.py")
     add(ManagedPrioritizer, "ocm/green_power.py")
-    world = Managed()
+    world = SelectingWorld()
 
     def cluster(name: str, power: str, **labels: str) -> None:
         claims = [{"name": "power.example.com", "value": power}]
-        world.write(
-            "ManagedCluster", "", name, spec={}, labels={SET: "blue", **labels}, status={"clusterClaims": claims}
-        )
+        world.declare("ManagedCluster", name, labels={SET: "blue", **labels}, status={"clusterClaims": claims})
 
     for name, power in (("a", "10"), ("b", "40"), ("c", "90")):
         cluster(name, power)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.component.simulation.explained import chain, copy, of, said, topics
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_placement_flow import TEMPLATE, World, pod
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.simulation.explain.answer import summary_of
 from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted
@@ -20,21 +20,21 @@ from moorage_schemas.topics import PLACEMENTS, RESOURCES
 ALL = Wanted(every=True)
 
 
-def grounds(world: World, **settings: Any) -> SnapshotGrounds:
+def grounds(world: NodeWorld, **settings: Any) -> SnapshotGrounds:
     return SnapshotGrounds(copy(world.flow), lifted(partitions=3, **settings))
 
 
-def explained(world: World, name: str, wanted: Wanted | None = None, **settings: Any) -> Explanation:
+def explained(world: NodeWorld, name: str, wanted: Wanted | None = None, **settings: Any) -> Explanation:
     return explain_pod(grounds(world, **settings), "default", name, wanted)
 
 
-def on(world: World, node: str) -> str:
+def on(world: NodeWorld, node: str) -> str:
     """The name of the pod on a node."""
     return next(name for name, one in world.pods().items() if one.target is not None and one.target.name == node)
 
 
 def test_a_pod_that_has_just_been_placed_agrees_with_its_decision() -> None:
-    world = World("n1", "n2", "n3")
+    world = NodeWorld("n1", "n2", "n3")
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     world.run()
     for name, placed in world.pods().items():
@@ -52,15 +52,15 @@ def test_a_pod_that_has_just_been_placed_agrees_with_its_decision() -> None:
 
 
 def test_which_taint_keeps_a_pod_away_and_until_when_it_stays() -> None:
-    world = World("n1", "n2", "n3")
+    world = NodeWorld("n1", "n2", "n3")
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
     world.run()
     for name in ("n1", "n2", "n3"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.flow.advance(10)
     stays = on(world, "n2")
     leaves = on(world, "n1")
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.flow.advance(20)
     told = explained(world, leaves)
     assert not told.agrees
@@ -87,13 +87,13 @@ def test_which_taint_keeps_a_pod_away_and_until_when_it_stays() -> None:
 
 
 def test_the_whole_way_of_a_replica_that_had_to_leave() -> None:
-    world = World("n1", "n2", "n3")
+    world = NodeWorld("n1", "n2", "n3")
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
     for name in ("n1", "n2", "n3"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.run()
     gone = on(world, "n1")
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.flow.advance(400)
     told = explained(world, on(world, "n3"))
     way = topics(chain(told, "the decision"))
@@ -106,14 +106,14 @@ def test_the_whole_way_of_a_replica_that_had_to_leave() -> None:
 
 
 def test_a_step_that_was_compacted_away_is_told_as_lost() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     for name in ("n1", "n2"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
     world.run()
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.flow.advance(400)
-    world.fleet.report("n1", status="False")
+    world.report("n1", status="False")
     world.run()
     name = next(name for name, one in world.pods().items() if one.replaces)
     assert chain(explained(world, name), "the decision").whole
@@ -129,10 +129,10 @@ def test_a_step_that_was_compacted_away_is_told_as_lost() -> None:
 
 
 def test_a_pod_that_waits_is_told_what_is_short() -> None:
-    world = World()
-    world.big_node("small", "1", disk="ssd")
-    world.big_node("big", "8", disk="hdd")
-    world.declare("Pod", "p", pod("2", nodeSelector={"disk": "ssd"}))
+    world = NodeWorld()
+    world.node("small", allocatable={"cpu": "1"}, labels={"disk": "ssd"})
+    world.node("big", allocatable={"cpu": "8"}, labels={"disk": "hdd"})
+    world.declare("Pod", "p", pod_spec("2", nodeSelector={"disk": "ssd"}))
     world.run()
     told = explained(world, "p", ALL)
     assert told.agrees
@@ -144,7 +144,7 @@ def test_a_pod_that_waits_is_told_what_is_short() -> None:
     assert [one.filter for one in big.verdict.filters if not one.passed] == ["NodeAffinity"]
     assert "is decided again when a node comes" in told.until[0].what
     assert "nodeSelector disk=ssd fails: it is 'hdd'" in said(explained(world, "p", Wanted("big")), closely=True)
-    world.big_node("new", "4", disk="ssd")
+    world.node("new", allocatable={"cpu": "4"}, labels={"disk": "ssd"})
     told = explained(world, "p")
     assert not told.agrees, "the services have not seen the new node yet"
     assert "node new fits by now" in told.differences
@@ -152,9 +152,9 @@ def test_a_pod_that_waits_is_told_what_is_short() -> None:
 
 
 def test_a_pod_on_a_named_node_was_never_filtered() -> None:
-    world = World("n1", "n2")
-    world.fleet.taint("n1", "k", "NoSchedule")
-    world.declare("Pod", "p", pod(nodeName="n1"))
+    world = NodeWorld("n1", "n2")
+    world.taint("n1", "k", "NoSchedule")
+    world.declare("Pod", "p", pod_spec(nodeName="n1"))
     world.run()
     told = explained(world, "p")
     assert told.agrees
@@ -163,7 +163,7 @@ def test_a_pod_on_a_named_node_was_never_filtered() -> None:
 
 
 def test_a_daemon_pod_belongs_on_one_node() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     world.declare("DaemonSet", "d", {"template": TEMPLATE})
     world.run()
     told = explained(world, on(world, "n2"), ALL)
@@ -172,12 +172,12 @@ def test_a_daemon_pod_belongs_on_one_node() -> None:
 
 
 def test_an_evicted_bare_pod_is_told_why_it_went() -> None:
-    world = World("n1", "n2")
-    world.declare("Pod", "p", pod(nodeSelector={}))
+    world = NodeWorld("n1", "n2")
+    world.declare("Pod", "p", pod_spec(nodeSelector={}))
     world.run()
     where = world.pods()["p"].target
     assert where is not None
-    world.fleet.taint(where.name, "k", "NoExecute")
+    world.taint(where.name, "k", "NoExecute")
     world.run()
     told = explained(world, "p")
     assert told.record is not None
@@ -187,7 +187,7 @@ def test_an_evicted_bare_pod_is_told_why_it_went() -> None:
 
 
 def test_an_eviction_that_is_held_says_by_what() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
     world.run()
     pause = {"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionPause", "metadata": {"name": "all", "uid": "u"}}
@@ -196,7 +196,7 @@ def test_an_eviction_that_is_held_says_by_what() -> None:
     world.run()
     ((name, placed),) = world.pods().items()
     assert placed.target is not None
-    world.fleet.taint(placed.target.name, "k", "NoExecute")
+    world.taint(placed.target.name, "k", "NoExecute")
     world.flow.advance(5)
     told = explained(world, name)
     (until,) = told.until
@@ -206,7 +206,7 @@ def test_an_eviction_that_is_held_says_by_what() -> None:
 
 
 def test_pods_of_a_controller_in_short() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     world.declare("Deployment", "web", {"replicas": 3, "template": TEMPLATE})
     world.run()
     told = summary_of(grounds(world), "Deployment/default/web", "deployments.apps")
@@ -219,17 +219,17 @@ def test_pods_of_a_controller_in_short() -> None:
     ("name", "wanted", "message"), [("gone", Wanted(), 'pods "gone" not found'), ("p", Wanted("n9"), 'nodes "n9" not')]
 )
 def test_what_is_not_there_is_not_found(name: str, wanted: Wanted, message: str) -> None:
-    world = World("n1")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1")
+    world.declare("Pod", "p", pod_spec())
     world.run()
     with pytest.raises(NotFoundError, match=message):
         explained(world, name, wanted)
 
 
 def test_of_many_nodes_the_chosen_and_the_ten_best_are_shown() -> None:
-    world = World(*(f"n{number:02}" for number in range(30)))
-    world.fleet.taint("n29", "k", "NoSchedule")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld(*(f"n{number:02}" for number in range(30)))
+    world.taint("n29", "k", "NoSchedule")
+    world.declare("Pod", "p", pod_spec())
     world.run()
     told = explained(world, "p")
     assert (len(told.targets), told.left_out, told.fitting) == (11, 19, 29)
@@ -238,7 +238,7 @@ def test_of_many_nodes_the_chosen_and_the_ten_best_are_shown() -> None:
 
 
 def test_a_pod_whose_owner_is_gone_or_made_again() -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
     world.run()
     (name,) = world.pods()
@@ -252,13 +252,13 @@ def test_a_pod_whose_owner_is_gone_or_made_again() -> None:
 
 def test_a_taint_that_had_to_wait_for_its_zones_turn_is_traced_to_the_report() -> None:
     nodes = [f"n{number}" for number in range(6)]
-    world = World(*nodes, settings=lifted(partitions=3, node_eviction_rate=0.1))
+    world = NodeWorld(*nodes, settings=lifted(partitions=3, node_eviction_rate=0.1))
     world.declare("Deployment", "web", {"replicas": 6, "template": TEMPLATE})
     for name in nodes:
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.run()
     for name in ("n1", "n2"):
-        world.fleet.report(name, status="False")
+        world.report(name, status="False")
     world.flow.advance(1)
     waits = [one.what for name in ("n1", "n2") for one in explained(world, on(world, name)).until]
     assert sum("not-ready:NoExecute is wanted on node" in one for one in waits) == 1
@@ -274,13 +274,13 @@ def test_a_taint_that_had_to_wait_for_its_zones_turn_is_traced_to_the_report() -
 
 
 def test_a_source_that_fell_silent_is_traced_through_its_timer() -> None:
-    world = World("n1", "n2", settings=lifted(partitions=3, node_monitor_grace_period=40))
+    world = NodeWorld("n1", "n2", settings=lifted(partitions=3, node_monitor_grace_period=40))
     patient = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    world.declare("Pod", "p", pod(nodeName="n1", tolerations=[patient]))
+    world.declare("Pod", "p", pod_spec(nodeName="n1", tolerations=[patient]))
     for name in ("n1", "n2"):
-        world.fleet.report(name, status="True")
+        world.report(name, status="True")
     world.flow.advance(30)
-    world.fleet.report("n2", status="True")
+    world.report("n2", status="True")
     world.flow.advance(20)
     behind = chain(explained(world, "p", Wanted("n1")), "the eviction from node n1")
     assert behind.whole

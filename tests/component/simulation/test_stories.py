@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.component.simulation.copying import ProbedFleet, applied, ask, client, nothing, outage, tainted
-from tests.scenario.flow.fleet import node
+from tests.support.worlds.world import node
 
 from moorage.simulation.copy.gateway import Edge
 from moorage.simulation.copy.run import Change
@@ -60,7 +60,7 @@ def test_a_taint_with_toleration_seconds_comes_true() -> None:
     assert moved["without"] == moved["from"]
     assert said["summary"] | {"moved": 1, "leaving": 1, "nowhere": 0, "targets": 1} == said["summary"]
     # Now it is done.
-    made.fleet.taint("a1", "bad")
+    made.taint("a1", "bad")
     made.pass_time(600)
     assert requested(made, start) == {(one["workload"], one["target"]): one["at"] for one in said["leaving"]}
     assert made.pods()[moved["workload"]] == moved["to"]["targets"][0].removeprefix("Node/")
@@ -78,7 +78,7 @@ def test_an_outage_of_a_zone_comes_true() -> None:
     assert said["summary"]["leaving"] == sum(where in gone for where in made.pods().values())
     assert any(one["waited"] for one in said["targets"])
     for name in sorted(gone):
-        made.fleet.report(name, "Ready", "Unknown")
+        made.report(name, "Ready", "Unknown")
     made.pass_time(900, without=gone)
     assert requested(made, start) == {(one["workload"], one["target"]): one["at"] for one in said["leaving"]}
     ends = {one["workload"]: one["to"]["targets"] for one in said["decisions"]}
@@ -87,7 +87,7 @@ def test_an_outage_of_a_zone_comes_true() -> None:
 
 def test_what_happens_anyway_is_not_blamed_on_the_change() -> None:
     made = fleet()
-    made.fleet.taint("b1", "bad")
+    made.taint("b1", "bad")
     made.pass_time(60)
     said, found = ask(made.copy(), made.settings, tainted("a1", "bad"))
     assert {one["target"] for one in said["leaving"]} == {"Node/a1"}
@@ -100,7 +100,7 @@ def test_what_happens_anyway_is_not_blamed_on_the_change() -> None:
 def test_a_replica_that_stands_in_in_both_runs_is_told_with_the_one_it_stands_in_for() -> None:
     """An eviction is under way already; the change moves only where the replica that follows goes."""
     made = fleet()
-    made.fleet.taint("a1", "bad")
+    made.taint("a1", "bad")
     made.pass_time(10)
     leaves = sorted(pod for pod, where in made.pods().items() if where == "a1")
     anyway, _ = ask(made.copy(), made.settings, tainted("b3", "other", "NoSchedule"))
@@ -126,7 +126,7 @@ def test_another_value_of_a_taint_is_told_with_the_one_that_it_takes_the_place_o
 
         return change
 
-    made.fleet.taint("a1", "k", "NoSchedule", "old")
+    made.taint("a1", "k", "NoSchedule", "old")
     made.pass_time(10)
     said, _ = ask(made.copy(), made.settings, valued("new"))
     (row,) = said["targets"]
@@ -136,7 +136,7 @@ def test_another_value_of_a_taint_is_told_with_the_one_that_it_takes_the_place_o
 
 def test_the_taints_of_a_target_that_is_deleted_are_no_news() -> None:
     made = fleet()
-    made.fleet.taint("a1", "full", "NoSchedule")
+    made.taint("a1", "full", "NoSchedule")
     made.pass_time(10)
 
     def delete(edge: Edge, _stack: Stack) -> list[str]:
@@ -173,7 +173,7 @@ def test_a_budget_that_holds_is_told() -> None:
 
 def test_a_removed_taint_spares_what_was_about_to_leave() -> None:
     made = fleet()
-    made.fleet.taint("a1", "bad")
+    made.taint("a1", "bad")
     made.pass_time(60)
 
     def untaint(edge: Edge, _stack: Stack) -> list[str]:
@@ -289,7 +289,7 @@ def test_machines_that_are_made_take_what_waits() -> None:
 def test_an_outage_silences_what_was_known_by_heartbeats_only() -> None:
     """As when the grace period of every source has ended; a person's word stays, and so it is with False."""
     made = fleet()
-    made.fleet.report("a1", "MemoryPressure", "True")
+    made.report("a1", "MemoryPressure", "True")
     by_hand = ConditionReported(
         target=node("a1"), type="DiskPressure", status=ConditionStatus.TRUE, observed_time=made.flow.now
     )
@@ -305,7 +305,7 @@ def test_an_outage_silences_what_was_known_by_heartbeats_only() -> None:
 
 def test_a_probe_whose_clock_is_ahead_does_not_outlive_an_outage() -> None:
     made = fleet()
-    made.fleet.report("a1", "Ready", "True", at=made.flow.now + timedelta(seconds=20))
+    made.report("a1", "Ready", "True", at=made.flow.now + timedelta(seconds=20))
     made.flow.run()
     said, _ = ask(made.copy(), made.settings, outage("node=a1"))
     assert [one["target"] for one in said["targets"]] == ["Node/a1"]

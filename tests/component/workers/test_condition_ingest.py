@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import Flow
-from tests.scenario.flow.fleet import Fleet
 from tests.support.records import T0, at, record
+from tests.support.worlds.flow import Flow
+from tests.support.worlds.world import World
 
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
 from moorage.runtime.settings import Settings
@@ -166,8 +166,8 @@ def test_a_stray_report_is_sent_on_once_under_its_own_id() -> None:
 
 def test_a_stray_report_arrives_and_counts_once() -> None:
     flow = Flow([SERVICE], partitions=PARTITIONS)
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     elsewhere = next(k for k in (f"k{i}" for i in range(99)) if flow.partition(k) == ELSEWHERE)
     fleet.report("n1", id="mine", partition_key=elsewhere)
     fleet.report("n1", id="mine", partition_key=elsewhere)
@@ -182,8 +182,8 @@ def test_a_target_that_was_declared_a_moment_ago_is_known() -> None:
     flow = Flow([SERVICE], partitions=PARTITIONS)
     flow.lagging.add("condition-ingest")
     flow.run()
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1")
     flow.run()
     assert [event.target.name for event in flow.events(CONDITIONS)] == ["n1"]
@@ -208,13 +208,13 @@ def test_order_and_duplicates(second: ConditionReported, id: str, count: int) ->
 
 def test_conditions_go_with_their_target() -> None:
     flow = Flow([SERVICE], partitions=PARTITIONS)
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1")
     fleet.report("n1", "DiskPressure", "True")
     flow.run()
     assert list(flow.table(CONDITIONS)) == ["Node/n1|DiskPressure", "Node/n1|Ready"]
-    fleet.delete("n1")
+    fleet.delete("Node", "n1")
     flow.run()
     assert flow.table(CONDITIONS) == {}
     written = len(flow.records(CONDITIONS))
@@ -226,12 +226,12 @@ def test_conditions_go_with_their_target() -> None:
 
 def test_a_target_that_is_gone_is_found_out_after_a_restart() -> None:
     flow = Flow([SERVICE], partitions=PARTITIONS)
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1")
     flow.run()
-    fleet.delete("n1")
-    fleet.declare("n1")
+    fleet.delete("Node", "n1")
+    fleet.node("n1")
     flow.crash("condition-ingest", flow.partition("Node/n1"))
     flow.compact([RESOURCES])
     flow.run()
@@ -243,7 +243,7 @@ def test_a_target_that_is_gone_is_found_out_after_a_restart() -> None:
 
 def test_what_cannot_be_decoded_is_refused_with_its_place_as_cause() -> None:
     flow = Flow([SERVICE], partitions=PARTITIONS)
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     headers = [
         ("ce_specversion", b"1.0"),
         ("ce_id", b"x"),
@@ -478,8 +478,8 @@ def test_a_workload_on_an_unknown_target_is_refused() -> None:
 
 def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:
     flow = Flow([LISTENING], partitions=PARTITIONS)
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1")
     flow.produce(CONDITION_REPORTS, "Node/n1", about_a_pod(observed=flow.now))
     flow.run()
@@ -487,7 +487,7 @@ def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:
     assert [len(flow.table(topic)) for topic in tables] == [1, 1, 1]
     flow.crash("condition-ingest", HERE)
     assert flow.reconcile() == []
-    fleet.delete("n1")
+    fleet.delete("Node", "n1")
     flow.run()
     assert [len(flow.table(topic)) for topic in tables] == [0, 0, 0]
     assert flow.reconcile() == []
@@ -575,14 +575,14 @@ def test_only_a_heartbeat_of_who_is_watched_does_not_ask_for_the_present_targets
         LISTENING.process(mine, [beat], at(20))
 
 
-def made_again(flow: Flow, *, after: float) -> Fleet:
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+def made_again(flow: Flow, *, after: float) -> World:
+    fleet = World(flow)
+    fleet.node("n1")
     flow.run()
     flow.advance(60)
-    fleet.delete("n1")
+    fleet.delete("Node", "n1")
     flow.advance(after)
-    fleet.declare("n1")
+    fleet.node("n1")
     return fleet
 
 
@@ -602,15 +602,15 @@ def test_a_report_on_a_target_that_was_just_made_again_is_not_lost_with_the_one_
 
 def test_what_was_reported_while_nobody_listened_does_not_count_for_a_later_target() -> None:
     flow = Flow([SERVICE], partitions=PARTITIONS)
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     flow.run()
     flow.stop("condition-ingest")
     flow.advance(60)
     fleet.report("n1")
     flow.advance(5)
-    fleet.delete("n1")
-    fleet.declare("n1")
+    fleet.delete("Node", "n1")
+    fleet.node("n1")
     flow.compact()
     flow.start("condition-ingest")
     flow.run()

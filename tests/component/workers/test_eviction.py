@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tests.scenario.flow.fleet import node, pod, tolerate
 from tests.support.records import T0, at, decide, record, wake
+from tests.support.worlds.world import node, pod, tolerate
 
 from moorage.conformance.deviations import Deviation
 from moorage.core.taints.eviction_verdict import Verdict, verdict

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.scenario.flow.fleet import node, pod, tolerate
 from tests.support.records import T0, at, decide, record, wake
+from tests.support.worlds.world import node, pod, tolerate
 
 from moorage.runtime.service import Emit, child_id
 from moorage.runtime.settings import Settings

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import START, Crash, Flow, Record
+from tests.support.worlds.flow import START, Crash, Flow, Record
 
 from moorage.runtime.settings import Settings
 from moorage.workers import governor

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.scenario.flow.driver import START
+from tests.support.worlds.flow import START
 
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.runtime.service import Emit, Input, NeedFresh

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import START
+from tests.support.worlds.flow import START
 
 from moorage.runtime.service import Emit, GlobalView, Input
 from moorage.runtime.settings import Settings

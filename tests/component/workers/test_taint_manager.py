@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.scenario.flow.driver import Flow
-from tests.scenario.flow.fleet import Fleet
 from tests.support.records import T0, at, record
+from tests.support.worlds.flow import Flow
+from tests.support.worlds.world import World
 
 from moorage.runtime.service import Emit
 from moorage.runtime.settings import Settings
@@ -230,8 +230,8 @@ def test_a_record_of_an_earlier_version_is_written_anew_with_its_zone() -> None:
 
 def test_a_late_report_does_not_make_its_taints_old() -> None:
     flow = Flow([condition_ingest.service(Settings(partitions=3)), SERVICE])
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     flow.advance(3600)
     fleet.report("n1", at=flow.now - timedelta(minutes=30))
     flow.run()
@@ -273,8 +273,8 @@ def test_a_hold_that_is_taken_away_keeps_nothing_from_the_next_start_on() -> Non
             taint_manager.service(Settings(partitions=3, taint_remove_hold=600)),
         ]
     )
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1", "Ready", "False")
     flow.advance(60)
     fleet.report("n1", "Ready", "True")
@@ -294,8 +294,8 @@ def test_a_hold_that_is_taken_away_keeps_nothing_back_from_the_next_start_on() -
             taint_manager.service(Settings(partitions=3, taint_add_hold=600)),
         ]
     )
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1", "Ready", "False")
     flow.advance(60)
     assert carried(flow) == []

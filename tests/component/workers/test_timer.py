@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tests.scenario.flow.driver import START, Crash, Flow
+from tests.support.worlds.flow import START, Crash, Flow
 
 from moorage.runtime.settings import Settings
 from moorage.workers import timer

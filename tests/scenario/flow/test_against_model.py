@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scenario.flow.driver import START, Crash, Flow, replay
-from tests.scenario.flow.fleet import WITNESS, Fleet, lifted, tolerate
+from tests.support.worlds.flow import START, Crash, Flow, replay
+from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionChanged
@@ -140,11 +140,11 @@ class Play:
     """Does each step to the services and to the model."""
 
     def __init__(self, flow: Flow) -> None:
-        self.flow, self.fleet, self.model = flow, Fleet(flow), Model()
+        self.flow, self.fleet, self.model = flow, World(flow), Model()
         self.revisions: dict[str, int] = {}
         self.reports = 0
         for name in (*NODES, WITNESS):
-            self.fleet.declare(name)
+            self.fleet.node(name)
         flow.run()
 
     def do(self, step: tuple[str, object, object]) -> None:

@@ -9,15 +9,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import Crash, Record
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_placement_flow import World as Whole
+from tests.support.worlds.flow import Crash, Record
+from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.world import lifted
 
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.resource import ResourceDeclared, resource_key
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import (
     BINDINGS,
@@ -34,7 +33,7 @@ from moorage_schemas.topics import (
 PDB = "PodDisruptionBudget/default/web"
 
 
-class World(Whole):
+class GuardedWorld(NodeWorld):
     """All services, with guards."""
 
     def deployment(self, name: str, replicas: int, **spec: Any) -> Record:
@@ -42,14 +41,7 @@ class World(Whole):
         return self.declare("Deployment", name, {"replicas": replicas, "template": template})
 
     def guard(self, kind: str, name: str, **spec: Any) -> Record:
-        namespace = "default" if kind == "PodDisruptionBudget" else ""
-        key = resource_key(kind, namespace, name)
-        self._versions[key] = self._versions.get(key, 0) + 1
-        obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
-        return self.flow.produce(RESOURCES, key, ResourceDeclared(object=obj, version=self._versions[key]))
-
-    def lift(self, kind: str, name: str) -> Record:
-        return self.flow.produce(RESOURCES, resource_key(kind, "", name), None)
+        return self.declare(kind, name, spec)
 
     def pdb(self, **spec: Any) -> Record:
         return self.guard("PodDisruptionBudget", "web", selector={"matchLabels": {"app": "web"}}, **spec)
@@ -89,14 +81,14 @@ def is_request(record: Record) -> bool:
     return isinstance(record.event, EvictionDecided) and record.event.state is EvictionState.REQUESTED
 
 
-def web_on(*nodes: str, spare: tuple[str, ...] = (), seed: int | None = None, **settings: Any) -> World:
+def web_on(*nodes: str, spare: tuple[str, ...] = (), seed: int | None = None, **settings: Any) -> GuardedWorld:
     """A pod of a deployment on each node, and spare nodes to go to."""
-    world = World(*nodes, seed=seed, settings=lifted(partitions=3, **settings))
+    world = GuardedWorld(*nodes, seed=seed, settings=lifted(partitions=3, **settings))
     world.deployment("web", len(nodes))
     world.run()
     assert sorted(world.nodes_of("web")) == sorted(nodes)
     for name in spare:
-        world.fleet.declare(name)
+        world.node(name)
     world.run()
     return world
 
@@ -107,7 +99,7 @@ def test_two_of_three_stay_while_two_nodes_are_tainted_at_once() -> None:
     world.flow.run()
     since = len(world.flow.records(BINDINGS))
     for name in ("n1", "n2"):
-        world.fleet.taint(name, "bad")
+        world.taint(name, "bad")
     world.run()
     assert len(world.requested()) == 2
     assert world.least_bound("web", since) == 2
@@ -122,7 +114,7 @@ def test_when_patience_is_over_it_goes_and_says_so() -> None:
     world = web_on("n1", spare=("s1",), disruption_budget_patience=60)
     world.pdb(maxUnavailable=0)
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.advance(59.999)
     assert world.requested() == []
     assert world.states() == {EvictionState.HELD: 1}
@@ -135,22 +127,22 @@ def test_when_patience_is_over_it_goes_and_says_so() -> None:
 
 
 def test_a_pause_holds_while_deadlines_pass_and_all_go_at_once_after_it() -> None:
-    world = World("n1", settings=lifted(partitions=3))
+    world = GuardedWorld("n1", settings=lifted(partitions=3))
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
     world.deployment("web", 2, tolerations=tolerations)
     world.run()
     world.guard("EvictionPause", "all", reason="night")
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.advance(29)
-    world.fleet.declare("s1")
+    world.node("s1")
     assert world.states() == {EvictionState.SCHEDULED: 2}
     began = world.flow.now + timedelta(seconds=1)
     world.flow.advance(1000)
     assert world.states() == {EvictionState.HELD: 2}
     assert {e.deadline for e in world.flow.table(EVICTIONS).values()} == {began}
     assert {e.message for e in world.flow.table(EVICTIONS).values()} == {"held by EvictionPause/all: night"}
-    world.lift("EvictionPause", "all")
+    world.delete("EvictionPause", "all")
     world.run()
     assert len(world.requested()) == 2
     assert world.nodes_of("web") == ["s1", "s1"]
@@ -162,9 +154,9 @@ def test_a_pause_that_comes_while_leave_to_go_is_on_its_way_holds() -> None:
     world.guard("EvictionPause", "first")
     world.flow.run()
     for name in ("n1", "n2"):
-        world.fleet.taint(name, "bad")
+        world.taint(name, "bad")
     world.run()
-    world.lift("EvictionPause", "first")
+    world.delete("EvictionPause", "first")
     while any([world.flow.step("governor", p) for p in range(3)]):  # noqa: C419 - every partition gets its turn
         pass
     assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == 2
@@ -173,7 +165,7 @@ def test_a_pause_that_comes_while_leave_to_go_is_on_its_way_holds() -> None:
     world.flow.run()
     assert (world.requested(), world.states()) == ([], Counter({EvictionState.HELD: 2}))
     assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {("EvictionPause/second",)}
-    world.lift("EvictionPause", "second")
+    world.delete("EvictionPause", "second")
     world.run()
     assert len(world.requested()) == 2
     world.assert_whole()
@@ -183,12 +175,12 @@ def test_what_is_cancelled_while_it_is_held_never_goes() -> None:
     world = web_on("n1", spare=("s1",))
     world.guard("EvictionPause", "all")
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.advance(10)
-    world.fleet.untaint("n1", "bad")
+    world.untaint("n1", "bad")
     world.flow.advance(10)
     assert world.states() == {EvictionState.CANCELLED: 1}
-    world.lift("EvictionPause", "all")
+    world.delete("EvictionPause", "all")
     world.flow.advance(10)
     assert world.requested() == []
     assert world.nodes_of("web") == ["n1"]
@@ -199,20 +191,24 @@ def test_what_no_guard_concerns_is_not_asked_for() -> None:
     world = web_on("n1", spare=("s1",))
     world.guard("EvictionPause", "other", scope={"namespaces": ["other"]})
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.run()
     assert len(world.requested()) == 1
     assert world.flow.records(EVICTION_ASKS) == []
 
 
 def test_a_budget_by_zone_and_in_a_window() -> None:
-    world = World(settings=lifted(partitions=3))
+    world = GuardedWorld(settings=lifted(partitions=3))
     for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "b")):
-        world.big_node(name, "8", **{"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": zone})
+        world.node(
+            name,
+            allocatable={"cpu": "8"},
+            labels={"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": zone},
+        )
     world.deployment("web", 4)
     world.run()
     assert sorted(world.nodes_of("web")) == ["n1", "n2", "n3", "n4"]
-    world.fleet.declare("s1")
+    world.node("s1")
     world.guard("EvictionBudget", "slow", per="Zone", maxInWindow=1, windowSeconds=600)
     world.flow.run()
     for event in world.flow.table(RESOURCES).values():
@@ -261,7 +257,7 @@ def test_bindings_of_an_earlier_version_get_their_labels() -> None:
     world.flow.run()
     since = len(world.flow.records(BINDINGS))
     for name in ("n1", "n2"):
-        world.fleet.taint(name, "bad")
+        world.taint(name, "bad")
     world.run()
     assert (sorted(world.nodes_of("web")), world.least_bound("web", since)) == (["s1", "s2"], 1)
 
@@ -271,7 +267,7 @@ def test_budgets_are_shown_to_people() -> None:
     world.pdb(minAvailable=2)
     world.guard("EvictionBudget", "slow", maxConcurrent="50%")
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.advance(2)
     shown = world.flow.table(BUDGETS)
     assert shown["PodDisruptionBudget/default/web"].held == 1
@@ -281,7 +277,7 @@ def test_budgets_are_shown_to_people() -> None:
 
 
 def test_work_leaves_clusters_at_the_rate() -> None:
-    world = World(
+    world = GuardedWorld(
         settings=lifted(
             partitions=3,
             feature_gates="Failover=true",
@@ -305,16 +301,16 @@ def test_work_leaves_clusters_at_the_rate() -> None:
     assert times == [timedelta(seconds=seconds) for seconds in (0, 2, 4, 6)]
 
 
-def bare(count: int, **settings: Any) -> World:
+def bare(count: int, **settings: Any) -> GuardedWorld:
     """Pods that nothing makes, on one node."""
-    world = World("n1", settings=lifted(partitions=3, **settings))
+    world = GuardedWorld("n1", settings=lifted(partitions=3, **settings))
     for number in range(count):
         world.declare("Pod", f"p{number}", {"containers": [{"name": "c"}]}, labels={"app": "web"})
     world.run()
     return world
 
 
-def watch(world: World, seconds: int) -> list[int]:
+def watch(world: GuardedWorld, seconds: int) -> list[int]:
     """Move the clock on; how many were requested more at each second, the first of them now.
 
     A record names the time of its cause, an answer say, and not that at which it was written.
@@ -339,7 +335,7 @@ def test_a_window_holds_though_eviction_was_away_while_it_granted(seconds: int) 
     world = bare(6)
     world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=10)
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.run()
     assert world.states() == {EvictionState.COMPLETED: 1, EvictionState.HELD: 5}
     world.flow.stop("eviction")
@@ -358,10 +354,10 @@ def test_a_window_holds_though_the_taint_manager_was_away_while_it_granted() -> 
     world = bare(4)
     world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=10)
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.run()
     world.flow.stop("taint-manager")
-    world.fleet.taint("n1", "worse")
+    world.taint("n1", "worse")
     world.flow.advance(120)
     assert len(world.requested()) == 1
     assert {event.revision for event in world.flow.events(EVICTION_ASKS) if event is not None} == {1, 2}
@@ -373,7 +369,7 @@ def test_a_window_holds_though_the_taint_manager_was_away_while_it_granted() -> 
     world.assert_whole()
 
 
-def relabel(world: World, name: str, **labels: str) -> None:
+def relabel(world: GuardedWorld, name: str, **labels: str) -> None:
     world.declare("Pod", name, {"containers": [{"name": "c"}]}, labels=labels)
 
 
@@ -384,11 +380,11 @@ def test_a_held_eviction_is_held_by_what_concerns_its_present_labels() -> None:
     world.pdb(minAvailable=2)
     world.guard("EvictionPause", "all")
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.run()
     relabel(world, "p1", app="web")
     world.flow.run()
-    world.lift("EvictionPause", "all")
+    world.delete("EvictionPause", "all")
     world.flow.advance(5)
     assert (world.requested(), world.states()) == ([], Counter({EvictionState.HELD: 2}))
     assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {(PDB,)}
@@ -403,7 +399,7 @@ def test_a_held_eviction_is_let_go_by_a_selector_that_selects_it_no_more(kind: s
     spec = {"maxConcurrent": 0} if kind == "EvictionBudget" else {}
     world.guard(kind, "some", scope={"selector": {"matchLabels": {"app": "web"}}}, **spec)
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.advance(100)
     assert world.states() == {EvictionState.HELD: 1}
     relabel(world, "p0", app="other")
@@ -416,10 +412,10 @@ def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(ki
     world = bare(2, disruption_budget_patience=1e6)
     world.guard("EvictionPause", "all")
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.run()
     world.flow.stop("eviction")
-    world.lift("EvictionPause", "all")
+    world.delete("EvictionPause", "all")
     world.flow.advance(5)
     assert sum(event.granted for event in world.flow.events(EVICTION_ANSWERS)) == 2
     if kind == "EvictionBudget":
@@ -448,7 +444,7 @@ def test_crashes_and_any_order_change_nothing(seed: int) -> None:
 
     world.flow.crash_when = crash
     for number in range(1, 5):
-        world.fleet.taint(f"n{number}", "bad")
+        world.taint(f"n{number}", "bad")
         if rng.random() < 0.5:
             world.flow.run()
         if rng.random() < 0.3:
@@ -457,7 +453,7 @@ def test_crashes_and_any_order_change_nothing(seed: int) -> None:
         world.guard("EvictionPause", "all")
     world.flow.advance(5)
     if paused:
-        world.lift("EvictionPause", "all")
+        world.delete("EvictionPause", "all")
     world.flow.advance(5)
     world.check()
     assert Counter(world.nodes_of("web")).total() == 6

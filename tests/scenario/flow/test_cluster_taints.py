@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.scenario.flow.driver import START, Crash, Flow
+from tests.support.worlds.flow import START, Crash
+from tests.support.worlds.world import World, flow_of
 
 from moorage.runtime.settings import Settings
 from moorage.workers import taint_manager
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.topics import CONDITIONS, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS
 from moorage_schemas.zone import NoExecuteGranted
@@ -39,21 +39,15 @@ class Rule:
     clusters: tuple[str, ...] = ()
     holds: tuple[int | None, int | None] = (None, None)
 
-    def document(self, name: str, uid: str, created: datetime) -> dict[str, Any]:
+    def written(self) -> dict[str, Any]:
+        """Its annotations and its spec."""
         notes = ("moorage.io/taint-add-hold", "moorage.io/taint-remove-hold")
 
         def listed(matched: Matched) -> list[dict[str, Any]]:
             return [{"conditionType": c, "operator": o, "statusValues": list(v)} for c, o, v in matched]
 
         return {
-            "apiVersion": "policy.karmada.io/v1alpha1",
-            "kind": "ClusterTaintPolicy",
-            "metadata": {
-                "name": name,
-                "uid": uid,
-                "creationTimestamp": created.isoformat(),
-                "annotations": {note: f"{s}s" for note, s in zip(notes, self.holds, strict=True) if s is not None},
-            },
+            "annotations": {note: f"{s}s" for note, s in zip(notes, self.holds, strict=True) if s is not None},
             "spec": {
                 "targetClusters": {"clusterNames": list(self.clusters)},
                 "addOnConditions": listed(self.add),
@@ -71,60 +65,24 @@ def up(condition: str = "Ready") -> Matched:
     return ((condition, "In", ("True",)),)
 
 
-class World:
-    """A taint-manager, and what others write for it."""
+class TaintingWorld(World):
+    """A taint-manager, and what people, condition-ingest and the governor write for it."""
+
+    effect: ClassVar[str] = "NoSchedule"
 
     def __init__(self, partitions: int = 2, **options: Any) -> None:
         chosen = {"feature_gates": "Failover=true", "allow_no_execute_taint_policy": True, **options}
-        self.flow = Flow([taint_manager.service(Settings(**chosen))], partitions=partitions)
-        self._versions: dict[str, int] = {}
-        self._lives: dict[str, int] = {}
-        self._objects: dict[str, dict[str, Any]] = {}
-        self._wishes: dict[str, list[TaintWish]] = {}
+        super().__init__(flow_of([taint_manager.service(Settings(**chosen))], partitions=partitions))
         self._known: dict[tuple[str, str], ConditionChanged] = {}
-        self._words = 0
+        self._grants = 0
 
-    def declare(self, target: str, **spec: Any) -> None:
-        """Declare a target, such as `Cluster/c1`, or change its spec."""
-        kind, name = target.split("/")
-        if target not in self._objects:
-            self._lives[target] = self._lives.get(target, 0) + 1
-            self._versions[target] = 0
-            self._wishes[target] = []
-        metadata = {"name": name, "uid": self.uid(target)}
-        self._objects[target] = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
-        self._write(target)
-
-    def delete(self, target: str) -> None:
-        kind, name = target.split("/")
-        del self._objects[target]
-        self.flow.produce(RESOURCES, f"{kind}//{name}", None, partition_key=target)
-
-    def uid(self, target: str) -> str:
-        return f"uid-{target}-{self._lives[target]}"
-
-    def wish(self, target: str, key: str, effect: str = "NoSchedule", value: str = "", *, present: bool = True) -> None:
-        wishes = self._wishes[target]
-        wish = TaintWish(
-            key=key,
-            effect=effect,
-            value=value,
-            present=present,
-            generation=len(wishes) + 1,
-            time=self.flow.now,
-            actor="ann",
-        )
-        wishes.append(wish)
-        self._write(target)
-
-    def report(self, target: str, condition: str, status: str) -> None:
-        """A condition as condition-ingest holds it."""
-        kind, name = target.split("/")
+    def condition(self, target: str, condition: str, status: str) -> None:
+        """Write a condition as condition-ingest does."""
         known = self._known.get((target, condition))
         same = known is not None and (known.status, known.target_uid) == (status, self.uid(target))
         now = self.flow.now
         event = ConditionChanged(
-            target=TargetRef(kind=TargetKind(kind), name=name),
+            target=self.ref(target),
             target_uid=self.uid(target),
             type=condition,
             status=ConditionStatus(status),
@@ -138,27 +96,20 @@ class World:
         self.flow.produce(CONDITIONS, f"{target}|{condition}", event, partition_key=target)
 
     def policy(self, name: str, rule: Rule | None) -> None:
-        key = f"ClusterTaintPolicy//{name}"
-        if rule is None:
-            self._objects.pop(key, None)
-            self.flow.produce(RESOURCES, key, None)
-            return
-        if key not in self._objects:
-            self._lives[key] = self._lives.get(key, 0) + 1
-            self._versions[key] = 0
-            self._objects[key] = {"created": self.flow.now}
-        self._versions[key] += 1
-        document = rule.document(name, self.uid(key), self._objects[key]["created"])
-        self.flow.produce(RESOURCES, key, ResourceDeclared(object=document, version=self._versions[key]))
+        """Declare a policy, change it, or delete it."""
+        if rule is not None:
+            self.declare("ClusterTaintPolicy", name, **rule.written())
+        elif f"ClusterTaintPolicy//{name}" in self.objects:
+            self.delete("ClusterTaintPolicy", name)
 
     def grant(self, target: str, incident: int, *, granted: bool = True) -> None:
-        self._words += 1
+        self._grants += 1
         event = NoExecuteGranted(
             target=TargetRef(kind=TargetKind.NODE, name=target.partition("/")[2]),
             target_uid=self.uid(target),
             zone="/",
             incident=incident,
-            generation=self._words,
+            generation=self._grants,
             granted=granted,
             granted_time=self.flow.now,
         )
@@ -175,20 +126,13 @@ class World:
         """Key, effect and the seconds of `timeAdded` of each taint."""
         return [(t.key, t.effect, (t.time_added - START).total_seconds()) for t in self.look(target).taints]
 
-    def _write(self, target: str) -> None:
-        self._versions[target] += 1
-        event = ResourceDeclared(
-            object=self._objects[target], version=self._versions[target], wishes=tuple(self._wishes[target])
-        )
-        self.flow.produce(RESOURCES, event.key, event, partition_key=target)
-
 
 def test_a_new_policy_reaches_the_clusters_of_every_partition() -> None:
-    world = World(partitions=3)
+    world = TaintingWorld(partitions=3)
     names = [f"Cluster/c{i}" for i in range(6)]
     for name in names:
-        world.declare(name)
-        world.report(name, "Ready", "False")
+        world.target(name)
+        world.condition(name, "Ready", "False")
     world.flow.advance(5)
     assert {world.flow.partition(name) for name in names} == {0, 1, 2}
     world.policy("p", Rule(add=down(), clusters=tuple(f"c{i}" for i in range(5))))
@@ -202,9 +146,9 @@ def test_a_new_policy_reaches_the_clusters_of_every_partition() -> None:
 
 
 def test_policies_that_come_while_the_service_is_busy_count_from_when_they_came() -> None:
-    world = World()
-    world.declare("Cluster/c1")
-    world.report("Cluster/c1", "Net", "False")
+    world = TaintingWorld()
+    world.target("Cluster/c1")
+    world.condition("Cluster/c1", "Net", "False")
     world.flow.run()
     for i, key in enumerate("abc"):
         world.policy(key, Rule(add=down("Net"), taints=((key, "NoSchedule", ""),)))
@@ -215,9 +159,9 @@ def test_policies_that_come_while_the_service_is_busy_count_from_when_they_came(
 
 
 def test_an_edited_and_a_deleted_policy_take_nothing_away() -> None:
-    world = World()
-    world.declare("Cluster/c1")
-    world.report("Cluster/c1", "Ready", "False")
+    world = TaintingWorld()
+    world.target("Cluster/c1")
+    world.condition("Cluster/c1", "Ready", "False")
     world.policy("p", Rule(add=down()))
     world.flow.run()
     there = world.taints("Cluster/c1")
@@ -227,47 +171,47 @@ def test_an_edited_and_a_deleted_policy_take_nothing_away() -> None:
     assert world.taints("Cluster/c1") == there
     world.policy("p", None)
     assert world.taints("Cluster/c1") == there
-    world.report("Cluster/c1", "Ready", "True")
+    world.condition("Cluster/c1", "Ready", "True")
     assert world.taints("Cluster/c1") == there[1:]
 
 
 def test_what_one_policy_adds_and_removes_at_once_goes_in_one_update() -> None:
-    world = World()
-    world.declare("Cluster/c1")
-    world.wish("Cluster/c1", "net")
+    world = TaintingWorld()
+    world.target("Cluster/c1")
+    world.taint("Cluster/c1", "net")
     world.flow.run()
     before = len(world.flow.records(TAINTS))
     world.policy("p", Rule(add=up("Net"), remove=up("Net")))
-    world.report("Cluster/c1", "Net", "True")
+    world.condition("Cluster/c1", "Net", "True")
     assert world.taints("Cluster/c1") == []
     assert len(world.flow.records(TAINTS)) == before + 1
 
 
 def test_heartbeats_labels_and_deleted_policies_evaluate_nothing() -> None:
-    world = World()
-    world.declare("Cluster/c1")
-    world.report("Cluster/c1", "Net", "False")
+    world = TaintingWorld()
+    world.target("Cluster/c1")
+    world.condition("Cluster/c1", "Net", "False")
     world.policy("p", Rule(add=down("Net")))
     world.flow.run()
-    world.wish("Cluster/c1", "net", present=False)
+    world.untaint("Cluster/c1", "net")
     assert world.taints("Cluster/c1") == []
     written = len(world.flow.records(TAINTS))
     world.flow.advance(5)
-    world.report("Cluster/c1", "Net", "False")
-    world.declare("Cluster/c1", provider="p")
+    world.condition("Cluster/c1", "Net", "False")
+    world.target("Cluster/c1", provider="p")
     world.policy("q", None)
     world.policy("p", Rule(add=down("Net")))
     assert world.taints("Cluster/c1") == []
     assert len(world.flow.records(TAINTS)) == written
-    world.report("Cluster/c1", "Net", "Unknown")
+    world.condition("Cluster/c1", "Net", "Unknown")
     assert world.taints("Cluster/c1") == [("net", "NoSchedule", 5)]
 
 
 def test_a_restart_writes_nothing_and_a_policy_changed_meanwhile_is_worked_in() -> None:
-    world = World()
+    world = TaintingWorld()
     for name in ("Cluster/c1", "Cluster/c2", "Node/n1"):
-        world.declare(name)
-        world.report(name, "Ready", "False")
+        world.target(name)
+        world.condition(name, "Ready", "False")
     # One takes away what the other adds: each evaluation does both, and it comes to nothing.
     world.policy("a", Rule(remove=down(), taints=(("x", "NoExecute", ""),)))
     world.flow.advance(1)
@@ -286,23 +230,23 @@ def test_a_restart_writes_nothing_and_a_policy_changed_meanwhile_is_worked_in() 
 
 @pytest.mark.parametrize("gate", ["", "Failover=false"])
 def test_without_the_gate_policies_do_nothing(gate: str) -> None:
-    world = World(feature_gates=gate)
-    world.declare("Cluster/c1")
+    world = TaintingWorld(feature_gates=gate)
+    world.target("Cluster/c1")
     world.policy("p", Rule(add=down()))
-    world.report("Cluster/c1", "Ready", "Unknown")
+    world.condition("Cluster/c1", "Ready", "Unknown")
     assert world.taints("Cluster/c1") == [(C + "unreachable", "NoSchedule", 0)]
 
 
 @pytest.mark.parametrize("away", [False, True])
 def test_a_wait_ends_when_it_should_though_the_service_comes_back_late(away: bool) -> None:  # noqa: FBT001 - both ways
-    world = World(taint_add_hold="10s")
+    world = TaintingWorld(taint_add_hold="10s")
     for name in ("Cluster/c1", "Node/n1"):
-        world.declare(name)
-        world.report(name, "Ready", "True")
+        world.target(name)
+        world.condition(name, "Ready", "True")
     world.policy("p", Rule(add=down("Net"), holds=(20, None)))
     world.flow.run()
-    world.report("Cluster/c1", "Net", "False")
-    world.report("Node/n1", "Ready", "False")
+    world.condition("Cluster/c1", "Net", "False")
+    world.condition("Node/n1", "Ready", "False")
     held = world.look("Cluster/c1").held
     assert [(h.key, h.since) for h in held] == [("net", START)]
     assert {h.effect for h in world.look("Node/n1").held} == {"NoSchedule", "NoExecute"}
@@ -320,25 +264,25 @@ def test_a_wait_ends_when_it_should_though_the_service_comes_back_late(away: boo
 
 @pytest.mark.parametrize("away", [False, True])
 def test_what_came_and_went_while_the_service_was_away_came_and_went(away: bool) -> None:  # noqa: FBT001 - both ways
-    world = World(taint_add_hold="10s")
-    world.declare("Node/n1")
-    world.report("Node/n1", "DiskPressure", "True")
+    world = TaintingWorld(taint_add_hold="10s")
+    world.target("Node/n1")
+    world.condition("Node/n1", "DiskPressure", "True")
     world.flow.run()
     if away:
         world.flow.crash_process("taint-manager")
         world.flow.now += timedelta(seconds=30)
     else:
         world.flow.advance(30)
-    world.report("Node/n1", "DiskPressure", "False")
+    world.condition("Node/n1", "DiskPressure", "False")
     world.flow.run()
     seen = [[(t.key, t.time_added) for t in event.taints] for event in world.flow.events(TAINTS)]
     assert seen[-2:] == [[(K + "disk-pressure", START + timedelta(seconds=10))], []]
 
 
 def test_nothing_waits_for_a_deleted_policy() -> None:
-    world = World()
-    world.declare("Cluster/c1")
-    world.report("Cluster/c1", "Net", "False")
+    world = TaintingWorld()
+    world.target("Cluster/c1")
+    world.condition("Cluster/c1", "Net", "False")
     world.policy("p", Rule(add=down("Net"), holds=(20, None)))
     assert len(world.look("Cluster/c1").held) == 1
     world.policy("p", None)
@@ -348,26 +292,26 @@ def test_nothing_waits_for_a_deleted_policy() -> None:
 
 
 def test_the_end_of_a_wait_of_the_state_evaluates_no_policy() -> None:
-    world = World(taint_add_hold="10s")
-    world.declare("Cluster/c1")
+    world = TaintingWorld(taint_add_hold="10s")
+    world.target("Cluster/c1")
     world.policy("p", Rule(add=down("Net"), holds=(0, None)))
-    world.report("Cluster/c1", "Net", "False")
-    world.report("Cluster/c1", "Ready", "False")
+    world.condition("Cluster/c1", "Net", "False")
+    world.condition("Cluster/c1", "Ready", "False")
     assert world.taints("Cluster/c1") == [("net", "NoSchedule", 0)]
-    world.wish("Cluster/c1", "net", present=False)
+    world.untaint("Cluster/c1", "net")
     world.flow.advance(30)
     assert world.taints("Cluster/c1") == [(C + "not-ready", "NoSchedule", 10)]
 
 
 def test_a_deleted_node_leaves_nothing_behind() -> None:
-    world = World()
-    world.declare("Node/n1")
-    world.report("Node/n1", "Ready", "False")
+    world = TaintingWorld()
+    world.target("Node/n1")
+    world.condition("Node/n1", "Ready", "False")
     incident = world.look("Node/n1").incident
-    world.delete("Node/n1")
+    world.delete_target("Node/n1")
     world.flow.run()
     assert world.flow.table(TAINTS) == world.flow.table(ZONE_MEMBERS) == {}
-    world.declare("Node/n1")
+    world.target("Node/n1")
     world.grant("Node/n1", incident)
     assert world.look("Node/n1").incident == 0
     partitions = {record.partition for record in world.flow.records(ZONE_MEMBERS)}
@@ -632,7 +576,7 @@ class Pair:
     """A world and its model, side by side."""
 
     def __init__(self, holds: tuple[int, int], *, no_execute: bool, seed: int, faults: float) -> None:
-        self.world = World(
+        self.world = TaintingWorld(
             taint_add_hold=holds[0], taint_remove_hold=holds[1], allow_no_execute_taint_policy=no_execute
         )
         self.model = Model(*holds, no_execute=no_execute)
@@ -647,7 +591,7 @@ class Pair:
 
         self.world.flow.crash_when = crash
         for target in TARGETS:
-            self.world.declare(target)
+            self.world.target(target)
             self.model.targets[target] = fresh(target)
             for condition in ("Ready", "Net"):
                 self.do_report(target, condition, "True")
@@ -673,7 +617,7 @@ class Pair:
 
     def do_report(self, name: str, condition: str, status: str) -> None:
         target = self.model.targets[name]
-        self.world.report(name, condition, status)
+        self.world.condition(name, condition, status)
         if target.conditions.get(condition, ("", 0))[0] != status:
             target.conditions[condition] = (status, self.model.now)
             self.model.follow(target)
@@ -696,7 +640,10 @@ class Pair:
         self.settle()
 
     def do_wish(self, name: str, identity: Identity, value: str, present: bool) -> None:  # noqa: FBT001 - drawn
-        self.world.wish(name, *identity, value, present=present)
+        if present:
+            self.world.taint(name, *identity, value)
+        else:
+            self.world.untaint(name, *identity)
         self.model.follow(self.model.targets[name], ((*identity, value, present),))
         self.settle()
 
@@ -726,8 +673,8 @@ class Pair:
         self.settle()
 
     def do_remake(self, name: str) -> None:
-        self.world.delete(name)
-        self.world.declare(name)
+        self.world.delete_target(name)
+        self.world.target(name)
         self.model.targets[name] = fresh(name)
         self.settle()
 

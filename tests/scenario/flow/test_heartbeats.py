@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scenario.flow.driver import START, Crash, Flow
-from tests.scenario.flow.fleet import Fleet, node
+from tests.support.worlds.flow import START, Crash, Flow
+from tests.support.worlds.world import World, node
 
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, taint_manager, timer
@@ -80,9 +80,9 @@ def lose_both(flow: Flow) -> None:
 def test_one_of_three_falls_silent_and_comes_back(*, restart: bool) -> None:
     flow = make_flow()
     disturb: Callable[[], None] = (lambda: lose_both(flow)) if restart else nothing
-    fleet = Fleet(flow)
+    fleet = World(flow)
     for name in ("n1", "n2", "n3"):
-        fleet.declare(name)
+        fleet.node(name)
     flow.run()
     beat(flow, "n1 n2 n3", 100)
     disturb()
@@ -121,7 +121,7 @@ def test_one_of_three_falls_silent_and_comes_back(*, restart: bool) -> None:
 
 def test_each_source_has_its_own_grace_period_and_its_own_conditions() -> None:
     flow = make_flow(settings={"source_grace_periods": "Node:probe/slow*=2m,Node:cli/night=30s"})
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1", "probe/kubelet", "Ready")
     say(flow, "n1", "probe/kubelet", "DiskPressure", "False")
     say(flow, "n1", "probe/slow-raid", "RaidDegraded", "False")
@@ -141,8 +141,8 @@ def test_each_source_has_its_own_grace_period_and_its_own_conditions() -> None:
 
 def test_any_report_is_a_heartbeat_but_no_stale_one_and_no_duplicate() -> None:
     flow = make_flow()
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.report("n1", "Ready", "True", id="first")
     fleet.report("n1", "DiskPressure", "False", id="second")
     flow.advance(30)
@@ -163,7 +163,7 @@ def test_any_report_is_a_heartbeat_but_no_stale_one_and_no_duplicate() -> None:
 def test_a_source_is_not_silent_while_its_reports_wait_to_be_read(seed: int) -> None:
     # With a seed the driver mixes the sources, so what the timer says is read before reports that wait for longer.
     flow = make_flow(rng=random.Random(seed))  # noqa: S311 - a seeded shuffle, no secret
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1")
     flow.advance(1)
     # condition-ingest is away for minutes; the timer fires, and the probe goes on.
@@ -181,7 +181,7 @@ def test_a_source_is_not_silent_while_its_reports_wait_to_be_read(seed: int) -> 
 
 def test_a_condition_belongs_to_the_source_that_reported_it_last() -> None:
     flow = make_flow()
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1", "probe/a", "Ready")
     say(flow, "n1", "probe/a", "DiskPressure", "False")
     flow.advance(10)
@@ -204,7 +204,7 @@ def test_a_condition_belongs_to_the_source_that_reported_it_last() -> None:
 
 def test_a_source_that_lost_everything_to_another_is_watched_no_more() -> None:
     flow = make_flow()
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     for source in ("probe/a", "probe/b", "probe/a", "cli/alice"):
         flow.advance(1)
         say(flow, "n1", source)
@@ -215,14 +215,14 @@ def test_a_source_that_lost_everything_to_another_is_watched_no_more() -> None:
 
 def test_a_timer_of_a_target_that_is_gone_comes_to_nothing() -> None:
     flow = make_flow()
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     say(flow, "n1")
     flow.advance(20)
-    fleet.delete("n1")
+    fleet.delete("Node", "n1")
     flow.run()
     assert flow.table(TIMERS) == {}
-    fleet.declare("n1")
+    fleet.node("n1")
     flow.advance(5)
     say(flow, "n1")
     flow.advance_to(START + timedelta(seconds=64))
@@ -234,7 +234,7 @@ def test_a_timer_of_a_target_that_is_gone_comes_to_nothing() -> None:
 
 def test_no_timer_is_used_again_after_its_tombstone() -> None:
     flow = make_flow()
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     forgotten: set[str] = set()
     for seconds in (100, 10, 100, 60, 5, 300):
         say(flow, "n1")
@@ -248,7 +248,7 @@ def test_no_timer_is_used_again_after_its_tombstone() -> None:
 
 def test_the_reconciler_watches_what_nothing_watches() -> None:
     flow = make_flow(settings={"node_monitor_grace_period": 0})
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1")
     say(flow, "n1", "cli/alice", "MemoryPressure", "False")
     flow.advance(100)
@@ -268,7 +268,7 @@ def test_the_reconciler_watches_what_nothing_watches() -> None:
 
 def test_a_grace_period_that_is_taken_away_and_given_back() -> None:
     flow = make_flow()
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1")
     flow.run()
     for seconds in (0, 40, 0, 40):
@@ -291,7 +291,7 @@ def test_a_grace_period_that_is_taken_away_and_given_back() -> None:
 
 def test_a_grace_period_that_is_shortened_counts_at_once() -> None:
     flow = make_flow(settings={"node_monitor_grace_period": 86_400})
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1")
     flow.run()
     chosen = Settings(partitions=PARTITIONS, node_monitor_grace_period=40)
@@ -308,7 +308,7 @@ def test_a_grace_period_that_is_shortened_counts_at_once() -> None:
 
 def test_a_timer_whose_firing_was_lost_is_set_anew() -> None:
     flow = make_flow()
-    Fleet(flow).declare("n1")
+    World(flow).node("n1")
     say(flow, "n1")
     flow.run()
     del flow.services["timer"]
@@ -371,9 +371,9 @@ def test_a_condition_is_unknown_exactly_when_its_source_is_silent(
 ) -> None:
     rng, dice = random.Random(seed), random.Random(seed + 1)  # noqa: S311 - a seeded shuffle, no secret
     flow = make_flow(settings={"source_grace_periods": "Node:probe/b=7s"}, rng=rng)
-    fleet, model = Fleet(flow), Model()
+    fleet, model = World(flow), Model()
     for name in NAMES:
-        fleet.declare(name)
+        fleet.node(name)
     flow.run()
     if crash is not None:
         flow.crash_when = lambda _service, _partition: crash if dice.random() < 0.2 else None

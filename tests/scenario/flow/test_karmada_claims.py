@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenario.flow.karmada_world import DIRECT, ONE, World
+from tests.support.worlds.karmada import DIRECT, ONE, KarmadaWorld
 
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
@@ -20,7 +20,7 @@ DYNAMIC: dict[str, Any] = {
 
 
 def test_a_policy_for_all_namespaces_holds_what_it_has_claimed_until_it_goes() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     selectors = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
     world.declare("ClusterPropagationPolicy", "wide", {"resourceSelectors": selectors, "placement": ONE})
@@ -36,7 +36,7 @@ def test_a_policy_for_all_namespaces_holds_what_it_has_claimed_until_it_goes() -
 
 
 def test_a_bare_pod_moves_from_its_node_to_a_cluster_and_back() -> None:
-    world = World("c1")
+    world = KarmadaWorld("c1")
     world.declare("Node", "n1")
     world.declare("Pod", "p", {"containers": [{"name": "c"}]})
     assert world.run().bound() == ["n1"]
@@ -48,7 +48,7 @@ def test_a_bare_pod_moves_from_its_node_to_a_cluster_and_back() -> None:
 
 
 def test_labels_decide_which_policy_places_it() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     select = {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"where": "two"}}}
     world.policy("two", {"clusterAffinity": {"clusterNames": ["c2"]}}, selectors=[select])
     world.deploy("web")
@@ -60,7 +60,7 @@ def test_labels_decide_which_policy_places_it() -> None:
 
 
 def test_what_is_deleted_while_it_leaves_is_gone_everywhere() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE)
     world.run()
@@ -73,7 +73,7 @@ def test_what_is_deleted_while_it_leaves_is_gone_everywhere() -> None:
 
 
 def test_scaled_to_none_it_stays_declared_and_grows_again() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.policy(placement=DYNAMIC)
     world.deploy("web", 4)
     assert world.run().where() == {"c1": 2, "c2": 2}
@@ -84,7 +84,7 @@ def test_scaled_to_none_it_stays_declared_and_grows_again() -> None:
 
 
 def test_more_replicas_than_there_is_room_for_wait_and_what_runs_stays() -> None:
-    world = World()
+    world = KarmadaWorld()
     status = {"resourceSummary": {"allocatable": {"pods": "5"}}}
     world.cluster("c1", status=status)
     world.policy(placement=DYNAMIC)
@@ -99,7 +99,7 @@ def test_more_replicas_than_there_is_room_for_wait_and_what_runs_stays() -> None
 
 
 def test_a_narrower_policy_takes_it_from_clusters_and_one_that_fits_nowhere_from_all() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy()
     assert world.run().where() == {"c1": 1, "c2": 1}
@@ -111,7 +111,7 @@ def test_a_narrower_policy_takes_it_from_clusters_and_one_that_fits_nowhere_from
 
 
 def test_permission_to_leave_without_a_replacement_may_come_later() -> None:
-    world = World("c1")
+    world = KarmadaWorld("c1")
     world.deploy("web")
     world.policy(placement=ONE, failover=DIRECT)
     world.run()
@@ -132,7 +132,7 @@ def test_permission_to_leave_without_a_replacement_may_come_later() -> None:
     ],
 )
 def test_how_it_leaves(setting: str, failover: dict[str, Any] | None, mode: str) -> None:
-    world = World("c1", "c2", no_execute_taint_eviction_purge_mode=setting)
+    world = KarmadaWorld("c1", "c2", no_execute_taint_eviction_purge_mode=setting)
     world.deploy("web")
     spec: dict[str, Any] = {} if failover is None else {"failover": failover}
     world.policy(placement=ONE, **spec)
@@ -143,7 +143,7 @@ def test_how_it_leaves(setting: str, failover: dict[str, Any] | None, mode: str)
 
 
 def test_an_edited_way_of_leaving_reaches_the_bindings() -> None:
-    world = World("c1")
+    world = KarmadaWorld("c1")
     world.deploy("web")
     world.policy()
     before = world.run().binding("c1")
@@ -157,7 +157,7 @@ def test_an_edited_way_of_leaving_reaches_the_bindings() -> None:
 
 def test_a_policy_that_was_written_just_before_is_known_in_time() -> None:
     """Policy and resource are applied together: in different partitions, so one may be read long before the other."""
-    world = World("m1")
+    world = KarmadaWorld("m1")
     world.run()
     world.flow.behind.add("placement")
     world.policy()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenario.flow.driver import START
-from tests.scenario.flow.karmada_world import DIRECT, ONE, World, ref
+from tests.support.worlds.flow import START
+from tests.support.worlds.karmada import DIRECT, ONE, KarmadaWorld, ref
 
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState
@@ -12,7 +12,7 @@ from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 
 def test_a_claimed_resource_goes_to_every_cluster_that_fits_and_makes_no_pods() -> None:
-    world = World("c1", "c2", "c3")
+    world = KarmadaWorld("c1", "c2", "c3")
     world.declare("Node", "n1")
     world.taint("c2", effect="NoSchedule")
     world.deploy("web", 3, labels={"team": "shop"})
@@ -38,7 +38,7 @@ def test_a_claimed_resource_goes_to_every_cluster_that_fits_and_makes_no_pods() 
 
 
 def test_what_makes_no_pods_is_a_workload_only_when_it_is_claimed() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.declare("ConfigMap", "settings")
     assert not world.run().flow.table(PLACEMENTS)
     world.policy(kind="ConfigMap")
@@ -50,7 +50,7 @@ def test_what_makes_no_pods_is_a_workload_only_when_it_is_claimed() -> None:
 
 
 def test_it_waits_for_a_cluster_that_fits() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.taint("c1", effect="NoSchedule")
     world.deploy("web")
     world.policy(placement={"clusterAffinity": {"clusterNames": ["c1", "c3"]}})
@@ -67,7 +67,7 @@ def test_it_waits_for_a_cluster_that_fits() -> None:
 
 
 def test_an_eviction_directly_binds_the_new_and_ends_the_old_in_one_go() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web", 2)
     world.policy(placement=ONE, failover=DIRECT)
     assert world.run().where() == {"c1": 2}
@@ -84,7 +84,7 @@ def test_an_eviction_directly_binds_the_new_and_ends_the_old_in_one_go() -> None
 
 
 def test_an_eviction_gracefully_keeps_the_old_until_the_new_is_healthy() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web", 2)
     world.policy(placement=ONE)
     world.run()
@@ -105,7 +105,7 @@ def test_an_eviction_gracefully_keeps_the_old_until_the_new_is_healthy() -> None
 
 
 def test_what_stays_and_is_healthy_already_is_not_waited_for() -> None:
-    world = World("c1", "c2", "c3")
+    world = KarmadaWorld("c1", "c2", "c3")
     world.deploy("web", 2)
     world.policy()
     assert world.run().where() == {"c1": 2, "c2": 2, "c3": 2}
@@ -121,7 +121,7 @@ def test_what_stays_and_is_healthy_already_is_not_waited_for() -> None:
 
 
 def test_the_grace_period_ends_a_graceful_eviction() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     failover = {"cluster": {"purgeMode": "Gracefully", "gracePeriodSeconds": 90}}
     world.policy(placement=ONE, failover=failover)
@@ -140,7 +140,7 @@ def test_the_grace_period_ends_a_graceful_eviction() -> None:
 
 
 def test_nothing_leaves_without_a_replacement_until_one_comes() -> None:
-    world = World("c1")
+    world = KarmadaWorld("c1")
     world.deploy("web", 2)
     world.policy(placement=ONE, failover=DIRECT)
     world.run()
@@ -157,7 +157,7 @@ def test_nothing_leaves_without_a_replacement_until_one_comes() -> None:
 
 
 def test_what_could_not_leave_stays_when_the_taint_goes() -> None:
-    world = World("c1")
+    world = KarmadaWorld("c1")
     world.deploy("web")
     world.policy(placement=ONE)
     world.run()
@@ -177,7 +177,7 @@ def test_what_could_not_leave_stays_when_the_taint_goes() -> None:
 
 @pytest.mark.parametrize("how", ["setting", "annotation"])
 def test_it_leaves_without_a_replacement_where_that_was_asked_for(how: str) -> None:
-    world = World("c1", evict_without_replacement=how == "setting")
+    world = KarmadaWorld("c1", evict_without_replacement=how == "setting")
     annotations = {"moorage.io/evict-without-replacement": "true"} if how == "annotation" else {}
     world.deploy("web")
     world.policy(placement=ONE, failover=DIRECT, annotations=annotations)
@@ -190,7 +190,7 @@ def test_it_leaves_without_a_replacement_where_that_was_asked_for(how: str) -> N
 
 
 def test_fewer_clusters_than_the_minimum_are_no_replacement() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     two = {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]}
     world.policy(placement=two, failover=DIRECT)
@@ -204,7 +204,7 @@ def test_fewer_clusters_than_the_minimum_are_no_replacement() -> None:
 
 
 def test_an_evicted_part_of_the_replicas_goes_to_the_others() -> None:
-    world = World("c1", "c2", "c3")
+    world = KarmadaWorld("c1", "c2", "c3")
     world.deploy("web", 6)
     divided = {
         "replicaScheduling": {
@@ -235,7 +235,7 @@ def test_an_evicted_part_of_the_replicas_goes_to_the_others() -> None:
 
 
 def test_a_tolerated_taint_evicts_when_its_time_is_over_and_nobody_comes_back() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
     world.policy(placement={"clusterTolerations": tolerations}, failover=DIRECT)
@@ -250,7 +250,7 @@ def test_a_tolerated_taint_evicts_when_its_time_is_over_and_nobody_comes_back() 
 
 
 def test_with_the_gates_off_nothing_leaves() -> None:
-    world = World("c1", "c2", feature_gates="")
+    world = KarmadaWorld("c1", "c2", feature_gates="")
     world.deploy("web")
     world.policy(placement=ONE)
     world.run()
@@ -260,7 +260,7 @@ def test_with_the_gates_off_nothing_leaves() -> None:
 
 
 def test_a_deleted_cluster_is_replaced_at_once() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE)
     assert world.run().where() == {"c1": 1}
@@ -274,7 +274,7 @@ def test_a_deleted_cluster_is_replaced_at_once() -> None:
 
 
 def test_groups_of_clusters_are_tried_in_order_and_the_old_group_is_left_gently() -> None:
-    world = World("a1", "a2", "b1", "b2")
+    world = KarmadaWorld("a1", "a2", "b1", "b2")
     two = [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]
     groups = [
         {"affinityName": "first", "clusterNames": ["a1", "a2"]},
@@ -295,7 +295,7 @@ def test_groups_of_clusters_are_tried_in_order_and_the_old_group_is_left_gently(
 
 
 def test_a_policy_that_takes_over_places_anew() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy("low", {"clusterAffinity": {"clusterNames": ["c1"]}})
     assert world.run().where() == {"c1": 1}
@@ -309,7 +309,7 @@ def test_a_policy_that_takes_over_places_anew() -> None:
 
 
 def test_a_resource_made_again_under_its_name_starts_anew() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE)
     first = world.run().placed()
@@ -320,7 +320,7 @@ def test_a_resource_made_again_under_its_name_starts_anew() -> None:
 
 
 def test_edited_tolerations_and_labels_reach_the_bindings() -> None:
-    world = World("c1")
+    world = KarmadaWorld("c1")
     world.deploy("web")
     world.policy()
     world.run()
@@ -336,7 +336,7 @@ def test_edited_tolerations_and_labels_reach_the_bindings() -> None:
 
 
 def test_one_chain_leads_from_the_taint_to_the_new_binding() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE, failover=DIRECT)
     world.run()
@@ -347,7 +347,7 @@ def test_one_chain_leads_from_the_taint_to_the_new_binding() -> None:
 
 
 def test_from_a_report_through_a_taint_policy_to_another_cluster() -> None:
-    world = World("c1", "c2", allow_no_execute_taint_policy=True, cluster_monitor_grace_period=40)
+    world = KarmadaWorld("c1", "c2", allow_no_execute_taint_policy=True, cluster_monitor_grace_period=40)
     condition = {"conditionType": "Ready", "operator": "NotIn", "statusValues": ["True"]}
     spec = {"addOnConditions": [condition], "taints": [{"key": "down", "effect": "NoExecute"}]}
     world.declare("ClusterTaintPolicy", "down", spec)
@@ -365,7 +365,7 @@ def test_from_a_report_through_a_taint_policy_to_another_cluster() -> None:
 
 
 def test_evictions_keep_to_the_rate() -> None:
-    world = World("c1", "c2", resource_eviction_rate=0.5)
+    world = KarmadaWorld("c1", "c2", resource_eviction_rate=0.5)
     world.policy(placement=ONE, failover=DIRECT)
     for index in range(3):
         world.deploy(f"web{index}")
@@ -380,7 +380,7 @@ def test_evictions_keep_to_the_rate() -> None:
 
 
 def test_lost_bindings_are_written_again_and_orphans_end() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE)
     world.run()
@@ -397,7 +397,7 @@ def test_lost_bindings_are_written_again_and_orphans_end() -> None:
 
 
 def test_the_old_place_stays_when_the_replacement_is_lost() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE)
     world.run()
@@ -416,7 +416,7 @@ def test_the_old_place_stays_when_the_replacement_is_lost() -> None:
 
 
 def test_it_comes_back_to_the_old_place_when_the_replacement_is_lost_and_the_taint_is_gone() -> None:
-    world = World("c1", "c2")
+    world = KarmadaWorld("c1", "c2")
     world.deploy("web")
     world.policy(placement=ONE)
     world.run()

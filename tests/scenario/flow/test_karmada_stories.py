@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import Crash
-from tests.scenario.flow.karmada_world import ONE, World
+from tests.support.worlds.flow import Crash
+from tests.support.worlds.karmada import ONE, KarmadaWorld
 
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, TAINTS
 
 
-def story(world: World) -> datetime:
+def story(world: KarmadaWorld) -> datetime:
     """Clusters come, fail and go under many resources."""
     world.policy(placement={**ONE, "clusterTolerations": []}, failover={"cluster": {"gracePeriodSeconds": 60}})
     world.policy("cm", kind="ConfigMap")
@@ -35,7 +35,7 @@ def story(world: World) -> datetime:
     return world.flow.now
 
 
-def outcome(world: World) -> dict[str, Any]:
+def outcome(world: KarmadaWorld) -> dict[str, Any]:
     table = world.flow.table(PLACEMENTS)
     return {
         key: (event.state, event.reason, [(t.target.name, t.replicas) for t in event.targets], event.leaving)
@@ -44,11 +44,11 @@ def outcome(world: World) -> dict[str, Any]:
 
 
 def test_decisions_survive_crashes_of_the_service() -> None:
-    plain = World("c1", "c2", "c3")
+    plain = KarmadaWorld("c1", "c2", "c3")
     story(plain)
     for seed in range(6):
         rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
-        world = World("c1", "c2", "c3")
+        world = KarmadaWorld("c1", "c2", "c3")
 
         def crash(service: str, _partition: int, rng: random.Random = rng) -> Crash | None:
             if service != "placement":
@@ -62,7 +62,7 @@ def test_decisions_survive_crashes_of_the_service() -> None:
 
 def test_whatever_the_order_everything_is_bound_once_and_the_reconciler_finds_nothing() -> None:
     for seed in range(6):
-        world = World("c1", "c2", "c3", seed=seed)
+        world = KarmadaWorld("c1", "c2", "c3", seed=seed)
         story(world)
         assert world.flow.reconcile("placement") == []
         for key, event in world.flow.table(PLACEMENTS).items():
@@ -72,7 +72,7 @@ def test_whatever_the_order_everything_is_bound_once_and_the_reconciler_finds_no
 
 
 def test_the_same_story_gives_the_same_bytes() -> None:
-    first, second = World("c1", "c2", "c3"), World("c1", "c2", "c3")
+    first, second = KarmadaWorld("c1", "c2", "c3"), KarmadaWorld("c1", "c2", "c3")
     story(first)
     story(second)
     for topic in (PLACEMENTS, BINDINGS, EVICTIONS):
@@ -80,7 +80,7 @@ def test_the_same_story_gives_the_same_bytes() -> None:
 
 
 def test_what_is_restored_from_compacted_topics_is_what_was_there() -> None:
-    world = World("c1", "c2", "c3")
+    world = KarmadaWorld("c1", "c2", "c3")
     story(world)
     world.taint("c3", "worse")
     world.run()
@@ -111,7 +111,7 @@ PLACEMENTS_OF_STORIES: tuple[dict[str, Any], ...] = (
 class Weather:
     """Things that happen to clusters and to a resource, drawn one after another."""
 
-    def __init__(self, world: World, rng: random.Random) -> None:
+    def __init__(self, world: KarmadaWorld, rng: random.Random) -> None:
         self.world, self.rng = world, rng
         self.there, self.tainted, self.replicas = {"c0", "c1", "c2"}, set[str](), 4
         self._things = [self.taint, self.taint, self.untaint, self.untaint, self.join, self.go, self.scale]
@@ -166,7 +166,7 @@ class Weather:
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_it_is_somewhere_as_long_as_it_can_be(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
-    world = World("c0", "c1", "c2", seed=seed)
+    world = KarmadaWorld("c0", "c1", "c2", seed=seed)
     weather = Weather(world, rng)
     placement = rng.choice(PLACEMENTS_OF_STORIES)
     mode = rng.choice(["Directly", "Gracefully"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.scenario.flow.driver import Crash, Flow
-from tests.scenario.flow.fleet import WITNESS, Fleet, lifted, tolerate
+from tests.support.worlds.flow import Crash, Flow
+from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
@@ -21,9 +21,9 @@ def make_flow() -> Flow:
     return Flow([module.service(settings) for module in modules], partitions=PARTITIONS)
 
 
-def three_pods(flow: Flow) -> Fleet:
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+def three_pods(flow: Flow) -> World:
+    fleet = World(flow)
+    fleet.node("n1")
     fleet.bind("bare", "n1")
     fleet.bind("patient", "n1", [tolerate("key1", 3)])
     fleet.bind("loyal", "n1", [tolerate("key1")])
@@ -87,9 +87,9 @@ def test_a_cancelled_eviction_is_scheduled_again_and_fires_at_the_new_deadline()
 
 def test_a_condition_becomes_an_eviction_with_one_correlation() -> None:
     flow = make_flow()
-    fleet = Fleet(flow)
-    fleet.declare("n1")
-    fleet.declare(WITNESS)
+    fleet = World(flow)
+    fleet.node("n1")
+    fleet.node(WITNESS)
     fleet.bind("web", "n1", [tolerate("node.kubernetes.io/not-ready", 300)])
     flow.run()
     flow.advance(10)

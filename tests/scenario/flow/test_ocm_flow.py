@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.scenario.flow.driver import START
-from tests.scenario.flow.ocm_world import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, tolerates, weights
+from tests.support.worlds.flow import START
+from tests.support.worlds.ocm import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, tolerates, weights
 
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.times import format_time
@@ -167,7 +167,7 @@ def test_sets_and_bindings_decide_what_there_is_to_choose_from() -> None:
     world.cluster("c3", labels={SET_LABEL: "prod", "region": "eu"})
     world.placement()
     assert world.run().selected() == ["c1"]
-    world.bind("prod")
+    world.bind_set("prod")
     assert world.run().selected() == ["c1"], "there is no such set"
     world.set("prod")
     assert world.run().selected() == ["c1", "c2", "c3"]
@@ -177,12 +177,12 @@ def test_sets_and_bindings_decide_what_there_is_to_choose_from() -> None:
     assert world.run().selected("only") == ["c3"]
     assert world.selected() == ["c1", "c2", "c3"]
     world.set("eu", {"matchLabels": {"region": "eu"}})
-    world.bind("eu", namespace="shop")
+    world.bind_set("eu", namespace="shop")
     world.placement("shop", namespace="shop")
     assert world.run().selected("shop", "shop") == ["c3"]
     world.set("eu", {"matchLabels": {"region": "us"}})
     assert world.run().selected("shop", "shop") == []
-    world.bind("global", namespace="shop")
+    world.bind_set("global", namespace="shop")
     assert world.run().selected("shop", "shop") == ["c1", "c2", "c3"]
     world.delete("ManagedClusterSetBinding", "global", namespace="shop")
     world.delete("ManagedClusterSet", "prod")
@@ -433,7 +433,7 @@ def test_a_set_by_labels_that_says_none_has_no_clusters() -> None:
     assert world.run().selected() == ["c1"]
     world.placement(clusterSets=["unsaid"])
     world.declare("ManagedClusterSet", "unsaid", spec={"clusterSelector": {"selectorType": "LabelSelector"}})
-    world.bind("unsaid")
+    world.bind_set("unsaid")
     assert world.run().selected() == []
     assert world.placed().reason == "AllManagedClusterSetsEmpty"
 

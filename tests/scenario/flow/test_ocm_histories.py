@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import Crash
-from tests.scenario.flow.ocm_world import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, ref, tolerates, weights
 from tests.scenario.flow.test_placement_workers import Apart
+from tests.support.worlds.flow import Crash
+from tests.support.worlds.ocm import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, ref, tolerates, weights
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
@@ -121,8 +121,8 @@ class History:
         self.one_of(
             lambda: self.world.set("prod"),
             lambda: self.world.set("eu", {"matchLabels": {"region": self.one_of("eu", "us")}}),
-            lambda: self.world.bind(name, namespace=namespace),
-            lambda: self.world.bind(name, namespace=namespace),
+            lambda: self.world.bind_set(name, namespace=namespace),
+            lambda: self.world.bind_set(name, namespace=namespace),
             lambda: self.world.delete("ManagedClusterSet", self.one_of("prod", "eu")),
             lambda: self.world.delete("ManagedClusterSetBinding", name, namespace=namespace),
         )()

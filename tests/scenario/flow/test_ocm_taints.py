@@ -5,23 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from tests.scenario.flow.driver import START, Crash, Flow, Record
+from tests.support.worlds.flow import START, Crash, Record
+from tests.support.worlds.world import PARTITIONS, World, flow_of
 
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
-from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
     BINDINGS,
-    CONDITION_REPORTS,
     CONDITIONS,
     DEAD_LETTERS,
     EVICTIONS,
@@ -32,77 +30,35 @@ from moorage_schemas.topics import (
     ZONE_MEMBERS,
 )
 
-PARTITIONS = 3
 GRACE = timedelta(minutes=5)
 AVAILABLE = "ManagedClusterConditionAvailable"
 UNREACHABLE = "cluster.open-cluster-management.io/unreachable"
 UNAVAILABLE = "cluster.open-cluster-management.io/unavailable"
 
 
-class World:
-    """The services that keep taints, and what people, agents and add-ons write."""
+class AgentWorld(World):
+    """The services that keep taints, the cluster `c1`, and what people, agents and add-ons write."""
+
+    kind: ClassVar[TargetKind] = TargetKind.MANAGED_CLUSTER
+    effect: ClassVar[str] = "NoSelect"
 
     def __init__(self, *, seed: int | None = None, **settings: Any) -> None:
         chosen = Settings(partitions=PARTITIONS, **settings)
         modules = (condition_ingest, timer, taint_manager, governor, eviction)
-        rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
-        self.flow = Flow([module.service(chosen) for module in modules], partitions=PARTITIONS, rng=rng)
-        self._versions: dict[str, int] = {}
-        self._lives: dict[str, int] = {}
-        self._began: dict[str, datetime] = {}
-        self._wishes: dict[str, list[TaintWish]] = {}
-
-    def write(self, kind: str, namespace: str, name: str, **parts: Any) -> Record:
-        """Declare an object, or change it."""
-        key = resource_key(kind, namespace, name)
-        if key not in self._versions:
-            self._lives[key] = self._lives.get(key, 0) + 1
-            self._began[key] = self.flow.now
-        self._versions[key] = self._versions.get(key, 0) + 1
-        metadata = {
-            "name": name,
-            "namespace": namespace,
-            "uid": f"{key}-{self._lives[key]}",
-            "creationTimestamp": format_time(self._began[key].replace(microsecond=0)),
-        }
-        event = ResourceDeclared(
-            object={"apiVersion": "v1", "kind": kind, "metadata": metadata, **parts},
-            version=self._versions[key],
-            wishes=tuple(self._wishes.get(key, ())),
-        )
-        return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
-
-    def remove(self, kind: str, namespace: str, name: str) -> None:
-        key = resource_key(kind, namespace, name)
-        self._versions.pop(key)
-        self._wishes.pop(key, None)
-        self.flow.produce(RESOURCES, key, None, partition_key=resource_partition_key(key))
+        super().__init__(flow_of([module.service(chosen) for module in modules], seed=seed))
 
     def cluster(self, name: str = "c1", **spec: Any) -> Record:
-        return self.write("ManagedCluster", "", name, spec=spec)
-
-    def wish(self, key: str, effect: str = "NoSelect", *, present: bool = True) -> None:
-        wishes = self._wishes.setdefault(resource_key("ManagedCluster", "", "c1"), [])
-        wishes.append(
-            TaintWish(key=key, effect=effect, present=present, generation=len(wishes) + 1, time=self.flow.now)
-        )
-        self.cluster()
+        return self.target(name, **spec)
 
     def enable(self, name: str = "manager", cluster: str = "c1", **status: Any) -> None:
-        self.write("ManagedClusterAddOn", cluster, name, spec={}, status=status)
+        self.declare("ManagedClusterAddOn", name, namespace=cluster, status=status)
 
     def renew(self, name: str = "manager", cluster: str = "c1", **spec: Any) -> None:
-        self.write("Lease", cluster, name, spec={"renewTime": format_time(self.flow.now), **spec})
+        spec = {"renewTime": format_time(self.flow.now), **spec}
+        self.declare("Lease", name, spec, namespace=cluster)
 
     def say(self, status: str = "True", *, cluster: str = "c1", source: str = "agent") -> None:
-        event = ConditionReported(
-            target=TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=cluster),
-            type=AVAILABLE,
-            status=ConditionStatus(status),
-            observed_time=self.flow.now,
-            source=source,
-        )
-        self.flow.produce(CONDITION_REPORTS, event.target.key, event, source=source)
+        self.report(cluster, AVAILABLE, status, source=source)
 
     def live(self, seconds: float, *addons: str, every: float = 60) -> datetime:
         """The cluster reports and these add-ons renew their leases again and again; gives the last time."""
@@ -147,7 +103,7 @@ def nothing() -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_the_life_of_a_cluster(*, restart: bool) -> None:
-    world = World()
+    world = AgentWorld()
     disturb: Callable[[], None] = world.lose_all if restart else nothing
     world.cluster()
     world.flow.run()
@@ -187,15 +143,16 @@ def test_the_life_of_a_cluster(*, restart: bool) -> None:
 
 
 def test_people_s_taints_stay_beside_the_built_in_ones() -> None:
-    world = World()
-    world.wish("gpu", "NoSelectIfNew")
+    world = AgentWorld()
+    world.cluster()
+    world.taint("c1", "gpu", "NoSelectIfNew")
     world.flow.advance(5)
-    world.wish("gpu", "PreferNoSelect")
-    world.wish(UNREACHABLE, present=False)
+    world.taint("c1", "gpu", "PreferNoSelect")
+    world.untaint("c1", UNREACHABLE)
     world.flow.run()
     assert [(t.key, t.effect, t.time_added) for t in world.event().taints] == [
-        ("gpu", "NoSelectIfNew", START),
         (UNREACHABLE, "NoSelect", START),
+        ("gpu", "NoSelectIfNew", START),
         ("gpu", "PreferNoSelect", START + timedelta(seconds=5)),
     ]
     world.say()
@@ -206,7 +163,7 @@ def test_people_s_taints_stay_beside_the_built_in_ones() -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_the_life_of_an_add_on(*, restart: bool) -> None:
-    world = World()
+    world = AgentWorld()
     disturb: Callable[[], None] = world.lose_all if restart else nothing
     world.cluster()
     world.enable()
@@ -242,7 +199,7 @@ def test_the_life_of_an_add_on(*, restart: bool) -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_an_add_on_whose_cluster_is_away_and_that_is_disabled(*, restart: bool) -> None:
-    world = World()
+    world = AgentWorld()
     disturb: Callable[[], None] = world.lose_all if restart else nothing
     world.cluster()
     world.enable()
@@ -265,10 +222,10 @@ def test_an_add_on_whose_cluster_is_away_and_that_is_disabled(*, restart: bool) 
     world.flow.run()
     assert world.labels() == {"manager": "available"}
     disturb()
-    world.remove("Lease", "c1", "manager")
+    world.delete("Lease", "manager", namespace="c1")
     world.flow.run()
     assert world.labels() == {"manager": "unreachable"}
-    world.remove("ManagedClusterAddOn", "c1", "manager")
+    world.delete("ManagedClusterAddOn", "manager", namespace="c1")
     disturb()
     world.flow.run()
     assert world.labels() == {}
@@ -276,7 +233,7 @@ def test_an_add_on_whose_cluster_is_away_and_that_is_disabled(*, restart: bool) 
 
 
 def test_two_add_ons_end_each_at_its_own_instant_and_a_restart_does_not_put_it_off() -> None:
-    world = World(managed_cluster_monitor_grace_period=0)
+    world = AgentWorld(managed_cluster_monitor_grace_period=0)
     world.cluster()
     world.say()
     for name, seconds in (("a", 2), ("b", 4)):
@@ -300,7 +257,7 @@ def test_two_add_ons_end_each_at_its_own_instant_and_a_restart_does_not_put_it_o
 
 
 def test_a_restart_that_finds_only_the_newest_of_everything_lets_no_label_flicker() -> None:
-    world = World()
+    world = AgentWorld()
     world.cluster()
     world.enable("a")
     world.enable("b")
@@ -322,7 +279,7 @@ def test_a_restart_that_finds_only_the_newest_of_everything_lets_no_label_flicke
 
 
 def test_an_end_that_was_compacted_away_unread_is_found_by_the_reconciler() -> None:
-    world = World(managed_cluster_monitor_grace_period=0)
+    world = AgentWorld(managed_cluster_monitor_grace_period=0)
     world.cluster()
     world.say()
     for name in ("a", "b", "c"):
@@ -330,8 +287,8 @@ def test_an_end_that_was_compacted_away_unread_is_found_by_the_reconciler() -> N
         world.renew(name, leaseDurationSeconds=1000)
     world.flow.advance(1)
     world.flow.crash_process("taint-manager")
-    world.remove("ManagedClusterAddOn", "c1", "a")
-    world.remove("Lease", "c1", "b")
+    world.delete("ManagedClusterAddOn", "a", namespace="c1")
+    world.delete("Lease", "b", namespace="c1")
     world.flow.compact([RESOURCES], keep_tombstones=False)
     world.flow.advance(1)
     assert world.labels() == {"a": "available", "b": "available", "c": "available"}
@@ -341,7 +298,7 @@ def test_an_end_that_was_compacted_away_unread_is_found_by_the_reconciler() -> N
 
 
 def test_add_ons_that_come_before_their_cluster_are_kept_until_it_is_declared() -> None:
-    world = World()
+    world = AgentWorld()
     world.renew()
     world.enable()
     world.enable("never", cluster="other")
@@ -352,7 +309,7 @@ def test_add_ons_that_come_before_their_cluster_are_kept_until_it_is_declared() 
     world.say()
     world.flow.run()
     assert world.labels() == {"manager": "available"}
-    world.remove("ManagedCluster", "", "c1")
+    world.delete("ManagedCluster", "c1")
     world.flow.run()
     assert world.flow.table(TAINTS) == {}
     world.renew()
@@ -371,7 +328,7 @@ def test_add_ons_that_come_before_their_cluster_are_kept_until_it_is_declared() 
 
 
 def test_an_add_on_that_looks_after_its_own_health() -> None:
-    world = World()
+    world = AgentWorld()
     world.cluster()
     world.say()
     word = {"type": "Available", "status": "True"}
@@ -388,7 +345,7 @@ def test_an_add_on_that_looks_after_its_own_health() -> None:
 
 
 def test_a_cluster_says_how_often_its_agent_reports() -> None:
-    world = World()
+    world = AgentWorld()
     world.cluster("c1", leaseDurationSeconds=10)
     world.cluster("c2", leaseDurationSeconds=0)
     world.say()
@@ -421,7 +378,7 @@ def test_a_cluster_says_how_often_its_agent_reports() -> None:
 
 
 def test_a_person_s_report_stands_and_one_about_an_unknown_cluster_is_refused() -> None:
-    world = World()
+    world = AgentWorld()
     world.cluster()
     world.say(source="cli/ann")
     world.flow.advance(100_000)
@@ -433,13 +390,13 @@ def test_a_person_s_report_stands_and_one_about_an_unknown_cluster_is_refused() 
 
 
 def test_a_cluster_that_is_made_again_is_not_available_by_an_old_report() -> None:
-    world = World()
+    world = AgentWorld()
     world.cluster()
     world.flow.run()
     world.flow.stop("condition-ingest")
     world.say()
     world.flow.advance(5)
-    world.remove("ManagedCluster", "", "c1")
+    world.delete("ManagedCluster", "c1")
     world.cluster()
     world.flow.start("condition-ingest")
     world.flow.advance(5)
@@ -450,14 +407,14 @@ def test_a_cluster_that_is_made_again_is_not_available_by_an_old_report() -> Non
 
 
 def test_zones_policies_and_evictions_keep_out_of_managed_clusters() -> None:
-    world = World(
+    world = AgentWorld(
         feature_gates="Failover=true",
         allow_no_execute_taint_policy=True,
         enable_no_execute_taint_eviction=True,
     )
     terms = [{"conditionType": AVAILABLE, "operator": "In", "statusValues": ["True", "False"]}]
     taints = [{"key": "policy", "effect": "NoExecute"}]
-    world.write("ClusterTaintPolicy", "", "all", spec={"addOnConditions": terms, "taints": taints})
+    world.declare("ClusterTaintPolicy", "all", spec={"addOnConditions": terms, "taints": taints})
     world.cluster()
     world.enable()
     world.renew()
@@ -466,7 +423,7 @@ def test_zones_policies_and_evictions_keep_out_of_managed_clusters() -> None:
     bound = WorkloadBound(workload=work, uid="p", owner=work, target=target, generation=1, bound_time=world.flow.now)
     world.flow.produce(BINDINGS, binding_key(work, target), bound, partition_key=target.key)
     for effect in ("NoExecute", "NoSelect"):
-        world.wish("mine", effect)
+        world.taint("c1", "mine", effect)
     world.live(200, "manager")
     assert [*world.taints()] == ["mine"]
     world.say("False")
@@ -479,7 +436,7 @@ def test_zones_policies_and_evictions_keep_out_of_managed_clusters() -> None:
 def test_crashes_at_any_step_do_not_change_what_becomes_of_it(seed: int) -> None:
     """What is known at the end of each phase is the same, whatever died on the way."""
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
-    world = World(seed=seed)
+    world = AgentWorld(seed=seed)
     world.flow.crash_when = lambda _service, _partition: rng.choice((None, None, *Crash))
     world.cluster()
     for name in ("a", "b"):

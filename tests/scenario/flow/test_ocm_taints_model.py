@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.scenario.flow.driver import Crash
-from tests.scenario.flow.test_ocm_taints import UNAVAILABLE, UNREACHABLE, World
+from tests.scenario.flow.test_ocm_taints import UNAVAILABLE, UNREACHABLE, AgentWorld
+from tests.support.worlds.flow import Crash
 
 from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS
 
@@ -57,7 +57,7 @@ class Pair:
 
     def __init__(self, seed: int, faults: float) -> None:
         self.away = 0
-        self.world = World(seed=seed, managed_cluster_monitor_grace_period=GRACE)
+        self.world = AgentWorld(seed=seed, managed_cluster_monitor_grace_period=GRACE)
         self.model = Model()
         rng = random.Random(seed)  # noqa: S311 - seeded test data
         self.world.flow.crash_when = lambda _service, _partition: (
@@ -86,7 +86,7 @@ class Pair:
     def do_disable(self, name: str) -> None:
         if name in self.model.enabled:
             self.model.enabled.discard(name)
-            self.world.remove("ManagedClusterAddOn", "c1", name)
+            self.world.delete("ManagedClusterAddOn", name, namespace="c1")
 
     def do_renew(self, name: str) -> None:
         self.model.leases[name] = self.model.now
@@ -94,7 +94,7 @@ class Pair:
 
     def do_release(self, name: str) -> None:
         if self.model.leases.pop(name, None) is not None:
-            self.world.remove("Lease", "c1", name)
+            self.world.delete("Lease", name, namespace="c1")
 
     def do_wait(self, seconds: int) -> None:
         self.world.flow.advance(seconds)
@@ -107,7 +107,7 @@ class Pair:
     def do_delete(self) -> None:
         if self.model.declared:
             self.model.declared, self.model.status = False, ""
-            self.world.remove("ManagedCluster", "", "c1")
+            self.world.delete("ManagedCluster", "c1")
 
     def do_crash(self) -> None:
         self.world.flow.crash_process("taint-manager")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenario.flow.ocm_world import OcmWorld, labelled, ref, tolerates
+from tests.support.worlds.ocm import OcmWorld, labelled, tolerates
 
-from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
-from moorage_schemas.condition import ConditionReported, ConditionStatus
-from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_partition_key
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, PLACEMENTS, RESOURCES
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS
 
 GRACE = 120
 SETTINGS = Settings(partitions=3, managed_cluster_monitor_grace_period=GRACE)
@@ -23,20 +20,6 @@ class WholeWorld(OcmWorld):
     def __init__(self, *clusters: str, seed: int | None = None) -> None:
         modules = (condition_ingest, taint_manager, governor, eviction, timer)
         super().__init__(*clusters, seed=seed, services=[module.service(SETTINGS) for module in modules])
-
-    def available(self, cluster: str, status: str = "True") -> None:
-        target = ref(cluster)
-        event = ConditionReported(
-            target=target, type=AVAILABLE, status=ConditionStatus(status), observed_time=self.flow.now
-        )
-        self.flow.produce(CONDITION_REPORTS, target.key, event, source="agent", partition_key=target.key)
-
-    def wish(self, cluster: str, key: str, *, generation: int) -> None:
-        """A person's taint."""
-        known: ResourceDeclared = self.flow.table(RESOURCES)[f"ManagedCluster//{cluster}"]
-        wish = TaintWish(key=key, effect="NoSelect", present=True, generation=generation, time=self.flow.now)
-        event = known.model_copy(update={"version": known.version + 1, "wishes": (wish,)})
-        self.flow.produce(RESOURCES, event.key, event, partition_key=resource_partition_key(event.key))
 
 
 @pytest.fixture
@@ -77,7 +60,7 @@ def test_a_cluster_that_falls_silent_is_left_when_its_time_is_over(world: WholeW
 def test_a_persons_taint_is_tolerated_from_when_it_was_put_on(world: WholeWorld) -> None:
     world.placement("patient", tolerations=[tolerates("upgrade", seconds=30)])
     world.run()
-    world.wish("c1", "upgrade", generation=1)
+    world.taint("c1", "upgrade")
     world.run()
     assert world.selected() == ["c2"]
     world.advance(29)

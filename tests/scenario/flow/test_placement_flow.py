@@ -6,130 +6,60 @@ import random
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import Crash, Flow, Record
-from tests.scenario.flow.fleet import Fleet, lifted
+from tests.support.worlds.flow import Crash
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import TEMPLATE
 
-from moorage.runtime.settings import Settings
-from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
-from moorage_schemas.placement import PlacementState, WorkloadPlaced
-from moorage_schemas.resource import ResourceDeclared, resource_key
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS
-
-PARTITIONS = 3
-TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
-
-
-class World:
-    """All services and what people write."""
-
-    def __init__(self, *nodes: str, seed: int | None = None, settings: Settings | None = None) -> None:
-        settings = settings or lifted(partitions=PARTITIONS)
-        modules = (condition_ingest, taint_manager, governor, eviction, timer, placement)
-        rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
-        self.flow = Flow([module.service(settings) for module in modules], partitions=PARTITIONS, rng=rng)
-        self.fleet = Fleet(self.flow)
-        self._versions: dict[str, int] = {}
-        for name in nodes:
-            self.fleet.declare(name)
-
-    def declare(self, kind: str, name: str, spec: dict[str, Any], *, uid: str = "", **metadata: Any) -> Record:
-        key = resource_key(kind, "default" if kind != "DedicatedNodes" else "", name)
-        self._versions[key] = self._versions.get(key, 0) + 1
-        apis = {"Pod": "v1", "Job": "batch/v1", "DedicatedNodes": "moorage.io/v1alpha1", "Node": "v1"}
-        meta = {"name": name, "uid": uid or f"uid-{name}", **metadata}
-        if kind != "DedicatedNodes":
-            meta["namespace"] = "default"
-        event = ResourceDeclared(
-            object={"apiVersion": apis.get(kind, "apps/v1"), "kind": kind, "metadata": meta, "spec": spec},
-            version=self._versions[key],
-        )
-        return self.flow.produce(RESOURCES, key, event)
-
-    def big_node(self, name: str, cpu: str, **labels: str) -> Record:
-        meta = {"name": name, "uid": f"uid-{name}", "labels": labels}
-        event = ResourceDeclared(
-            object={"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": {"cpu": cpu}}},
-            version=1,
-        )
-        return self.flow.produce(RESOURCES, event.key, event, partition_key=f"Node/{name}")
-
-    def delete(self, kind: str, name: str) -> Record:
-        return self.flow.produce(RESOURCES, resource_key(kind, "default", name), None)
-
-    def run(self) -> World:
-        self.flow.run()
-        self.check()
-        return self
-
-    def check(self) -> None:
-        """Every placed pod has exactly its binding, and nothing else is bound."""
-        wanted = {
-            (f"{event.workload}|{event.target}", event.binding_generation)
-            for event in self.pods().values()
-            if event.state is PlacementState.PLACED
-        }
-        assert {(key, event.generation) for key, event in self.flow.table(BINDINGS).items()} == wanted
-
-    def pods(self, owner: str = "") -> dict[str, WorkloadPlaced]:
-        table = self.flow.table(PLACEMENTS)
-        return {event.workload.name: event for event in table.values() if owner in {"", event.owner.name}}
-
-    def where(self, owner: str = "") -> list[str]:
-        """The nodes of an owner's pods, sorted; `-` for one that waits."""
-        return sorted(event.target.name if event.target else "-" for event in self.pods(owner).values())
-
-
-def pod(cpu: str = "", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}} if cpu else {"name": "c"}
-    return {"containers": [container], **spec}
+from moorage_schemas.placement import PlacementState
+from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, TAINTS
 
 
 def test_an_evicted_bare_pod_is_gone_until_it_is_made_again() -> None:
-    world = World("n1")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1")
+    world.declare("Pod", "p", pod_spec())
     assert world.run().where("p") == ["n1"]
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.run()
     gone = world.pods()["p"]
     assert (gone.state, gone.reason, gone.target) == (PlacementState.EVICTED, "TaintEviction", None)
     assert gone.previous_target is not None
     assert gone.previous_target.name == "n1"
     assert [event.state for event in world.flow.events(EVICTIONS)][-1] is EvictionState.COMPLETED
-    world.fleet.untaint("n1", "bad")
-    world.declare("Pod", "p", pod())
+    world.untaint("n1", "bad")
+    world.declare("Pod", "p", pod_spec())
     assert world.run().pods()["p"].state is PlacementState.EVICTED
-    world.declare("Pod", "p", pod(), uid="another")
+    world.declare("Pod", "p", pod_spec(), uid="another")
     again = world.run().pods()["p"]
     assert (again.state, again.uid) == (PlacementState.PLACED, "another")
     assert again.generation > gone.generation
 
 
 def test_a_pod_made_again_under_its_name_is_not_taken_for_the_one_before() -> None:
-    world = World("n1", "n2")
-    world.fleet.taint("n2", "full", "NoSchedule")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1", "n2")
+    world.taint("n2", "full", "NoSchedule")
+    world.declare("Pod", "p", pod_spec())
     world.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.run()
     (task, *_) = world.flow.events(EVICTIONS)
     world.delete("Pod", "p")
-    world.fleet.untaint("n1", "bad")
+    world.untaint("n1", "bad")
     world.run()
-    world.declare("Pod", "p", pod(), uid="another")
+    world.declare("Pod", "p", pod_spec(), uid="another")
     world.run()
     assert world.where() == ["n1"]
     assert world.flow.events(BINDINGS)[-1].generation > task.generation
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     assert world.run().pods()["p"].state is PlacementState.EVICTED
 
 
 def test_an_evicted_replica_is_placed_elsewhere_with_the_reasons_kept() -> None:
-    world = World("n1", "n2", "n3")
+    world = NodeWorld("n1", "n2", "n3")
     world.declare("Deployment", "web", {"replicas": 3, "template": TEMPLATE})
     before = world.run().pods("web")
     assert world.where("web") == ["n1", "n2", "n3"]
-    report = world.fleet.taint("n1", "bad")
+    report = world.taint("n1", "bad")
     after = world.run().pods("web")
     assert "n1" not in world.where("web")
     (name,) = after.keys() - before.keys()
@@ -147,12 +77,12 @@ def test_an_evicted_replica_is_placed_elsewhere_with_the_reasons_kept() -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_nobody_goes_where_the_tolerated_time_is_over(kind: str) -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     patient = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
-    template = {**TEMPLATE, "spec": pod(tolerations=[patient])}
+    template = {**TEMPLATE, "spec": pod_spec(tolerations=[patient])}
     world.declare(kind, "web", {"template": template})
     assert world.run().where() == ["n1"]
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.run()
     world.flow.advance(4)
     assert world.where() == ["n1"]
@@ -163,104 +93,104 @@ def test_nobody_goes_where_the_tolerated_time_is_over(kind: str) -> None:
         "0/1 nodes are available: 1 node(s) had taint(s) that are tolerated no longer."
     )
     assert [event.state for event in world.flow.events(EVICTIONS)].count(EvictionState.REQUESTED) == 1
-    world.fleet.declare("n2")
+    world.node("n2")
     assert world.run().where() == (["n2"] if kind != "DaemonSet" else ["-", "n2"])
-    world.fleet.untaint("n1", "bad")
+    world.untaint("n1", "bad")
     assert world.run().where() == (["n2"] if kind != "DaemonSet" else ["n1", "n2"])
-    world.fleet.taint("n1", "bad")
-    world.declare("Deployment", "more", {"template": {**TEMPLATE, "spec": pod(tolerations=[patient])}})
+    world.taint("n1", "bad")
+    world.declare("Deployment", "more", {"template": {**TEMPLATE, "spec": pod_spec(tolerations=[patient])}})
     assert world.run().where("more") == ["n1"], "the time runs from when the taint was added again"
 
 
 def test_replicas_wait_and_come_back_when_there_is_room() -> None:
-    world = World()
-    world.big_node("n1", "2")
-    world.declare("Deployment", "web", {"replicas": 4, "template": {"spec": pod("1")}})
+    world = NodeWorld()
+    world.node("n1", allocatable={"cpu": "2"})
+    world.declare("Deployment", "web", {"replicas": 4, "template": {"spec": pod_spec("1")}})
     assert world.run().where() == ["-", "-", "n1", "n1"]
     waiting = [event for event in world.pods().values() if event.state is PlacementState.PENDING]
     assert {event.message for event in waiting} == {"0/1 nodes are available: 1 Insufficient cpu."}
-    world.big_node("n2", "1")
+    world.node("n2", allocatable={"cpu": "1"})
     assert world.run().where() == ["-", "n1", "n1", "n2"]
-    world.declare("Deployment", "web", {"replicas": 2, "template": {"spec": pod("1")}})
+    world.declare("Deployment", "web", {"replicas": 2, "template": {"spec": pod_spec("1")}})
     assert len(world.run().where()) == 2
 
 
 def test_no_schedule_moves_nobody_but_keeps_new_ones_away() -> None:
-    world = World("n1")
-    world.declare("Pod", "old", pod())
+    world = NodeWorld("n1")
+    world.declare("Pod", "old", pod_spec())
     world.run()
-    world.fleet.taint("n1", "full", "NoSchedule")
-    world.declare("Pod", "new", pod())
+    world.taint("n1", "full", "NoSchedule")
+    world.declare("Pod", "new", pod_spec())
     world.run()
     assert (world.where("old"), world.where("new")) == (["n1"], ["-"])
-    world.fleet.untaint("n1", "full", "NoSchedule")
+    world.untaint("n1", "full", "NoSchedule")
     assert world.run().where("new") == ["n1"]
 
 
 def test_prefer_no_schedule_is_avoided_when_it_can_be() -> None:
-    world = World("n1", "n2")
-    world.fleet.taint("n1", "meh", "PreferNoSchedule")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1", "n2")
+    world.taint("n1", "meh", "PreferNoSchedule")
+    world.declare("Pod", "p", pod_spec())
     assert world.run().where() == ["n2"]
 
 
 def test_a_named_node_is_taken_whatever_filters_say() -> None:
-    world = World("n1")
-    world.fleet.taint("n1", "full", "NoSchedule")
-    world.declare("Pod", "p", pod(nodeName="n1"))
+    world = NodeWorld("n1")
+    world.taint("n1", "full", "NoSchedule")
+    world.declare("Pod", "p", pod_spec(nodeName="n1"))
     world.run()
     assert (world.pods()["p"].reason, world.where()) == ("NodeNameSet", ["n1"])
     (binding,) = world.flow.events(BINDINGS)
     assert binding.bypassed
-    world.fleet.taint("n1", "bad", "NoExecute")
+    world.taint("n1", "bad", "NoExecute")
     assert world.run().pods()["p"].state is PlacementState.EVICTED
 
 
 def test_a_named_node_that_is_not_there_is_waited_for() -> None:
-    world = World("n1")
-    world.declare("Pod", "p", pod(nodeName="n9"))
+    world = NodeWorld("n1")
+    world.declare("Pod", "p", pod_spec(nodeName="n9"))
     assert world.run().pods()["p"].reason == "NodeNotFound"
-    world.fleet.declare("n9")
+    world.node("n9")
     assert world.run().where() == ["n9"]
 
 
 def test_changed_tolerations_of_a_bound_pod_reach_eviction() -> None:
-    world = World("n1")
-    world.declare("Pod", "p", pod())
+    world = NodeWorld("n1")
+    world.declare("Pod", "p", pod_spec())
     world.run()
     first = world.flow.events(BINDINGS)[-1]
-    world.declare("Pod", "p", pod(tolerations=[{"key": "bad", "operator": "Exists"}]))
+    world.declare("Pod", "p", pod_spec(tolerations=[{"key": "bad", "operator": "Exists"}]))
     world.run()
     second = world.flow.events(BINDINGS)[-1]
     assert (second.generation, second.revision) == (first.generation, first.revision + 1)
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     assert world.run().where() == ["n1"]
 
 
 def test_a_deleted_node_sends_its_pods_elsewhere() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
-    world.declare("Pod", "p", pod(nodeName="n1"))
+    world.declare("Pod", "p", pod_spec(nodeName="n1"))
     world.run()
-    world.fleet.delete("n1")
+    world.delete("Node", "n1")
     world.run()
     assert world.where("web") == ["n2", "n2"]
     assert (world.pods()["p"].state, world.pods()["p"].reason) == (PlacementState.EVICTED, "TargetGone")
 
 
 def test_a_node_made_again_between_two_looks_starts_empty() -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     world.declare("Deployment", "web", {"replicas": 1, "template": TEMPLATE})
     (old,) = world.run().pods("web")
-    world.fleet.delete("n1")
-    world.fleet.declare("n1")
+    world.delete("Node", "n1")
+    world.node("n1")
     (new,) = world.run().pods("web")
     assert new != old
     assert world.where("web") == ["n1"]
 
 
 def test_deleting_an_owner_ends_all_of_it() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"):
         world.declare(kind, kind.lower(), {"replicas": 2, "parallelism": 2, "template": TEMPLATE})
     assert len(world.run().where()) == 10
@@ -272,12 +202,12 @@ def test_deleting_an_owner_ends_all_of_it() -> None:
 
 
 def test_a_stateful_pod_keeps_its_name() -> None:
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     world.declare("StatefulSet", "db", {"replicas": 2, "template": TEMPLATE})
     before = world.run().pods()
     assert set(before) == {"db-0", "db-1"}
     moved = next(name for name, event in before.items() if event.target and event.target.name == "n1")
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     after = world.run().pods()
     assert set(after) == {"db-0", "db-1"}
     assert after[moved].uid != before[moved].uid
@@ -287,29 +217,29 @@ def test_a_stateful_pod_keeps_its_name() -> None:
 
 
 def test_a_daemon_set_follows_the_nodes() -> None:
-    world = World("n1", "n2")
-    world.fleet.taint("n2", "gpu", "NoSchedule")
+    world = NodeWorld("n1", "n2")
+    world.taint("n2", "gpu", "NoSchedule")
     world.declare("DaemonSet", "agent", {"template": TEMPLATE})
     assert world.run().where() == ["n1"]
-    world.fleet.declare("n3")
+    world.node("n3")
     assert world.run().where() == ["n1", "n3"]
-    world.fleet.untaint("n2", "gpu", "NoSchedule")
+    world.untaint("n2", "gpu", "NoSchedule")
     assert world.run().where() == ["n1", "n2", "n3"]
-    world.fleet.taint("n3", "full", "NoSchedule")
+    world.taint("n3", "full", "NoSchedule")
     assert world.run().where() == ["n1", "n2", "n3"], "a running one stays"
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     assert world.run().where() == ["n2", "n3"]
-    world.fleet.untaint("n1", "bad")
+    world.untaint("n1", "bad")
     assert world.run().where() == ["n1", "n2", "n3"]
-    world.fleet.report("n1", "Ready", "False")
+    world.report("n1", "Ready", "False")
     assert world.run().where() == ["n1", "n2", "n3"], "tolerated for ever"
-    world.fleet.delete("n2")
+    world.delete("Node", "n2")
     assert world.run().where() == ["n1", "n3"]
     assert {event.state for event in world.flow.events(PLACEMENTS)} == {PlacementState.PLACED}
 
 
 def test_a_job_has_as_many_pods_as_run_at_once() -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     world.declare("Job", "j", {"parallelism": 5, "completions": 3, "template": TEMPLATE})
     assert len(world.run().where()) == 3
     world.declare("Job", "j", {"parallelism": 5, "completions": 3, "suspend": True, "template": TEMPLATE})
@@ -317,14 +247,14 @@ def test_a_job_has_as_many_pods_as_run_at_once() -> None:
 
 
 def changed(cpu: str) -> dict[str, Any]:
-    return {"spec": pod(cpu)}
+    return {"spec": pod_spec(cpu)}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_a_changed_template_replaces_the_pods(kind: str) -> None:
-    world = World()
-    world.big_node("n1", "4")
-    world.big_node("n2", "4")
+    world = NodeWorld()
+    world.node("n1", allocatable={"cpu": "4"})
+    world.node("n2", allocatable={"cpu": "4"})
     world.declare(kind, "w", {"replicas": 2, "template": changed("1")})
     before = world.run().pods()
     assert len(before) == 2
@@ -338,8 +268,8 @@ def test_a_changed_template_replaces_the_pods(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_old_pods_stay_while_new_ones_do_not_fit(kind: str) -> None:
-    world = World()
-    world.big_node("n1", "2")
+    world = NodeWorld()
+    world.node("n1", allocatable={"cpu": "2"})
     world.declare(kind, "w", {"replicas": 2 if kind != "DaemonSet" else None, "template": changed("1")})
     before = {name for name, event in world.run().pods().items() if event.state is PlacementState.PLACED}
     world.declare(kind, "w", {"replicas": 2 if kind != "DaemonSet" else None, "template": changed("3")})
@@ -347,12 +277,12 @@ def test_old_pods_stay_while_new_ones_do_not_fit(kind: str) -> None:
     assert now == before
     waiting = [event for event in world.pods().values() if event.state is PlacementState.PENDING]
     assert len(waiting) == (1 if kind == "Deployment" else 0), "a surge of one"
-    world.declare("Pod", "late", pod("2"))
+    world.declare("Pod", "late", pod_spec("2"))
     assert world.run().where("late") == ["-"], "what was only asked about is not given away"
     world.delete("Pod", "late")
     world.run()
-    world.big_node("n2", "9")
-    world.big_node("n3", "9")
+    world.node("n2", allocatable={"cpu": "9"})
+    world.node("n3", allocatable={"cpu": "9"})
     world.run()
     hashes = {event.template_hash for event in world.pods().values() if event.target and event.target.name != "n1"}
     assert len(hashes) == 1
@@ -361,7 +291,7 @@ def test_old_pods_stay_while_new_ones_do_not_fit(kind: str) -> None:
 
 
 def test_a_replica_set_keeps_pods_of_the_old_template() -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     world.declare("ReplicaSet", "rs", {"replicas": 2, "template": TEMPLATE})
     before = world.run().pods()
     world.declare("ReplicaSet", "rs", {"replicas": 3, "template": changed("1")})
@@ -371,7 +301,7 @@ def test_a_replica_set_keeps_pods_of_the_old_template() -> None:
 
 
 def test_scaling_down_and_up_gives_new_names() -> None:
-    world = World("n1")
+    world = NodeWorld("n1")
     names: list[set[str]] = []
     for replicas in (3, 1, 3):
         world.declare("Deployment", "web", {"replicas": replicas, "template": TEMPLATE})
@@ -382,9 +312,9 @@ def test_scaling_down_and_up_gives_new_names() -> None:
 
 
 def test_dedicated_nodes_get_the_pods_of_their_group_and_no_others() -> None:
-    world = World()
-    world.big_node("gpu", "8", dedicated="gpu")
-    world.fleet.declare("plain")
+    world = NodeWorld()
+    world.node("gpu", allocatable={"cpu": "8"}, labels={"dedicated": "gpu"})
+    world.node("plain")
     rule = {"value": "gpu", "podSelector": {"matchLabels": {"app": "web"}}}
     world.declare("DedicatedNodes", "gpu", rule)
     world.run()
@@ -395,38 +325,38 @@ def test_dedicated_nodes_get_the_pods_of_their_group_and_no_others() -> None:
 
 
 def test_a_node_whose_taints_are_wished_in_one_breath_gets_nobody() -> None:
-    world = World()
+    world = NodeWorld()
     world.declare("Deployment", "web", {"replicas": 2, "template": TEMPLATE})
-    world.fleet.declare("n1")
-    world.fleet.taint("n1", "a", "NoSchedule")
+    world.node("n1")
+    world.taint("n1", "a", "NoSchedule")
     world.flow.step("placement", world.flow.partition("Deployment/default/web"))
     assert world.flow.table(TAINTS) == {}, "the taint-manager has not been at it yet"
     assert world.flow.table(BINDINGS) == {}
     assert world.run().where() == ["-", "-"]
 
 
-def scenario(world: World) -> None:
+def scenario(world: NodeWorld) -> None:
     """A day in the life of a small fleet."""
     for number in range(4):
-        world.big_node(f"n{number}", "4")
+        world.node(f"n{number}", allocatable={"cpu": "4"})
     world.declare("Deployment", "web", {"replicas": 5, "template": changed("1")})
     world.declare("StatefulSet", "db", {"replicas": 2, "template": TEMPLATE})
     world.declare("DaemonSet", "agent", {"template": TEMPLATE})
-    world.declare("Pod", "lone", pod("2"))
+    world.declare("Pod", "lone", pod_spec("2"))
     world.flow.run()
-    world.fleet.declare("n9")
-    world.fleet.taint("n9", "soft", "PreferNoSchedule")
-    world.fleet.report("n9", "Ready", "False")
+    world.node("n9")
+    world.taint("n9", "soft", "PreferNoSchedule")
+    world.report("n9", "Ready", "False")
     world.flow.run()
-    world.fleet.taint("n9", "bad")
+    world.taint("n9", "bad")
     world.declare("Deployment", "web", {"replicas": 7, "template": changed("2")})
     world.flow.run()
-    world.fleet.delete("n9")
+    world.delete("Node", "n9")
     world.delete("StatefulSet", "db")
     world.flow.advance(400)
 
 
-def settled(world: World) -> dict[str, int]:
+def settled(world: NodeWorld) -> dict[str, int]:
     """How many pods of each owner run and wait, apart from where and under which name."""
     counts: dict[str, int] = {}
     for event in world.pods().values():
@@ -436,7 +366,7 @@ def settled(world: World) -> dict[str, int]:
 
 
 def test_replay_gives_the_same_decisions_byte_for_byte() -> None:
-    runs = [World(), World()]
+    runs = [NodeWorld(), NodeWorld()]
     for world in runs:
         scenario(world)
     first, second = ([record.content for record in world.flow.records(PLACEMENTS)] for world in runs)
@@ -445,9 +375,9 @@ def test_replay_gives_the_same_decisions_byte_for_byte() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_crashes_at_any_point_lose_and_double_nothing(seed: int) -> None:
-    calm = World()
+    calm = NodeWorld()
     scenario(calm)
-    world = World(seed=seed)
+    world = NodeWorld(seed=seed)
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
 
     def maybe(service: str, _partition: int) -> Crash | None:
@@ -468,7 +398,7 @@ def test_crashes_at_any_point_lose_and_double_nothing(seed: int) -> None:
 
 
 def test_a_restarted_process_with_compacted_topics_decides_nothing_anew() -> None:
-    world = World()
+    world = NodeWorld()
     scenario(world)
     before = len(world.flow.records(PLACEMENTS))
     world.flow.crash_process("placement")
@@ -481,11 +411,11 @@ def test_a_restarted_process_with_compacted_topics_decides_nothing_anew() -> Non
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_taint_that_was_written_just_before_is_known_in_time(first: int) -> None:
     """A worker that was cut off finds the workload, or its new size, before it finds the taint."""
-    world = World("n1", "n2")
+    world = NodeWorld("n1", "n2")
     world.declare("Deployment", "web", {"replicas": first, "template": TEMPLATE})
     world.run()
     world.flow.behind.add("placement")
-    world.fleet.taint("n2" if world.where("web") == ["n1"] else "n1", "full", "NoSchedule")
+    world.taint("n2" if world.where("web") == ["n1"] else "n1", "full", "NoSchedule")
     world.flow.run()
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     world.flow.run()
@@ -498,13 +428,13 @@ def test_a_taint_that_was_written_just_before_is_known_in_time(first: int) -> No
 @pytest.mark.parametrize("seconds", [0, -5])
 def test_a_taint_that_is_tolerated_for_no_time_at_all_keeps_replicas_away(seconds: int) -> None:
     """Else each would be evicted at once, and its replacement after it, for ever."""
-    world = World("n1")
-    world.fleet.taint("n1", "bad")
+    world = NodeWorld("n1")
+    world.taint("n1", "bad")
     world.run()
     toleration = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "tolerations": [toleration]}}
     world.declare("Deployment", "web", {"replicas": 1, "template": template})
     assert world.run().where("web") == ["-"]
     assert not world.flow.records(EVICTIONS)
-    world.fleet.untaint("n1", "bad")
+    world.untaint("n1", "bad")
     assert world.run().where("web") == ["n1"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import pytest
-from tests.scenario.flow.driver import Flow
+from tests.support.worlds.flow import Flow
 
 from moorage.runtime.service import GlobalView, Input
 from moorage.runtime.settings import Settings

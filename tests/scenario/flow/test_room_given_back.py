@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.scenario.flow.driver import Crash, Flow
-from tests.scenario.flow.fleet import Fleet, lifted, node, tolerate
-from tests.scenario.flow.fleet import pod as pod_ref
-from tests.scenario.flow.test_placement_flow import World, pod
+from tests.support.worlds.flow import Crash, Flow
+from tests.support.worlds.nodes import NodeWorld, pod_spec
+from tests.support.worlds.world import World, lifted, node, pod, tolerate
 
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.eviction import EvictionState
@@ -15,16 +14,16 @@ from moorage_schemas.topics import BINDINGS, EVICTIONS
 
 
 def test_a_transaction_that_failed_gives_its_room_to_other_partitions() -> None:
-    world = World()
+    world = NodeWorld()
     flow = world.flow
-    world.big_node("n1", "1")
+    world.node("n1", allocatable={"cpu": "1"})
     world.run()
     names: dict[int, str] = {}
     for number in range(20):
         names.setdefault(flow.partition(resource_key("Pod", "default", f"p{number}")), f"p{number}")
     (mine, first), (other, second), *_ = names.items()
-    world.declare("Pod", first, pod("1"))
-    world.declare("Pod", second, pod("1"))
+    world.declare("Pod", first, pod_spec("1"))
+    world.declare("Pod", second, pod_spec("1"))
 
     def fail(_service: str, _partition: int) -> Crash:
         """While the first is being written, the second finds no room; then the write fails."""
@@ -42,13 +41,13 @@ def test_a_transaction_that_failed_gives_its_room_to_other_partitions() -> None:
 
 
 def test_a_pod_that_asks_for_less_makes_room() -> None:
-    world = World()
-    world.big_node("n1", "2")
-    world.declare("Pod", "large", pod("2"))
+    world = NodeWorld()
+    world.node("n1", allocatable={"cpu": "2"})
+    world.declare("Pod", "large", pod_spec("2"))
     world.run()
-    world.declare("Pod", "waits", pod("1"))
+    world.declare("Pod", "waits", pod_spec("1"))
     assert world.run().where("waits") == ["-"]
-    world.declare("Pod", "large", pod("1"))
+    world.declare("Pod", "large", pod_spec("1"))
     assert world.run().where("waits") == ["n1"]
 
 
@@ -56,8 +55,8 @@ def test_a_pod_made_again_counts_although_the_end_of_the_first_was_compacted() -
     settings = lifted(partitions=3)
     modules = (condition_ingest, taint_manager, governor, eviction, timer)
     flow = Flow([module.service(settings) for module in modules], partitions=3)
-    fleet = Fleet(flow)
-    fleet.declare("n1")
+    fleet = World(flow)
+    fleet.node("n1")
     first = fleet.bind("p", "n1", [tolerate("k", 100)])
     fleet.taint("n1", "k")
     flow.run()
@@ -65,9 +64,9 @@ def test_a_pod_made_again_counts_although_the_end_of_the_first_was_compacted() -
     fleet.unbind("p", "n1")
     # Placement counts generations anew when it knows of no eviction yet.
     again = WorkloadBound(
-        workload=pod_ref("p"),
+        workload=pod("p"),
         uid="another",
-        owner=pod_ref("p"),
+        owner=pod("p"),
         target=node("n1"),
         generation=first.event.generation,
         tolerations=(),

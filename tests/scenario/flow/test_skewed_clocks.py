@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.scenario.flow.driver import START
-from tests.scenario.flow.fleet import lifted
-from tests.scenario.flow.test_budgets import World
+from tests.scenario.flow.test_budgets import GuardedWorld
+from tests.support.worlds.flow import START
+from tests.support.worlds.world import lifted
 
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.topics import EVICTIONS
@@ -17,21 +17,21 @@ SERVICES = ("governor", "eviction", "timer")
 SKEWS = [(service, seconds) for service in SERVICES for seconds in (-20, -2, 2, 20)]
 
 
-def held_world(service: str, seconds: float) -> World:
+def held_world(service: str, seconds: float) -> GuardedWorld:
     """Two pods that tolerate the taint for 30 s, with a pause, when everything but one clock is right."""
-    world = World("n1", settings=lifted(partitions=3))
+    world = GuardedWorld("n1", settings=lifted(partitions=3))
     world.flow.skew = {service: timedelta(seconds=seconds)}
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
     world.deployment("web", 2, tolerations=tolerations)
     world.run()
     world.guard("EvictionPause", "all")
     world.flow.run()
-    world.fleet.taint("n1", "bad")
+    world.taint("n1", "bad")
     world.flow.run()
     return world
 
 
-def steps(world: World) -> dict[str, list[EvictionState]]:
+def steps(world: GuardedWorld) -> dict[str, list[EvictionState]]:
     """The states that each task went through, without repetitions."""
     found: dict[str, list[EvictionState]] = {}
     for record in world.flow.records(EVICTIONS):
@@ -52,8 +52,8 @@ def test_held_and_scheduled_do_not_alternate(service: str, seconds: float) -> No
         world.flow.run()
     assert set(map(tuple, steps(world).values())) == {(EvictionState.SCHEDULED, EvictionState.HELD)}
     assert world.requested() == []
-    world.fleet.declare("s1")
-    world.lift("EvictionPause", "all")
+    world.node("s1")
+    world.delete("EvictionPause", "all")
     world.flow.advance(25)
     assert len(world.requested()) == 2, "a pause that is over lets go"
     assert world.nodes_of("web") == ["s1", "s1"]
@@ -68,7 +68,7 @@ def test_a_pause_that_the_governor_has_not_read_is_heeded(service: str, seconds:
     world = held_world(service, seconds)
     world.flow.advance(60)
     world.flow.behind.add("governor")
-    world.lift("EvictionPause", "all")
+    world.delete("EvictionPause", "all")
     world.flow.run()
     world.flow.behind.clear()
     world.flow.step("governor", world.flow.partition("fleet"))  # it lets go
@@ -78,8 +78,8 @@ def test_a_pause_that_the_governor_has_not_read_is_heeded(service: str, seconds:
     assert world.requested() == []
     assert {event.held_by for event in world.flow.table(EVICTIONS).values()} == {("EvictionPause/second",)}
     world.flow.behind.clear()
-    world.fleet.declare("s1")
-    world.lift("EvictionPause", "second")
+    world.node("s1")
+    world.delete("EvictionPause", "second")
     world.flow.advance(25)
     assert len(world.requested()) == 2
     world.assert_whole()
@@ -88,15 +88,15 @@ def test_a_pause_that_the_governor_has_not_read_is_heeded(service: str, seconds:
 @pytest.mark.parametrize("seconds", [-20, -2, 2, 20])
 def test_the_governor_s_clock_moves_no_deadline(seconds: float) -> None:
     """A clock of eviction or of the timer that is ahead makes a deadline early, by no more than that; no other does."""
-    world = World("n1", settings=lifted(partitions=3))
+    world = GuardedWorld("n1", settings=lifted(partitions=3))
     world.flow.skew = {"governor": timedelta(seconds=seconds)}
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
     world.deployment("web", 2, tolerations=tolerations)
     world.guard("EvictionBudget", "wide", maxConcurrent=10)
     world.run()
     tainted = world.flow.now
-    world.fleet.taint("n1", "bad")
-    world.fleet.declare("s1")
+    world.taint("n1", "bad")
+    world.node("s1")
     world.flow.advance(29)
     assert world.requested() == []
     world.flow.advance(2)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.scenario.flow.driver import Flow
-from tests.scenario.flow.fleet import WITNESS, Fleet, lifted, tolerate
+from tests.support.worlds.flow import Flow
+from tests.support.worlds.world import WITNESS, World, lifted, tolerate
 
 from moorage.runtime.settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
@@ -16,11 +16,11 @@ from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import EVICTIONS, TAINTS, ZONE_GRANTS
 
 
-def fleet(settings: Settings) -> Fleet:
+def fleet(settings: Settings) -> World:
     modules = (condition_ingest, taint_manager, governor, eviction, timer)
-    made = Fleet(Flow([module.service(settings) for module in modules], partitions=1))
+    made = World(Flow([module.service(settings) for module in modules], partitions=1))
     for name in (WITNESS, "n1"):
-        made.declare(name)
+        made.node(name)
         made.report(name, "Ready", "True")
     made.flow.run()
     return made
@@ -81,7 +81,7 @@ def test_a_node_that_moves_to_a_new_zone_is_not_granted_when_the_news_of_the_oth
     world = fleet(Settings(partitions=1, node_monitor_grace_period=0, node_eviction_rate=0.001))
     flow = world.flow
     for name in ("n2", "n3", "n4"):
-        world.declare(name)
+        world.node(name)
         world.report(name, "Ready", "True")
     flow.run()
     for name in ("n1", "n2", "n3"):
@@ -90,7 +90,7 @@ def test_a_node_that_moves_to_a_new_zone_is_not_granted_when_the_news_of_the_oth
     flow.advance(30)
     granted = {record.name for record in flow.records(ZONE_GRANTS)}
     waiting = min({"Node/n1", "Node/n2", "Node/n3"} - granted)
-    world.declare(waiting.removeprefix("Node/"), zone="b")
+    world.node(waiting.removeprefix("Node/"), zone="b")
     without(flow, "governor")
     for name in (WITNESS, "n4"):
         world.report(name, "Ready", "False")

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.scenario.flow.driver import START, Crash, Flow
-from tests.scenario.flow.fleet import Fleet, node
-from tests.scenario.flow.test_placement_flow import PARTITIONS, World
+from tests.support.worlds.flow import START, Crash, Flow
+from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.world import PARTITIONS, World, node
 
 from moorage.runtime.settings import Settings
 from moorage.workers import governor, taint_manager
@@ -27,15 +27,15 @@ Added = tuple[float, str]
 """Seconds from the start, and the node that got a taint that evicts."""
 
 
-class Outage(World):
+class Outage(NodeWorld):
     """Zones with nodes, and pods that tolerate an outage for five minutes."""
 
     def __init__(self, sizes: dict[str, int], *, replicas: int = 0, seed: int | None = None, **settings: Any) -> None:
         options = {"node_monitor_grace_period": 0, **settings}
         super().__init__(seed=seed, settings=Settings(partitions=PARTITIONS, **options))
-        self.nodes = {f"{zone}{number:02}": zone for zone, size in sizes.items() for number in range(size)}
-        for name, zone in self.nodes.items():
-            self.fleet.declare(name, zone=zone)
+        self.zone_of = {f"{zone}{number:02}": zone for zone, size in sizes.items() for number in range(size)}
+        for name, zone in self.zone_of.items():
+            self.node(name, zone=zone)
         if replicas:
             waits = [
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}
@@ -45,13 +45,13 @@ class Outage(World):
             self.declare("Deployment", "web", {"replicas": replicas, "template": template})
         self.run()
 
-    def report(self, status: str, *names: str) -> None:
+    def ready(self, status: str, *names: str) -> None:
         for name in names:
-            self.fleet.report(name, "Ready", status)
+            self.report(name, "Ready", status)
         self.flow.run()
 
     def of(self, zone: str) -> list[str]:
-        return [name for name, place in self.nodes.items() if place == zone]
+        return [name for name, place in self.zone_of.items() if place == zone]
 
     def added(self) -> list[Added]:
         """When which node got a taint that evicts, by the instant at which that was written."""
@@ -95,12 +95,12 @@ class Outage(World):
 
 def test_a_lost_zone_that_comes_back_before_its_deadlines_evicts_nobody() -> None:
     outage = Outage({"a": 8, "b": 8}, replicas=32, node_monitor_grace_period=40)
-    alive = set(outage.nodes)
+    alive = set(outage.zone_of)
 
     def live(seconds: int) -> None:
         """Every node that is alive reports every ten seconds."""
         for _ in range(seconds // 10):
-            outage.report("True", *sorted(alive))
+            outage.ready("True", *sorted(alive))
             outage.flow.advance(10)
 
     live(60)
@@ -119,7 +119,7 @@ def test_a_lost_zone_that_comes_back_before_its_deadlines_evicts_nobody() -> Non
 
 def test_a_zone_that_stays_lost_is_left_node_by_node() -> None:
     outage = Outage({"a": 4, "b": 4}, replicas=8)
-    reports = {name: outage.fleet.report(name, "Ready", "Unknown").meta.id for name in outage.of("a")}
+    reports = {name: outage.report(name, "Ready", "Unknown").meta.id for name in outage.of("a")}
     outage.flow.advance(5 + 30)
     assert outage.added() == [(5.0, "a00"), (15.0, "a01"), (25.0, "a02"), (35.0, "a03")]
     outage.flow.advance(PATIENCE - 25)
@@ -136,7 +136,7 @@ def test_a_zone_that_stays_lost_is_left_node_by_node() -> None:
 
 def test_what_is_granted_while_the_taint_manager_is_away_does_not_come_all_at_once() -> None:
     outage = Outage({"a": 100}, replicas=20)
-    outage.report("False", *outage.of("a")[:40])
+    outage.ready("False", *outage.of("a")[:40])
     outage.flow.stop("taint-manager")
     outage.flow.advance(600)
     assert outage.words() == [(5.0, "a00", True)], "of what nobody does, no more is granted"
@@ -153,9 +153,9 @@ def test_what_is_granted_while_the_taint_manager_is_away_does_not_come_all_at_on
 def test_every_node_down_and_nothing_is_added() -> None:
     outage = Outage({"a": 5, "b": 5, "c": 1}, replicas=11)
     for number in range(5):
-        outage.report("Unknown", f"a{number:02}", f"b{number:02}")
+        outage.ready("Unknown", f"a{number:02}", f"b{number:02}")
         outage.flow.advance(0.9)
-    outage.report("Unknown", "c00")
+    outage.ready("Unknown", "c00")
     outage.flow.advance(100_000)
     assert outage.added() == []
     assert outage.flow.events(ZONE_GRANTS) == []
@@ -165,21 +165,21 @@ def test_every_node_down_and_nothing_is_added() -> None:
 
 def test_what_was_granted_before_all_was_down_is_withdrawn_and_comes_again_later() -> None:
     outage = Outage({"a": 3, "b": 1})
-    outage.report("Unknown", *outage.of("a"))
+    outage.ready("Unknown", *outage.of("a"))
     outage.flow.advance(20)
     assert outage.evicting() == ["a00", "a01"]
-    outage.report("False", "b00")
+    outage.ready("False", "b00")
     assert outage.evicting() == [], "not even those that were there stay"
     outage.flow.advance(1000)
     assert outage.evicting() == []
-    outage.report("True", "b00")
+    outage.ready("True", "b00")
     outage.flow.advance(40)
     assert outage.added()[2:] == [(1030.0, "a00"), (1040.0, "a01"), (1050.0, "a02")]
 
 
 def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:
     outage = Outage({"small": 5, "large": 52, "well": 2})
-    outage.report("False", *outage.of("small")[:3], *outage.of("large")[:30])
+    outage.ready("False", *outage.of("small")[:3], *outage.of("large")[:30])
     outage.flow.advance(450)
     assert outage.added() == [(5.0 + 100 * number, f"large{number:02}") for number in range(5)]
     zones = outage.flow.table(ZONES)
@@ -189,9 +189,9 @@ def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:
 
 def test_a_hold_comes_before_the_zones_rate_and_not_instead_of_it() -> None:
     outage = Outage({"a": 6, "b": 6}, taint_add_hold=30)
-    outage.report("Unknown", *outage.of("a")[:4])
+    outage.ready("Unknown", *outage.of("a")[:4])
     outage.flow.advance(20)
-    outage.report("True", "a01")
+    outage.ready("True", "a01")
     outage.flow.advance(100)
     assert outage.added() == [(35.0, "a00"), (45.0, "a02"), (55.0, "a03")]
     assert outage.words() == [(35.0, "a00", True), (45.0, "a02", True), (55.0, "a03", True)]
@@ -199,9 +199,9 @@ def test_a_hold_comes_before_the_zones_rate_and_not_instead_of_it() -> None:
 
 def test_a_hold_that_is_taken_away_evicts_nobody_from_a_node_that_is_ready() -> None:
     outage = Outage({"a": 4}, replicas=8, taint_remove_hold=600)
-    outage.report("False", "a00")
+    outage.ready("False", "a00")
     outage.flow.advance(5 + PATIENCE - 20)
-    outage.report("True", "a00")
+    outage.ready("True", "a00")
     outage.flow.advance(10)
     assert outage.evicting() == ["a00"], "it is held"
     outage.flow.stop("taint-manager")
@@ -216,9 +216,9 @@ def test_a_hold_that_is_taken_away_evicts_nobody_from_a_node_that_is_ready() -> 
 
 def test_from_not_ready_to_unreachable_needs_no_second_grant() -> None:
     outage = Outage({"a": 3})
-    outage.report("False", "a00")
+    outage.ready("False", "a00")
     outage.flow.advance(60)
-    outage.report("Unknown", "a00")
+    outage.ready("Unknown", "a00")
     (tainted,) = (one for one in outage.flow.table(TAINTS).values() if one.target.name == "a00")
     assert {taint.key for taint in tainted.taints} == {UNREACHABLE}
     assert len(outage.flow.events(ZONE_GRANTS)) == 1
@@ -226,16 +226,16 @@ def test_from_not_ready_to_unreachable_needs_no_second_grant() -> None:
 
 def test_a_node_that_is_deleted_leaves_nothing_behind() -> None:
     outage = Outage({"a": 3, "b": 1})
-    outage.report("False", "a00", "b00")
+    outage.ready("False", "a00", "b00")
     outage.flow.advance(60)
-    outage.fleet.delete("a00")
-    outage.fleet.delete("b00")
+    outage.delete("Node", "a00")
+    outage.delete("Node", "b00")
     outage.flow.run()
     assert outage.flow.table(ZONE_GRANTS) == {}
     assert set(outage.flow.table(ZONE_MEMBERS)) == {"Node/a01", "Node/a02"}
     assert set(outage.flow.table(ZONES)) == {"/a"}
-    outage.fleet.declare("a00", zone="a")
-    outage.report("False", "a00")
+    outage.node("a00", zone="a")
+    outage.ready("False", "a00")
     outage.flow.advance(60)
     assert outage.evicting() == ["a00"]
 
@@ -247,20 +247,20 @@ def play(seed: int | None, *, crashes: bool) -> Outage:
         draw = random.Random(seed)  # noqa: S311 - drawn to be repeated
         outage.flow.crash_when = lambda _service, _partition: draw.choice([None, None, None, *Crash])
     flow = outage.flow
-    outage.report("Unknown", *outage.of("a"))
+    outage.ready("Unknown", *outage.of("a"))
     flow.advance(33)
-    outage.report("True", "a01", "a05")
+    outage.ready("True", "a01", "a05")
     flow.advance(12)
-    outage.fleet.declare("a04", zone="b")  # moves while it waits
+    outage.node("a04", zone="b")  # moves while it waits
     flow.advance(100)
-    outage.report("False", *outage.of("b")[:4])
+    outage.ready("False", *outage.of("b")[:4])
     flow.advance(50)
-    outage.report("False", *outage.of("b"), *outage.of("c"), "a01", "a05")
+    outage.ready("False", *outage.of("b"), *outage.of("c"), "a01", "a05")
     flow.advance(400)
-    outage.report("True", *outage.of("c"))
+    outage.ready("True", *outage.of("c"))
     flow.advance(25)
-    outage.report("True", *outage.of("a"))
-    outage.fleet.delete("b03")
+    outage.ready("True", *outage.of("a"))
+    outage.delete("Node", "b03")
     flow.advance(400)
     return outage
 
@@ -284,7 +284,7 @@ def test_workers_that_crash_grant_the_same_nodes_at_the_same_instants(seed: int)
 
 def test_the_same_topics_are_compacted_and_read_back_to_the_same_decisions() -> None:
     outage = Outage({"a": 10, "b": 2})
-    outage.report("Unknown", *outage.of("a")[:4])
+    outage.ready("Unknown", *outage.of("a")[:4])
     outage.flow.advance(17)
     for _ in range(3):
         outage.flow.compact()
@@ -295,22 +295,21 @@ def test_the_same_topics_are_compacted_and_read_back_to_the_same_decisions() -> 
     assert outage.added() == [(5.0, "a00"), (15.0, "a01"), (25.0, "a02"), (35.0, "a03")]
 
 
-class Upgraded:
+class Upgraded(World):
     """A fleet as a version that knew of no zones has left it: one node is lost, and carries the taint that evicts."""
 
     def __init__(self, lost: str, others: int) -> None:
         settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=0)
-        self.flow = Flow([taint_manager.service(settings), governor.service(settings)], partitions=PARTITIONS)
-        self.fleet = Fleet(self.flow)
+        super().__init__(Flow([taint_manager.service(settings), governor.service(settings)], partitions=PARTITIONS))
         self.lost = node(lost).key
         self.home = self.flow.partition(self.lost)
         names = (f"n{number}" for number in range(1000))
         elsewhere = (name for name in names if self.flow.partition(node(name).key) != self.home)
         for name in (lost, *(next(elsewhere) for _ in range(others))):
-            self.fleet.declare(name)
+            self.node(name)
             ready = ConditionChanged(
                 target=node(name),
-                target_uid=self.fleet.uid(name),
+                target_uid=self.uid(name),
                 type="Ready",
                 status=ConditionStatus.FALSE if name == lost else ConditionStatus.TRUE,
                 last_transition_time=START,
@@ -322,7 +321,7 @@ class Upgraded:
             TaintRecord(key=NOT_READY, effect=effect, time_added=START, origins=(TaintOrigin.CONDITION,))
             for effect in (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
         )
-        event = TargetTainted(target=node(lost), target_uid=self.fleet.uid(lost), generation=1, taints=taints)
+        event = TargetTainted(target=node(lost), target_uid=self.uid(lost), generation=1, taints=taints)
         self.flow.produce(TAINTS, self.lost, event)
 
     def evicting(self) -> list[datetime]:
@@ -354,8 +353,8 @@ def test_an_upgrade_partition_by_partition_withdraws_nothing_and_moves_no_deadli
 def test_nobody_is_granted_while_some_have_not_spoken_and_all_others_are_lost() -> None:
     outage = Outage({"a": 1})
     other = next(f"n{n}" for n in range(99) if outage.flow.partition(f"Node/n{n}") != outage.flow.partition("Node/a00"))
-    outage.fleet.declare(other, zone="b")
-    outage.fleet.report("a00", "Ready", "Unknown")
+    outage.node(other, zone="b")
+    outage.report("a00", "Ready", "Unknown")
     home = outage.flow.partition("Node/a00")
     for service in ("condition-ingest", "taint-manager"):
         outage.flow.step(service, home)
@@ -367,5 +366,5 @@ def test_nobody_is_granted_while_some_have_not_spoken_and_all_others_are_lost() 
     assert [zone.stopped for zone in outage.flow.table(ZONES).values()] == [False]
     outage.flow.advance(100)
     assert outage.evicting() == ["a00"], "the other one is well"
-    outage.report("Unknown", other)
+    outage.ready("Unknown", other)
     assert outage.evicting() == []

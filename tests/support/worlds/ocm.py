@@ -1,115 +1,102 @@
-"""OCM's clusters, sets and placements in one line each, for tests that drive the placement service."""
+"""OCM's clusters, sets and placements, for tests that drive the placement service alone or beside the others."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
-from tests.scenario.flow.driver import Flow, Record
+from tests.support.worlds.flow import Record
+from tests.support.worlds.world import PARTITIONS, World, flow_of
 
+from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.runtime.service import Service
 from moorage.runtime.settings import Settings
 from moorage.workers import placement
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef
-from moorage_schemas.resource import ResourceDeclared, resource_key, resource_partition_key
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
-from moorage_schemas.topics import PLACEMENTS, RESOURCES, TAINTS
+from moorage_schemas.topics import PLACEMENTS, TAINTS
 
-PARTITIONS = 3
 GROUP = "cluster.open-cluster-management.io"
 SET_LABEL = f"{GROUP}/clusterset"
 DISABLE = f"{GROUP}/experimental-scheduling-disable"
-APIS = {
-    "ManagedCluster": f"{GROUP}/v1",
-    "ManagedClusterSet": f"{GROUP}/v1beta2",
-    "ManagedClusterSetBinding": f"{GROUP}/v1beta2",
-    "Placement": f"{GROUP}/v1beta1",
-    "AddOnPlacementScore": f"{GROUP}/v1alpha1",
-    "ManagedClusterAddOn": "addon.open-cluster-management.io/v1alpha1",
-    "Lease": "coordination.k8s.io/v1",
-}
-CLUSTER_SCOPED = {"ManagedCluster", "ManagedClusterSet"}
 
 
-class OcmWorld:
-    """The placement service, what people declare, and the taints that clusters have.
+class OcmWorld(World):
+    """The placement service, sets and placements, and clusters with the taints that the tests write.
 
     Args:
         clusters: names of clusters in the set `default`, which is bound to the namespace `default`, without taints.
         seed: draws the order in which partitions get their turn.
-        services: others than placement alone.
         own: the placement service itself, when it is another one.
+        services: others than placement; the taints are those that they write.
     """
+
+    kind: ClassVar[TargetKind] = TargetKind.MANAGED_CLUSTER
+    effect: ClassVar[str] = "NoSelect"
 
     def __init__(
         self,
         *clusters: str,
         seed: int | None = None,
-        services: Sequence[Service[Any]] = (),
         own: Service[Any] | None = None,
+        services: Sequence[Service[Any]] = (),
     ) -> None:
-        rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
-        settings = Settings(partitions=PARTITIONS)
-        self.flow = Flow([own or placement.service(settings), *services], partitions=PARTITIONS, rng=rng)
+        self.settings = Settings(partitions=PARTITIONS)
+        super().__init__(flow_of([own or placement.service(self.settings), *services], seed=seed))
         self.own_taints = not services
         """Whether the tests write the taints of clusters themselves."""
 
         self.compacted = False
-        self._versions: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._taints: dict[str, dict[tuple[str, str], TaintRecord]] = {}
-        self.bind("default")
+        self.bind_set("default")
         for name in clusters:
             self.cluster(name)
 
-    def declare(self, kind: str, name: str, *, namespace: str = "default", uid: str = "", **parts: Any) -> Record:
-        """Write a resource."""
-        namespace = "" if kind in CLUSTER_SCOPED else namespace
-        metadata = {"name": name, "uid": uid or f"uid-{name}", "labels": parts.pop("labels", {})}
-        metadata |= {"namespace": namespace} if namespace else {}
-        metadata["annotations"] = parts.pop("annotations", {})
-        obj = {"apiVersion": APIS[kind], "kind": kind, "metadata": metadata, "spec": parts.pop("spec", {}), **parts}
-        key = resource_key(kind, namespace, name)
-        self._versions[key] = self._versions.get(key, 0) + 1
-        event = ResourceDeclared(object=obj, version=self._versions[key])
-        return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
-
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Record:
-        """Delete a resource."""
-        key = resource_key(kind, "" if kind in CLUSTER_SCOPED else namespace, name)
+        """Delete an object; with a cluster, its taints."""
         if kind == "ManagedCluster" and self.own_taints:
             self._taints.pop(name, None)
-            target = ref(name)
-            self.flow.produce(TAINTS, target.key, None)
-        return self.flow.produce(RESOURCES, key, None, partition_key=resource_partition_key(key))
+            self.flow.produce(TAINTS, self.ref(name).key, None)
+        return super().delete(kind, name, namespace=namespace)
 
     def cluster(self, name: str, *, uid: str = "", **parts: Any) -> Record:
         """Declare a cluster; with the taints that it has by now."""
         record = self.declare("ManagedCluster", name, uid=uid, **parts)
         if self.own_taints and name not in self._taints:
             self._taints[name] = {}
-            self._write_taints(name, uid or f"uid-{name}")
+            self._write_taints(name, uid or self.uid(name))
         return record
 
-    def taint(self, cluster: str, key: str = "bad", effect: str = "NoSelect", *, value: str = "") -> Record:
-        """A taint, added now."""
-        record = TaintRecord(
-            key=key, value=value, effect=effect, time_added=self.flow.now, origins=(TaintOrigin.EXPLICIT,)
+    def taint(
+        self, name: str, key: str = "bad", effect: str = "", value: str = "", *, time: datetime | None = None
+    ) -> Record:
+        """Put a taint on a cluster."""
+        if not self.own_taints:
+            return super().taint(name, key, effect, value, time=time)
+        effect = effect or self.effect
+        self._taints[name][key, effect] = TaintRecord(
+            key=key, value=value, effect=effect, time_added=time or self.flow.now, origins=(TaintOrigin.EXPLICIT,)
         )
-        self._taints[cluster][key, effect] = record
-        return self._write_taints(cluster)
+        return self._write_taints(name)
 
-    def untaint(self, cluster: str, key: str = "bad", effect: str = "NoSelect") -> Record:
-        """Take a taint away."""
-        self._taints[cluster].pop((key, effect), None)
-        return self._write_taints(cluster)
+    def untaint(self, name: str, key: str = "bad", effect: str = "") -> Record:
+        """Take a taint from a cluster."""
+        if not self.own_taints:
+            return super().untaint(name, key, effect)
+        self._taints[name].pop((key, effect or self.effect), None)
+        return self._write_taints(name)
+
+    def available(self, name: str, status: str = "True", *, source: str = "agent") -> Record:
+        """Report a cluster as available, or not."""
+        return self.report(name, AVAILABLE, status, source=source)
 
     def _write_taints(self, cluster: str, uid: str = "") -> Record:
         self._generations[cluster] = self._generations.get(cluster, 0) + 1
         event = TargetTainted(
-            target=ref(cluster),
+            target=self.ref(cluster),
             target_uid=uid,
             generation=self._generations[cluster],
             taints=tuple(self._taints[cluster].values()),
@@ -123,7 +110,7 @@ class OcmWorld:
             kind = {"selectorType": "LabelSelector", "labelSelector": selector}  # type: ignore[dict-item]  # as JSON
         return self.declare("ManagedClusterSet", name, spec={"clusterSelector": kind})
 
-    def bind(self, name: str, *, namespace: str = "default") -> Record:
+    def bind_set(self, name: str, *, namespace: str = "default") -> Record:
         """Bind a set to a namespace."""
         return self.declare("ManagedClusterSetBinding", name, namespace=namespace, spec={"clusterSet": name})
 
@@ -137,18 +124,6 @@ class OcmWorld:
         status: dict[str, Any] = {"scores": [{"name": "s", "value": value}]}
         status |= {"validUntil": until} if until else {}
         return self.declare("AddOnPlacementScore", name, namespace=cluster, status=status)
-
-    def run(self) -> OcmWorld:
-        """Until all is quiet; then everything that is written must be right."""
-        self.flow.run()
-        self.check()
-        return self
-
-    def advance(self, seconds: float) -> OcmWorld:
-        """Let time pass."""
-        self.flow.advance(seconds)
-        self.check()
-        return self
 
     def placed(self, name: str = "p", namespace: str = "default") -> WorkloadPlaced:
         """What is said of a placement."""
@@ -220,7 +195,7 @@ class OcmWorld:
 
 
 def ref(cluster: str) -> TargetRef:
-    """A cluster as a target."""
+    """The reference of a cluster."""
     return TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=cluster)
 
 

@@ -1,0 +1,316 @@
+"""What people, probes, agents and deployers write to services on a virtual clock, in one line each."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Self
+
+from tests.support.worlds.flow import Flow, Record
+
+from moorage.kinds.kind import named
+from moorage.runtime.service import Service
+from moorage.runtime.settings import Settings
+from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
+from moorage_schemas.condition import ConditionReported, ConditionStatus
+from moorage_schemas.keys import binding_key
+from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
+from moorage_schemas.taint import Toleration
+from moorage_schemas.times import format_time
+from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES
+
+PARTITIONS = 3
+TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+"""The template of pods that ask for nothing."""
+
+WITNESS = "witness"
+"""A node that tests declare and leave alone: were every node down, no taint that evicts would be added."""
+
+
+def lifted(**changes: Any) -> Settings:
+    """Settings with which a node that is not ready gets the taint that evicts at once, and no source falls silent."""
+    return Settings(
+        **{
+            "node_monitor_grace_period": 0,
+            "node_eviction_rate": math.inf,
+            "secondary_node_eviction_rate": math.inf,
+            "large_cluster_size_threshold": 0,
+            "node_monitor_period": 0,
+            **changes,
+        }
+    )
+
+
+def every_service(settings: Settings) -> list[Service[Any]]:
+    """The services that decide."""
+    modules = (condition_ingest, taint_manager, governor, eviction, timer, placement)
+    return [module.service(settings) for module in modules]
+
+
+def flow_of(services: Sequence[Service[Any]], *, partitions: int = PARTITIONS, seed: int | None = None) -> Flow:
+    """Services on topics in memory; a seed draws the order in which they get their turn."""
+    rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
+    return Flow(services, partitions=partitions, rng=rng)
+
+
+def node(name: str) -> TargetRef:
+    """The reference of a node."""
+    return TargetRef(kind=TargetKind.NODE, name=name)
+
+
+def pod(name: str) -> WorkloadRef:
+    """The reference of a pod."""
+    return WorkloadRef(kind="Pod", namespace="default", name=name)
+
+
+def tolerate(key: str, seconds: int | None = None, *, value: str = "", effect: str = "NoExecute") -> Toleration:
+    """A toleration of one key, for ever or for some seconds."""
+    return Toleration(
+        key=key,
+        operator="Equal" if value else "Exists",
+        value=value,
+        effect=effect,
+        toleration_seconds=seconds,
+    )
+
+
+class World:
+    """A flow, and what is written to it from outside.
+
+    Objects are written as the gateway writes them: with a uid and a time of creation for each life, a version that
+    grows with each change, and the edits of taints beside the object. A subclass is about one kind of target, and adds
+    what is particular to that.
+    """
+
+    kind: ClassVar[TargetKind] = TargetKind.NODE
+    """The kind of target that a name means where a test gives no more than that."""
+
+    effect: ClassVar[str] = "NoExecute"
+    """The effect of a taint when a test does not say which."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.objects: dict[str, dict[str, Any]] = {}
+        """What is declared, by record key."""
+
+        self._versions: dict[str, int] = {}
+        self._lives: dict[str, int] = {}
+        self._began: dict[str, datetime] = {}
+        self._wishes: dict[str, dict[tuple[str, str], TaintWish]] = {}
+        self._bindings: dict[str, int] = {}
+
+    # Objects.
+
+    def declare(
+        self,
+        kind: str,
+        name: str,
+        spec: Mapping[str, Any] | None = None,
+        *,
+        namespace: str = "default",
+        uid: str = "",
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **parts: Any,
+    ) -> Record:
+        """Declare an object, or change it.
+
+        Args:
+            kind: one that Moorage serves.
+            name: its name.
+            spec: its `spec`.
+            namespace: ignored for cluster-scoped kinds.
+            uid: another than that of its present life.
+            labels: its labels.
+            annotations: its annotations.
+            parts: other fields beside `spec`, such as `status`.
+        """
+        key = self._key(kind, name, namespace)
+        if key not in self.objects:
+            self._lives[key] = self._lives.get(key, 0) + 1
+            self._began[key] = self.flow.now
+        served = named(kind)
+        assert served is not None, kind
+        metadata: dict[str, Any] = {"name": name, "uid": uid or self._uid(key)}
+        metadata |= {"namespace": namespace} if served.namespaced else {}
+        metadata["creationTimestamp"] = format_time(self._began[key].replace(microsecond=0))
+        metadata |= {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+        self.objects[key] = {
+            "apiVersion": served.api_versions[0],
+            "kind": kind,
+            "metadata": metadata,
+            "spec": dict(spec or {}),
+            **parts,
+        }
+        return self.write(key)
+
+    def delete(self, kind: str, name: str, *, namespace: str = "default") -> Record:
+        """Delete an object, if it is there; one of the same name that is declared later is another one."""
+        key = self._key(kind, name, namespace)
+        self.objects.pop(key, None)
+        self._versions.pop(key, None)
+        self._wishes.pop(key, None)
+        return self.flow.produce(RESOURCES, key, None, partition_key=resource_partition_key(key))
+
+    def write(self, key: str) -> Record:
+        """Write an object that is declared once more, with the edits of its taints."""
+        self._versions[key] = self._versions.get(key, 0) + 1
+        event = ResourceDeclared(
+            object=self.objects[key],
+            version=self._versions[key],
+            wishes=tuple(self._wishes.get(key, {}).values()),
+        )
+        return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
+
+    # Targets. Each is named by its name, or by `Kind/name` when it is not of the world's own kind.
+
+    def ref(self, name: str) -> TargetRef:
+        """The reference of a target."""
+        return TargetRef.parse(name) if "/" in name else TargetRef(kind=self.kind, name=name)
+
+    def uid(self, name: str) -> str:
+        """The uid that a target has now, or had last."""
+        return self._uid(self._target_key(name))
+
+    def target(self, name: str, *, uid: str = "", **spec: Any) -> Record:
+        """Declare a target, or change its spec."""
+        ref = self.ref(name)
+        return self.declare(ref.kind, ref.name, spec, uid=uid)
+
+    def delete_target(self, name: str) -> Record:
+        """Delete a target."""
+        ref = self.ref(name)
+        return self.delete(ref.kind, ref.name)
+
+    def node(
+        self,
+        name: str,
+        *,
+        zone: str = "",
+        labels: Mapping[str, str] | None = None,
+        allocatable: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> Record:
+        """Declare a node, or change its zone, its labels, its resources and its spec."""
+        given = dict(labels or {}) | ({"topology.kubernetes.io/zone": zone} if zone else {})
+        status: dict[str, Any] = {"status": {"allocatable": dict(allocatable)}} if allocatable is not None else {}
+        return self.declare("Node", name, spec, labels=given, **status)
+
+    def taint(
+        self, name: str, key: str = "bad", effect: str = "", value: str = "", *, time: datetime | None = None
+    ) -> Record:
+        """Put a taint on a target, as a person does."""
+        return self._edit(name, key, effect, value, present=True, time=time)
+
+    def untaint(self, name: str, key: str = "bad", effect: str = "") -> Record:
+        """Take a taint from a target, as a person does."""
+        return self._edit(name, key, effect, "", present=False, time=None)
+
+    def report(
+        self,
+        name: str,
+        condition: str = "Ready",
+        status: str = "False",
+        *,
+        source: str = "probe",
+        at: datetime | None = None,
+        id: str = "",  # noqa: A002 - the CloudEvents attribute's own name
+        partition_key: str | None = None,
+        workload: WorkloadRef | None = None,
+    ) -> Record:
+        """Report a condition of a target, or of what a deployer runs there.
+
+        Args:
+            name: the target.
+            condition: its type.
+            status: True, False or Unknown.
+            source: the name of the probe, agent or deployer.
+            at: when it was observed; now, when None.
+            id: of the event; drawn when empty.
+            partition_key: another than the target's.
+            workload: what the condition is about, when it is not the target.
+        """
+        target = self.ref(name)
+        event = ConditionReported(
+            target=target,
+            type=condition,
+            status=ConditionStatus(status),
+            reason="Test",
+            observed_time=at or self.flow.now,
+            workload=workload,
+        )
+        return self.flow.produce(
+            CONDITION_REPORTS, target.key, event, id=id, source=source, partition_key=partition_key or target.key
+        )
+
+    # Bindings, where placement does not run.
+
+    def bind(self, workload: str, name: str, tolerations: Sequence[Toleration] = (), *, revision: int = 1) -> Record:
+        """Bind a pod to a target, as placement does; a revision above one changes the standing binding."""
+        key = binding_key(pod(workload), self.ref(name))
+        if revision == 1:
+            self._bindings[key] = self._bindings.get(key, 0) + 1
+        event = WorkloadBound(
+            workload=pod(workload),
+            uid=f"uid-{workload}",
+            owner=pod(workload),
+            target=self.ref(name),
+            generation=self._bindings[key],
+            revision=revision,
+            tolerations=tuple(tolerations),
+            bound_time=self.flow.now,
+        )
+        return self.flow.produce(BINDINGS, key, event, partition_key=self.ref(name).key)
+
+    def unbind(self, workload: str, name: str) -> Record:
+        """End a binding."""
+        key = binding_key(pod(workload), self.ref(name))
+        return self.flow.produce(BINDINGS, key, None, partition_key=self.ref(name).key)
+
+    # Time.
+
+    def run(self) -> Self:
+        """Run the services until all is quiet, and check what is written."""
+        self.flow.run()
+        self.check()
+        return self
+
+    def advance(self, seconds: float) -> Self:
+        """Let time pass, and check what is written."""
+        self.flow.advance(seconds)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Assert what must hold of the topics at any time; a subclass says what."""
+
+    def _edit(self, name: str, key: str, effect: str, value: str, *, present: bool, time: datetime | None) -> Record:
+        where, effect = self._target_key(name), effect or self.effect
+        wishes = self._wishes.setdefault(where, {})
+        generation = max((wish.generation for wish in wishes.values()), default=0) + 1
+        wishes[key, effect] = TaintWish(
+            key=key,
+            effect=effect,
+            value=value,
+            present=present,
+            generation=generation,
+            time=time or self.flow.now,
+            actor="tester",
+        )
+        return self.write(where)
+
+    def _key(self, kind: str, name: str, namespace: str) -> str:
+        served = named(kind)
+        assert served is not None, kind
+        return resource_key(kind, namespace if served.namespaced else "", name)
+
+    def _target_key(self, name: str) -> str:
+        ref = self.ref(name)
+        return resource_key(ref.kind, "", ref.name)
+
+    def _uid(self, key: str) -> str:
+        return f"uid-{key.rpartition('/')[2]}-{self._lives[key]}"
