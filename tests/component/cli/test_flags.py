@@ -27,7 +27,7 @@ UPSTREAM = """
 
 
 def parsed(*words: str) -> Settings:
-    """The settings that a command with these words would run with."""
+    """The settings with which a command with these arguments would run."""
     found: list[Settings] = []
 
     def command(*, flags: dict[str, str]) -> None:

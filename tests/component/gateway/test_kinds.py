@@ -1,4 +1,4 @@
-"""Clusters, policies, budgets, the taints of new nodes, subresources, and the views of what the services decide."""
+"""Clusters, policies, budgets, the taints of new nodes, subresources, and views of the services' decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People's edits of a node's taints: wishes, and what is shown before and after the taint-manager has answered."""
+"""People's edits of a node's taints, and what is shown before and after the taint-manager has applied them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_only_differences_are_wished() -> None:
     assert brief(gateway) == [("cold", "", False, 2), ("hot", "", True, 3)]
     assert wishes(gateway)[1].time == later(5)
     assert after["metadata"]["generation"] == 2
-    # The answered removal says nothing any more; the next edit leaves it out and counts on.
+    # The applied removal has no meaning any more. The next edit leaves it out and continues the count.
     gateway.tainted("n1", [("sick", "", "NoExecute"), ("hot", "", "NoExecute")], uid=uid, generation=2, applied=3)
     await gateway.ok("PATCH", f"{NODES}/n1", {"spec": {"taints": None}})
     assert brief(gateway) == [("sick", "", False, 4), ("hot", "", False, 5)]

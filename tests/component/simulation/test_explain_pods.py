@@ -1,4 +1,4 @@
-"""`explain pod` over what all services have written on a virtual clock."""
+"""`explain pod` on the records that all services have written on a virtual clock."""
 
 from __future__ import annotations
 

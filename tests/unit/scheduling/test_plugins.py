@@ -1,4 +1,4 @@
-"""A filter or a prioritizer of each family is one file: it is found, rules out, and changes what is chosen."""
+"""A filter or prioritizer of each family is one file. It is discovered, rules targets out, and changes decisions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Add = Callable[[type[Plugin[Any, Any]], str], None]
 
 @pytest.fixture
 def add(tmp_path: Path) -> Iterator[Add]:
-    """Adds one of the examples to the plugins, until the test ends."""
+    """Adds one of the examples to the plugins until the test ends."""
     with ExitStack() as stack:
         yield lambda kind, file: stack.enter_context(added(kind, EXAMPLES / file, tmp_path))
 

@@ -1,4 +1,4 @@
-"""The fleet: rows, order, columns, and what a change touches."""
+"""The fleet: rows, order, columns, and the effect of a change."""
 
 from __future__ import annotations
 
