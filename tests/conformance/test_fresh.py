@@ -152,7 +152,7 @@ def test_the_script_says_what_is_missing(tmp_path: Path) -> None:
     assert f"the oracle is missing: no go.mod in {tmp_path / 'nowhere'}" in done.stderr
     done = run("--oracle", str(tmp_path))
     assert done.returncode == 2
-    assert f"{tmp_path / 'oracle'} is no program" in done.stderr
+    assert f"{tmp_path / 'oracle'} is not a file" in done.stderr
 
 
 def test_make_offers_it() -> None:
