@@ -1,4 +1,4 @@
-"""The files of the repository, as the repository tests see them."""
+"""The files of the repository, for the tests of the repository."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What `.gitignore` keeps out; named again here because a copy of the tree need not be a git repository.
+# The paths in `.gitignore`. They are repeated here because a copy of the tree may not be a git repository.
 _IGNORED = frozenset({".git", ".venv", "__pycache__", "dist", "build", "site", ".moorage", ".hypothesis"})
 _TEXT = frozenset({".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh", ".txt", ".cfg", ""})
 
 
 def files(*suffixes: str, under: str = "") -> Iterator[Path]:
-    """Text files of the repository with one of these suffixes (all, when none is given), in order."""
+    """The text files of the repository with one of these suffixes, in order. Without suffixes, all of them."""
     for path in sorted((ROOT / under).rglob("*")):
         parts = path.relative_to(ROOT).parts
         hidden = any(part in _IGNORED or part.endswith(("_cache", ".egg-info")) for part in parts)
@@ -22,5 +22,5 @@ def files(*suffixes: str, under: str = "") -> Iterator[Path]:
 
 
 def name(path: Path) -> str:
-    """The path as people write it."""
+    """The path relative to the repository."""
     return path.relative_to(ROOT).as_posix()

@@ -74,7 +74,7 @@ def test_missing_and_unknown_fields_are_named() -> None:
 
 
 def test_models_whose_defaults_are_made_anew_are_not_for_this() -> None:
-    with pytest.raises(TypeError, match="EvictionAsked: has defaults that are made anew each time: labels"):
+    with pytest.raises(TypeError, match="EvictionAsked: has defaults that are created again each time: labels"):
         trusted(EvictionAsked)
 
 
