@@ -160,7 +160,7 @@ class Reader:
 async def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
     # The one setting that is not the default: the five seconds that a zone waits prove nothing here.
     given = {"node_monitor_period": 0.5}
-    async with running(broker.bootstrap, f"{RUN}-pages", tmp_path_factory.mktemp("pages"), **given) as found:
+    async with running(broker.bootstrap, f"{RUN}-readers", tmp_path_factory.mktemp("readers"), **given) as found:
         yield found
 
 

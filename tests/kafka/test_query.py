@@ -76,7 +76,9 @@ class Kafka:
 async def kafka(broker: Broker, topic_prefix: str) -> Kafka:
     settings = lifted(partitions=3, bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix)
     await ensure_topics(settings)
-    return Kafka(settings, NodeWorld("n1", "n2", "n3", settings=settings))
+    # Old enough for the index to drop what nobody wants, and not so old that the broker may delete reports.
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
+    return Kafka(settings, NodeWorld("n1", "n2", "n3", settings=settings, start=start))
 
 
 @asynccontextmanager

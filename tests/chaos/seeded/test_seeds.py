@@ -16,7 +16,7 @@ REPLAYED = 40
 """How many of them, the first ones, are decided on again, and must come out byte for byte."""
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)  # its processes give way to all other tests
 def test_no_seed_breaks_a_promise() -> None:
     first = int(os.environ.get("MOORAGE_SEED", "0"))
     again, once = range(first, first + REPLAYED), range(first + REPLAYED, first + SEEDS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from tests.support.worlds.flow import START
 from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of, lifted
 
 from moorage.runtime.settings import Settings
@@ -18,11 +20,14 @@ class NodeWorld(World):
         nodes: names of nodes to declare.
         seed: draws the order in which services get their turn.
         settings: those of all services; rates are lifted when None.
+        start: the time at which it begins.
     """
 
-    def __init__(self, *nodes: str, seed: int | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, *nodes: str, seed: int | None = None, settings: Settings | None = None, start: datetime = START
+    ) -> None:
         self.settings = settings or lifted(partitions=PARTITIONS)
-        super().__init__(flow_of(every_service(self.settings), seed=seed))
+        super().__init__(flow_of(every_service(self.settings), seed=seed, start=start))
         for name in nodes:
             self.node(name)
 

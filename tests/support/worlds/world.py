@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from tests.support.worlds.flow import Flow, Record
+from tests.support.worlds.flow import START, Flow, Record
 
 from moorage.kinds.kind import named
 from moorage.runtime.service import Service
@@ -51,10 +51,16 @@ def every_service(settings: Settings) -> list[Service[Any]]:
     return [module.service(settings) for module in modules]
 
 
-def flow_of(services: Sequence[Service[Any]], *, partitions: int = PARTITIONS, seed: int | None = None) -> Flow:
+def flow_of(
+    services: Sequence[Service[Any]],
+    *,
+    partitions: int = PARTITIONS,
+    seed: int | None = None,
+    start: datetime = START,
+) -> Flow:
     """Services on topics in memory; a seed draws the order in which they get their turn."""
     rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
-    return Flow(services, partitions=partitions, rng=rng)
+    return Flow(services, partitions=partitions, rng=rng, start=start)
 
 
 def node(name: str) -> TargetRef:

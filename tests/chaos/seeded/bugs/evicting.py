@@ -126,9 +126,12 @@ def _() -> list[Change]:
     fired = TimerTable.fired
 
     def forget(self: Any, event: Any) -> None:
+        deadline = self._deadlines.get(event.id)
         fired(self, event)
         if event.generation > 1:
             self._fired[event.id] = 1
+            if deadline is not None:
+                self._deadlines.set(event.id, deadline)
 
     return [(TimerTable, "fired", forget)]
 
