@@ -115,8 +115,8 @@ def test_required_fields_of_a_report(missing: str) -> None:
         ("yesterday", "is not an RFC 3339 time"),
         ("2026-01-01T00:00:00", "has no time zone"),
         ("2026-13-01T00:00:00Z", "is not an RFC 3339 time"),
-        ("0001-01-01T00:00:00+14:00", "cannot be told in UTC"),
-        ("9999-12-31T23:59:59-14:00", "cannot be told in UTC"),
+        ("0001-01-01T00:00:00+14:00", "cannot be expressed in UTC"),
+        ("9999-12-31T23:59:59-14:00", "cannot be expressed in UTC"),
     ],
 )
 def test_bad_time_is_refused_with_value_and_rule(text: str, rule: str) -> None:

@@ -43,7 +43,7 @@ class PartScore:
 
 @dataclass(frozen=True, slots=True)
 class TargetVerdict:
-    """All that is said of one target."""
+    """The results of all filters and prioritizers for one target."""
 
     target: str
     filters: tuple[FilterVerdict, ...]
@@ -113,7 +113,7 @@ class Verdicts(ABC):
 
     @abstractmethod
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one target.
+        """The results of all filters and prioritizers for one target.
 
         Raises:
             LookupError: there is no such target.
