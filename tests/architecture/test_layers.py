@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.files import ROOT, files, name
+from tests.architecture.files import ROOT, files, name, tree
 
 # Modules with which a decision would depend on time, chance, the machine or external state.
 _IMPURE_MODULES = frozenset(
@@ -122,7 +122,7 @@ def test_pure_code_passes() -> None:
 
 def test_the_contract_imports_nothing_of_the_services() -> None:
     for path in files(".py", under="schemas/moorage_schemas"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree(path)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             assert not any(imported.split(".")[0] == "moorage" for imported in names), name(path)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.architecture.files import ROOT, files, name
+from tests.architecture.files import ROOT, files, name, tree
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
@@ -37,7 +37,7 @@ OLD = {
 def _names(path: Path) -> set[str]:
     """Every name that a module defines or uses."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         match node:
             case ast.Name(id=one) | ast.Attribute(attr=one) | ast.alias(name=one):
                 found.update(one.split("."))

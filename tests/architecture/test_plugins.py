@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.architecture.files import ROOT, files, name
+from tests.architecture.files import ROOT, files, name, tree
 from tests.support.plugins import EXAMPLES
 
 from moorage.core.scheduling.framework.plugins import Plugin, Prioritizer
@@ -87,5 +87,5 @@ def test_nothing_but_its_own_file_names_a_plugin() -> None:
 
 
 def _constants(path: Path) -> set[str]:
-    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    nodes = ast.walk(tree(path))
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
