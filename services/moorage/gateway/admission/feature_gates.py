@@ -28,6 +28,6 @@ def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGate
 
 
 def warning_header(text: str) -> str:
-    """A warning as the HTTP header `Warning` has it (RFC 7234), and kubectl shows it."""
+    """A warning in the form of the HTTP header `Warning` (RFC 7234), which kubectl shows."""
     plain = text.encode("ascii", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{plain}"'
