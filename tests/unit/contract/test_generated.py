@@ -185,7 +185,7 @@ def test_schemas_are_generated_in_a_checkout_only(tmp_path: Path, monkeypatch: p
     app.command()(command.schemas)
     refused = CliRunner().invoke(app, [], env={"COLUMNS": "400"})  # the box must not break the sentence
     assert refused.exit_code == 2
-    assert "is no checkout of Moorage" in refused.stderr
+    assert "is not a checkout of Moorage" in refused.stderr
 
 
 def _resolve_all(document: dict[str, Any]) -> int:
