@@ -91,7 +91,7 @@ def test_the_commands_run(installed: Path, tmp_path: Path) -> None:
     assert '"moorage": "unknown"' not in done.stdout
     done = _run(installed / "moorage", "schemas", "--check", cwd=tmp_path)
     assert done.returncode == 2
-    assert "is no checkout of Moorage" in " ".join(done.stderr.replace("│", " ").split())
+    assert "is not a checkout of Moorage" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_the_demo_finds_its_examples(installed: Path, tmp_path: Path) -> None:
