@@ -1,8 +1,8 @@
-"""How long a command of the command line takes, from the start of its process to its end.
+"""Measures how long CLI commands take, from the start of the process to its end.
 
-A gateway in this process answers on loopback. The commands take turns, so that what else the machine does falls on all
-of them alike. Told are the shortest time of each, which says most on a busy machine, the median, and the processor's
-time. The last line is JSON. Run: `python bench/cli.py [ROUNDS]`.
+A gateway in this process answers on loopback. The commands run in turn, so that other load on the machine affects all
+of them equally. For each command the output states the shortest time, which is the most useful one on a busy machine,
+the median, and the CPU time. The last line is JSON. Run: `python bench/cli.py [ROUNDS]`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "cordon": ["cordon", "n1"],
     "explain": ["explain", "deployment", "web"],
 }
-"""What is run; the empty one is an interpreter that does nothing."""
+"""The commands that are run. The empty one is an interpreter that does nothing."""
 
 _NODES = 20
 
@@ -67,12 +67,12 @@ class Answers(BaseHTTPRequestHandler):
             self._send({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
 
     def do_PATCH(self) -> None:
-        """What was sent is not kept."""
+        """Accept a patch without storing it."""
         self.rfile.read(int(self.headers["content-length"]))
         self._send(node(self.path.rpartition("/")[2]))
 
     def log_message(self, *_: object) -> None:
-        """Nothing is told."""
+        """Log nothing."""
 
     def _send(self, document: dict[str, Any]) -> None:
         body = json.dumps(document).encode()
@@ -84,7 +84,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 def once(arguments: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """The seconds that one run takes, of the wall clock and of the processor."""
+    """The wall time and the CPU time of one run, in seconds."""
     program = ["-m", "moorage.cli", *arguments] if arguments else ["-c", "pass"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
@@ -97,7 +97,7 @@ def once(arguments: list[str], environment: dict[str, str]) -> tuple[float, floa
 
 
 def main() -> None:
-    """Run every command so many times and write one line of JSON last."""
+    """Run every command in several rounds. The last line of the output is JSON."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -116,7 +116,7 @@ def main() -> None:
         wall, processor = zip(*took[name], strict=True)
         print(
             f"{words:<38} {min(wall):.3f} s shortest, {statistics.median(wall):.3f} s median, "
-            f"{statistics.median(processor):.3f} s of the processor"
+            f"{statistics.median(processor):.3f} s of CPU time"
         )
         result |= {f"{name}_min_s": round(min(wall), 3), f"{name}_median_s": round(statistics.median(wall), 3)}
         result[f"{name}_cpu_s"] = round(statistics.median(processor), 3)

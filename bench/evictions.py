@@ -1,16 +1,16 @@
-"""Evictions decided per second, beside this machine's bare-transaction limit; the last line is JSON.
+"""Measures evictions decided per second, compared with bare transactions on this machine. The last line is JSON.
 
-Ours: a process of the real eviction service has restored the bindings of a fleet in which nothing is tainted. Then one
-taint that no pod tolerates is written for every node, and the clock runs from the first of those records until the last
-`evictions` record is read (read_committed) by this process. Nothing limits: no budget, no pause, no rate.
+Ours: a process of the real eviction service has restored the bindings of a fleet without taints. Then one taint that no
+pod tolerates is written for every node. The time is measured from the first of those records until this process has
+read the last `evictions` record (read_committed). There are no limits: no budget, no pause, no rate.
 
-The limit: a process with nothing but an aiokafka transactional producer writes the very records that ours wrote (same
-keys, values, headers, partitions) in transactions of 500 with `producer.send`, and the clock runs from the word to
-start until the last of them is read in the same way. `limit_batched` is the same with `create_batch` and `send_batch`,
-for scale. All take turns, each round on a fleet of its own. Checked after each round: every pod has exactly one
-eviction, Requested.
+The limit: a process that contains only an aiokafka transactional producer writes the same records (keys, values,
+headers, partitions) in transactions of 500 with `producer.send`. The time is measured from its start signal until the
+last record is read in the same way. `limit_batched` is the same with `create_batch` and `send_batch`, for comparison.
+All three run in turn, each round with a fleet of its own. After each round the benchmark checks that every pod has
+exactly one eviction, and that it is Requested.
 
-Karmada's number is what its users have published (its issue 7495); it was not measured here.
+Karmada's number was published by its users (its issue 7495). It was not measured here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, processes, restore
 
 from moorage.runtime.settings import Settings
@@ -50,7 +50,7 @@ Record = tuple[int, bytes, bytes, list[tuple[str, bytes]]]
 
 
 def bindings(pods: int, nodes: int) -> Iterator[WorkloadBound]:
-    """Pods of Deployments with ten replicas each, spread over the nodes, with the tolerations of admission."""
+    """Pods of Deployments with ten replicas each, spread over the nodes, with the tolerations that admission adds."""
     for number, bound in enumerate(restore.bindings(pods)):
         namespace = f"team-{number // 10 % 50}"
         pod = bound.workload.model_copy(update={"namespace": namespace})
@@ -80,7 +80,7 @@ def taint_records(nodes: int, partitions: int) -> list[Record]:
 
 
 class Reader:
-    """Reads `evictions` from now on, and keeps the records."""
+    """Reads new records of `evictions` and keeps them."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         self._settings = settings
@@ -95,17 +95,17 @@ class Reader:
         self._consumer.assign(self._places)
         await self._consumer.seek_to_end(*self._places)
         for place in self._places:
-            await self._consumer.position(place)  # so that the seek has happened
+            await self._consumer.position(place)  # so that the seek has taken effect
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._consumer.stop()
 
     async def until(self, count: int) -> float:
-        """Read so many records, and return when the last one was there.
+        """Read this number of records. Returns when the last one was read.
 
         Raises:
-            TimeoutError: they did not come.
+            TimeoutError: they did not arrive in time.
         """
         async with asyncio.timeout(WITHIN):
             while len(self.records) < count:
@@ -115,10 +115,10 @@ class Reader:
 
 
 async def ours(settings: Settings, pods: int, nodes: int, folder: Path) -> tuple[float, list[Record]]:
-    """Seconds that the evictions took, and the records.
+    """The seconds that the evictions took, and the records.
 
     Raises:
-        RuntimeError: an eviction is missing, double or wrong.
+        RuntimeError: an eviction is missing, duplicate or wrong.
     """
     await restore.fill(settings, bindings(pods, nodes))
     await restore.commit_ends(settings)
@@ -144,10 +144,10 @@ async def ours(settings: Settings, pods: int, nodes: int, folder: Path) -> tuple
 
 
 def check(records: list[Record], pods: int) -> None:
-    """Every pod is evicted, once.
+    """Check that every pod is evicted exactly once.
 
     Raises:
-        RuntimeError: one is not.
+        RuntimeError: a pod is not.
     """
     decided = [EvictionDecided.model_validate_json(value) for _, _, value, _ in records]
     wrong = [event for event in decided if event.state is not EvictionState.REQUESTED]
@@ -159,10 +159,10 @@ def check(records: list[Record], pods: int) -> None:
 
 
 async def bare(settings: Settings, records: list[Record], folder: Path, *, batched: bool) -> float:
-    """Seconds that the bare producer took for the same records."""
+    """The seconds that the bare producer took for the same records."""
     replay = folder / "records.pickle"
     replay.write_bytes(pickle.dumps(records))
-    # The same topic: it has grown, as a topic does, and the reader begins at its end.
+    # The same topic is used. It has grown, and the reader starts at its end.
     topic = EVICTIONS.name(settings.topic_prefix)
     process = await processes.spawn(
         [sys.executable, __file__, "--writer", str(replay), "--topic", topic] + (["--batched"] if batched else []),
@@ -182,9 +182,9 @@ async def bare(settings: Settings, records: list[Record], folder: Path, *, batch
 
 
 async def write(options: argparse.Namespace) -> dict[str, Any]:
-    """The bare producer's process."""
+    """Run as the bare producer's process."""
     records: list[Record] = pickle.loads(options.writer.read_bytes())  # noqa: S301 - written by this program itself
-    records.sort(key=lambda record: record[0])  # stable: a transaction has one or two partitions
+    records.sort(key=lambda record: record[0])  # The sort is stable, so a transaction has one or two partitions.
     producer = AIOKafkaProducer(
         bootstrap_servers=os.environ["MOORAGE_BOOTSTRAP_SERVERS"],
         transactional_id=f"{options.topic}.bare-{os.getpid()}",
@@ -222,7 +222,7 @@ async def _send_batched(producer: AIOKafkaProducer, topic: str, chunk: list[Reco
 
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run both in turns and compare."""
+    """Run both in turn and compare."""
     our_rates, bare_rates, batched_rates, sizes = [], [], [], []
     async with harness.kafka() as bootstrap:
         for round_ in range(options.rounds):
@@ -242,7 +242,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     median_ours = harness.median(our_rates)
     return {
         "bench": "evictions",
-        "what": "evictions decided and readable per second / the same records by a bare transactional producer",
+        "what": "evictions decided and readable per second / the same records from a bare transactional producer",
         "pods": options.pods,
         "nodes": options.nodes,
         "partitions": options.partitions,
@@ -260,10 +260,10 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def main() -> dict[str, Any]:
-    """Measure, or be the bare producer's process."""
+    """Measure, or run as the bare producer's process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=15_000)
-    parser.add_argument("--nodes", type=int, default=500, help="that the pods are on; all are tainted")
+    parser.add_argument("--nodes", type=int, default=500, help="number of nodes with pods; all are tainted")
     parser.add_argument("--partitions", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--writer", type=Path, help=argparse.SUPPRESS)

@@ -1,16 +1,16 @@
-"""How long `moorage explain pod` takes: by the query worker, from the topics, and beside that `moorage get pod`.
+"""Measures `moorage explain pod` with the query worker and from the topics, compared with `moorage get pod`.
 
     python bench/explain.py --nodes 1000 --pods 10000
 
-A fleet is built in memory, with its whole history, and written to a broker's topics: nodes that are ready, one that
-failed seven minutes ago, so that its pods were evicted and replaced, and one that failed a minute ago, so that its pods
-are to leave. Then gateway and query worker are started on it, and the three commands are run in turn, each as a process
-of its own: what is told are medians of whole processes, and their ratios, which a busy machine changes little. That
-both ways give the same explanation is checked. `http_ms` is what the gateway takes to answer: of a pod that was placed
-and nothing else (`placed`), of one that is to leave (`leaving`), of one that stands in for another (`replacing`), whose
-chains lead through older records, and of a whole deployment.
+A fleet is built in memory with its whole history and written to a broker's topics. Most nodes are ready. One failed
+seven minutes ago, so its pods were evicted and replaced. One failed a minute ago, so its pods are about to leave. Then
+gateway and query worker are started, and the three commands are run in turn, each as a process of its own. The output
+has the medians for whole processes, and their ratios, on which other load has little effect. The benchmark checks that
+both ways give the same explanation. `http_ms` is the gateway's response time: for a pod that was placed and nothing
+else (`placed`), for one that is about to leave (`leaving`), for one that replaces another (`replacing`), whose chains
+lead through older records, and for a whole deployment.
 
-With `--runs 0` there is no gateway, and the query worker is asked itself: what it takes in a large fleet.
+With `--runs 0` there is no gateway, and requests go to the query worker. This shows its response time in a large fleet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 import httpx
 from aiokafka import AIOKafkaProducer
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, processes, simulate
 
 from moorage.runtime.settings import Settings
@@ -51,7 +51,7 @@ READY_WITHIN = 600.0
 
 @dataclass(frozen=True)
 class Pods:
-    """Names of pods in the namespace `default`, by what has become of them."""
+    """Names of pods in the namespace `default`, by what happened to them."""
 
     placed: str
     leaving: str
@@ -60,11 +60,11 @@ class Pods:
 
 
 def build(nodes: int, pods: int, beats: int) -> tuple[Stack, Pods]:
-    """The fleet with its history, and which pods to ask about.
+    """The fleet with its history, and the pods to explain.
 
     Args:
-        nodes: how many.
-        pods: how many.
+        nodes: the number of nodes.
+        pods: the number of pods.
         beats: how often each node has reported that it is ready.
     """
     start = datetime.now(UTC) - timedelta(seconds=beats * BEAT + 600)
@@ -96,14 +96,14 @@ def node(number: int) -> str:
 
 
 def report(stack: Stack, number: int, status: ConditionStatus) -> None:
-    """A node says whether it is ready."""
+    """Report whether a node is ready."""
     target = TargetRef(kind=TargetKind.NODE, name=node(number))
     event = ConditionReported(target=target, type="Ready", status=status, observed_time=stack.now)
     stack.produce(CONDITION_REPORTS, target.key, event, source="kubelet")
 
 
 async def write(stack: Stack, settings: Settings) -> int:
-    """Write the history to the topics, with its times; how many records."""
+    """Write the history with its times to the topics. Returns the number of records."""
     written = 0
     async with AIOKafkaProducer(
         bootstrap_servers=settings.bootstrap_servers, linger_ms=20, max_batch_size=500_000
@@ -124,7 +124,7 @@ async def write(stack: Stack, settings: Settings) -> int:
 
 
 async def command(environment: Mapping[str, str], *words: str) -> tuple[float, str]:
-    """Run the command line; its seconds from start to end, and what it wrote."""
+    """Run a command. Returns the seconds from start to end, and its output."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "moorage.cli", *words),
@@ -140,7 +140,7 @@ async def command(environment: Mapping[str, str], *words: str) -> tuple[float, s
 
 
 async def answers(server: str, pods: Pods, runs: int) -> dict[str, float]:
-    """Milliseconds until the gateway has answered, medians."""
+    """The median response times of the gateway in milliseconds."""
     asked = {
         "placed": ("Pod", pods.placed),
         "leaving": ("Pod", pods.leaving),
@@ -160,7 +160,7 @@ async def answers(server: str, pods: Pods, runs: int) -> dict[str, float]:
 
 
 async def indexed(query: processes.ServiceProcess) -> float:
-    """Wait until the query worker knows where the records of chains are; how many seconds that took."""
+    """Wait until the query worker has indexed the records of chains. Returns the seconds that this took."""
     began = time.perf_counter()
     async with httpx.AsyncClient(timeout=10.0, trust_env=False) as http:
         while True:
@@ -171,7 +171,7 @@ async def indexed(query: processes.ServiceProcess) -> float:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two explanations say the same; each is of its own moment."""
+    """Whether two explanations are the same except for their times."""
     found = [json.loads(text) for text in (one, other)]
     for document in found:
         del document["at"]
@@ -179,7 +179,7 @@ def same(one: str, other: str) -> bool:
 
 
 async def compare(environment: Mapping[str, str], pods: Sequence[str], runs: int) -> dict[str, Any]:
-    """The three commands in turn, each for every pod."""
+    """Run the three commands in turn, each for every pod."""
     took: dict[str, list[float]] = {"get": [], "query": [], "topics": []}
     agree = True
     for _ in range(runs):
@@ -207,8 +207,15 @@ async def main() -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--beats", type=int, default=0, help="reports of each node, ten seconds apart, before the rest")
-    parser.add_argument("--runs", type=int, default=5, help="of each command and pod; 0 asks the query worker itself")
+    parser.add_argument(
+        "--beats", type=int, default=0, help="number of reports of each node before the failures, ten seconds apart"
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=5,
+        help="number of runs of each command for each pod; 0 sends requests to the query worker",
+    )
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     stack, pods = build(options.nodes, options.pods, options.beats)
@@ -223,7 +230,7 @@ async def main() -> dict[str, Any]:
         running.push_async_callback(query.stop)
         ready = await query.ready(READY_WITHIN)
         index = await indexed(query)
-        harness.note(f"query worker: ready after {ready:.1f} s, all chains known after {index:.1f} s more")
+        harness.note(f"query worker: ready after {ready:.1f} s, all chains indexed after {index:.1f} s more")
         asked = f"http://127.0.0.1:{query.port}"
         compared: dict[str, Any] = {"same": True}
         if options.runs:
@@ -243,7 +250,7 @@ async def main() -> dict[str, Any]:
             compared = await compare(environment, (pods.placed, pods.leaving, pods.replacing), options.runs)
         return {
             "bench": "explain",
-            "what": "explain pod by the query worker, from the topics, and get pod: whole processes",
+            "what": "explain pod with the query worker, from the topics, and get pod: whole processes",
             "nodes": options.nodes,
             "pods": options.pods,
             "records": written,

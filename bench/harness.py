@@ -1,4 +1,4 @@
-"""What the benchmarks on Kafka share: the broker, the event loop, and the last line of JSON."""
+"""Parts that the benchmarks on Kafka share: the broker, the event loop, and the last line of JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from moorage.runtime.settings import Settings
 
 @asynccontextmanager
 async def kafka() -> AsyncIterator[str]:
-    """The address of a broker: MOORAGE_BOOTSTRAP_SERVERS, else an embedded one of this run's own."""
+    """The address of a broker: MOORAGE_BOOTSTRAP_SERVERS, otherwise an embedded broker for this run."""
     if named := os.environ.get("MOORAGE_BOOTSTRAP_SERVERS"):
         yield named
         return
@@ -33,7 +33,7 @@ async def kafka() -> AsyncIterator[str]:
 
 
 async def fleet(bootstrap: str, *, partitions: int) -> Settings:
-    """Settings of an empty fleet of its own, its topics made; `BENCH_PREFIX` says how their names begin."""
+    """The settings of a new fleet whose topics have been created. `BENCH_PREFIX` sets the prefix of their names."""
     prefix = f"{os.environ.get('BENCH_PREFIX', 'bench')}-{uuid.uuid4().hex[:8]}"
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=partitions)
     await ensure_topics(settings)
@@ -41,18 +41,18 @@ async def fleet(bootstrap: str, *, partitions: int) -> Settings:
 
 
 def median(values: Sequence[float]) -> float:
-    """The median, as a plain number."""
+    """The median as a plain number."""
     return float(statistics.median(values))
 
 
 def memory() -> int:
-    """Bytes of memory that this process holds now."""
+    """The memory that this process uses now, in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def note(text: str) -> None:
-    """Progress, on standard error."""
+    """Write a message about progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,15 +1,18 @@
-"""From a probe's report to the eviction decision at low load, beside bare transactions in a row; the last line is JSON.
+"""Measures the time from a report to the eviction decision at low load, compared with bare transactions in a row.
+
+The last line is JSON.
 
 Ours: the real condition-ingest, taint-manager, governor and eviction, each in a worker of the runtime, all in this
-process, with the zones' rates lifted and no wait before the taint that evicts. A report that a node is not ready is
-produced; the clock runs until a read_committed consumer has the decision to evict the pod bound there. Five
-transactions lie between: the condition, the taint that does not evict and the node's state to its zone, the governor's
-grant, the taint that evicts, the eviction. One report at a time, with a pause after each.
+process, without zone rates and without a wait before the taint that evicts. A report that a node is not ready is
+produced. The time is measured until a read_committed consumer has the decision to evict the pod that is bound there.
+There are five transactions in between: the condition; the taint that does not evict, with the node's state for its
+zone; the governor's grant; the taint that evicts; the eviction. Reports are sent one at a time, with a pause after
+each.
 
-The limit: as many transactions in a row, each of a producer of its own that has been idle, each with one record and one
-offset (begin, send, send_offsets_to_transaction, commit), with nothing read in between. For scale, `bare_chain_ms` is
-the same with a read_committed consumer that has to get each record before the next transaction begins. Samples take
-turns; those before every partition was warm are left out.
+The limit: the same number of transactions in a row, each from a separate producer that was idle before, each with one
+record and one offset (begin, send, send_offsets_to_transaction, commit), without reads in between. For comparison,
+`bare_chain_ms` is the same with a read_committed consumer that has to get each record before the next transaction
+begins. Samples are taken in turn. Those before every partition was warm are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
 from moorage.runtime.kafka.worker import Worker
@@ -49,18 +52,18 @@ LIFTED = {
     "secondary_node_eviction_rate": math.inf,
     "large_cluster_size_threshold": 0,
     "node_monitor_period": 0.0,
-    "node_monitor_grace_period": 0.0,  # one report of each node is all there is; its silence is not the subject
+    "node_monitor_grace_period": 0.0,  # each node sends only one report, and must not count as silent
 }
-"""Nothing holds the taint that evicts back, but for the way of asking."""
+"""Nothing delays the taint that evicts, apart from the request to the governor."""
 
 WITNESS = "node-that-stays"
-"""Were every node down, nothing would be tainted."""
+"""A node that stays ready. If all nodes were down, none would be tainted."""
 
-PAUSE = 0.15  # seconds between samples: low load, and no transaction right after another one
+PAUSE = 0.15  # seconds between samples, so that the load is low and transactions do not follow each other directly
 
 
 class Fleet:
-    """The probe, and who waits for decisions."""
+    """The probe, and the consumer of decisions."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -85,7 +88,7 @@ class Fleet:
         )
 
     async def declare(self, nodes: list[TargetRef]) -> None:
-        """Declare nodes with one pod bound to each, and one that stays ready."""
+        """Declare nodes with one bound pod each, and a node that stays ready."""
         now = datetime.now(UTC)
         for node in (*nodes, TargetRef(kind=TargetKind.NODE, name=WITNESS)):
             declared = ResourceDeclared(
@@ -100,7 +103,7 @@ class Fleet:
             await self.write(BINDINGS, f"{pod.key}|{node.key}", node.key, bound)
 
     async def evict(self, node: TargetRef) -> float:
-        """Seconds from a report to the decision."""
+        """The seconds from a report to the decision."""
         report = ConditionReported(
             target=node,
             type="Ready",
@@ -120,7 +123,7 @@ class Fleet:
 
 
 class Bare:
-    """As many bare transactions in a row."""
+    """The same number of bare transactions in a row."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -137,7 +140,7 @@ class Bare:
         self.count = 0
 
     async def start(self) -> None:
-        """Make the topics, and start everything."""
+        """Create the topics and start everything."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.bootstrap_servers)
         await admin.start()
         await admin.create_topics([NewTopic(topic, 1, 1) for topic in self.topics])
@@ -149,7 +152,7 @@ class Bare:
         await self.consumer.seek_to_end()
 
     async def row(self, *, chained: bool) -> float:
-        """Seconds of one row."""
+        """The seconds that one row takes."""
         self.count += 1
         value = b"x" * 400
         began = time.perf_counter()
@@ -163,7 +166,7 @@ class Bare:
                 while not await self.consumer.getmany(timeout_ms=15_000):
                     pass
         seconds = time.perf_counter() - began
-        if not chained:  # what was written is not left for the chain to find
+        if not chained:  # so that the chain does not find earlier records
             behind = STAGES
             while behind:
                 found = await self.consumer.getmany(timeout_ms=15_000)
@@ -172,7 +175,7 @@ class Bare:
 
 
 async def main() -> dict[str, Any]:
-    """Take samples in turns and compare their medians."""
+    """Take samples in turn and compare their medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=60)
     parser.add_argument("--partitions", type=int, default=24)
@@ -186,7 +189,7 @@ async def main() -> dict[str, Any]:
         await fleet.producer.start()
         await fleet.consumer.start()
         await bare.start()
-        warm_up = 3 * options.partitions  # the first transaction on a partition is dearer, here and there
+        warm_up = 3 * options.partitions  # the first transaction on a partition takes longer, in both
         nodes = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(options.samples + warm_up)]
         await fleet.declare(nodes)
         workers: list[Worker[Any]] = [

@@ -1,10 +1,10 @@
-"""How late evictions are whose deadlines come due while the taints of their partition change; the last line is JSON.
+"""Measures how late evictions are while the taints of their partition change. The last line is JSON.
 
-The real taint-manager, eviction and timer, each in a worker of the runtime, all in this process. Each of many nodes of
-one partition has a taint and a pod that tolerates it for a while, so that deadlines come due all the time, and the
-taints of other nodes of that partition are edited all the time meanwhile, some in each transaction, as the gateway
-writes them. Lateness is the time between a deadline and the moment in which a read_committed consumer has the decision
-to evict. `quiet` is the same without edits.
+The real taint-manager, eviction and timer run in this process, each in a worker of the runtime. Each of many nodes in
+one partition has a taint and a pod that tolerates it for a limited time, so that deadlines come due all the time. At
+the same time, the taints of other nodes in that partition are edited in transactions like those of the gateway, several
+edits in each. Lateness is the time from a deadline until a read_committed consumer has the decision to evict. `quiet`
+is the same without edits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
 from moorage.runtime.kafka.worker import Worker
@@ -40,7 +40,7 @@ WITHIN = 60.0
 
 
 class Edge:
-    """Writes as the gateway does, and reads what is decided."""
+    """Writes in the same way as the gateway, and reads decisions."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Edge:
                 )
 
     async def edits(self, per_second: float, together: int) -> None:
-        """Edit other nodes' taints, again and again."""
+        """Edit the taints of other nodes continuously."""
         nodes = _nodes("noisy", together, self._settings.partitions)
         while True:
             now = datetime.now(UTC)
@@ -83,10 +83,10 @@ class Edge:
             await asyncio.sleep(1 / per_second)
 
     async def lateness(self, deadlines: dict[str, datetime]) -> list[float]:
-        """Seconds by which each was late.
+        """The lateness of each eviction in seconds.
 
         Raises:
-            TimeoutError: not all came.
+            TimeoutError: not all of them arrived in time.
         """
         late: dict[str, float] = {}
         async with asyncio.timeout(LEAD + WITHIN + len(deadlines)):
@@ -102,7 +102,7 @@ class Edge:
 
 
 def _nodes(prefix: str, count: int, partitions: int) -> list[TargetRef]:
-    """So many nodes of partition 0."""
+    """This number of nodes in partition 0."""
     found: list[TargetRef] = []
     number = 0
     while len(found) < count:
@@ -124,7 +124,7 @@ def _declared(node: TargetRef, when: datetime, version: int, *, value: str) -> t
 
 
 async def fleet(edge: Edge, nodes: list[TargetRef], per_second: float) -> dict[str, datetime]:
-    """Nodes with a taint and a pod each; the deadlines, by node."""
+    """Declare nodes with a taint and a pod each. Returns the deadlines by node."""
     first = datetime.now(UTC) + timedelta(seconds=LEAD)
     deadlines = {}
     records: list[tuple[Topic, str, Model]] = []
@@ -149,12 +149,14 @@ async def fleet(edge: Edge, nodes: list[TargetRef], per_second: float) -> dict[s
 
 
 async def main() -> dict[str, Any]:
-    """Measure."""
+    """Measure and return the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--deadlines", type=float, default=5.0, help="a second")
-    parser.add_argument("--edits", type=float, default=1000.0, help="transactions with edits a second, at most")
-    parser.add_argument("--together", type=int, default=200, help="edits in a transaction")
+    parser.add_argument(
+        "--edits", type=float, default=1000.0, help="maximum number of transactions with edits per second"
+    )
+    parser.add_argument("--together", type=int, default=200, help="number of edits in a transaction")
     parser.add_argument("--partitions", type=int, default=24)
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -187,7 +189,7 @@ async def main() -> dict[str, Any]:
             await client.stop()
     return {
         "bench": "lateness",
-        "what": "a deadline to the readable decision to evict, milliseconds, while the partition's taints change",
+        "what": "milliseconds from a deadline to the readable decision to evict while the partition's taints change",
         "samples": options.samples,
         "partitions": options.partitions,
         "edits": edge.edited,

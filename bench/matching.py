@@ -1,17 +1,17 @@
-"""Matching of many pods against many nodes, beside upstream's scheduler plugin; the last line is JSON.
+"""Measures matching of many pods against many nodes, compared with upstream's scheduler plugin. The last line is JSON.
 
 Ours: `moorage.core.taints.matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
-TaintToleration, as the oracle's `bench-match` runs it, one thread. Both run in turns, several rounds, and the
+TaintToleration, as run by the oracle's `bench-match` in one thread. Both run in turn for several rounds, and the
 medians are compared. An evaluation is one pod against one node.
 
-What counts as ours: reading the pods' tolerations from the models, compiling them, the bitset of fitting nodes
-for each pod, and counting its bits (upstream's loop counts too). Every round starts with nothing remembered of
-the pods. Putting the nodes in is stated apart (`build_s`), as are the tables over the nodes' taints that the
-first call makes (inside ours: each round has a matrix whose tables are not made yet), and one pod at a time.
+Our time includes reading the pods' tolerations from the models, compiling them, computing the bitset of fitting
+nodes for each pod, and counting its bits (upstream's loop counts too). Nothing about the pods is cached between
+rounds. Stated separately are the time to add the nodes (`build_s`), the time for the tables over the nodes' taints
+that the first call builds (also part of our time, because each round has a new matrix), and one pod at a time.
 
-The verdicts are held against upstream's (the oracle's `filter`) on a sample, and against the scalar matcher
-on another. The oracle comes from MOORAGE_ORACLE: its built program, a folder that holds it, or its source, by
-default ../shared/oracle beside the project, which is then copied and built (Go, some minutes). Without Go or
+On a sample the verdicts are compared with upstream's (the oracle's `filter`), and on another one with the scalar
+matcher. MOORAGE_ORACLE names the oracle: its executable, a folder that contains it, or its source. By default it
+is ../shared/oracle beside the project. A source is copied and built (with Go, in some minutes). Without Go or the
 oracle only our figures are printed, with a null ratio.
 """
 
@@ -83,7 +83,7 @@ def make_tolerations(rng: random.Random, count: int) -> list[Toleration]:
 
 
 def build(nodes: list[list[Taint]]) -> TaintMatrix:
-    """A matrix of the nodes; comparison operators are off, as in the peer's run."""
+    """A matrix of the nodes. Comparison operators are off, as in the peer's run."""
     matrix = TaintMatrix(comparison=False)
     for i, taints in enumerate(nodes):
         matrix.set_node(f"node-{i}", taints)
@@ -91,14 +91,14 @@ def build(nodes: list[list[Taint]]) -> TaintMatrix:
 
 
 def run_ours(matrix: TaintMatrix, pods: list[list[Toleration]]) -> tuple[float, int]:
-    """Seconds for all pods, and how many fits there are."""
+    """The seconds for all pods, and the number of fits."""
     start = time.perf_counter()
     total = int(np.bitwise_count(matrix.fits_many(pods)).sum(dtype=np.int64))
     return time.perf_counter() - start, total
 
 
 def run_peer(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
-    """Evaluations per second of upstream's plugin.Filter, and the share of fits in its own data."""
+    """The evaluations per second of upstream's plugin.Filter, and the share of fits in its own data."""
     command = [
         str(oracle),
         "bench-match",
@@ -116,7 +116,7 @@ def run_peer(oracle: Path, options: argparse.Namespace) -> tuple[float, float]:
 
 
 def _seconds(found: re.Match[str] | None) -> float:
-    """A Go duration such as 1m2.5s, 412.9ms or 85µs."""
+    """The seconds of a Go duration such as 1m2.5s, 412.9ms or 85µs."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
     if found is None:
         raise SystemExit("bench-match printed no median")
@@ -125,16 +125,18 @@ def _seconds(found: re.Match[str] | None) -> float:
 
 @contextmanager
 def find_oracle() -> Iterator[Path | None]:
-    """The built oracle; None, with the reason on stderr, when there is none and none can be built."""
+    """The oracle's executable. None, with the reason on stderr, if there is none and none can be built."""
     place = Path(os.environ.get("MOORAGE_ORACLE") or ROOT.parent / "shared" / "oracle")
     program = place / "oracle" if place.is_dir() else place
     if program.is_file():
         yield program
     elif not (place / "main.go").is_file():
-        sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(place)!r}: holds no oracle; only ours is measured\n")
+        sys.stderr.write(
+            f"MOORAGE_ORACLE: Invalid value: {str(place)!r}: does not contain an oracle; only Moorage is measured\n"
+        )
         yield None
     elif shutil.which("go") is None:
-        sys.stderr.write("Go is not installed, so the oracle cannot be built; only ours is measured\n")
+        sys.stderr.write("Go is not installed, so the oracle cannot be built; only Moorage is measured\n")
         yield None
     else:
         with tempfile.TemporaryDirectory(prefix="moorage-oracle-") as folder:
@@ -146,7 +148,7 @@ def find_oracle() -> Iterator[Path | None]:
             for part, output in ((copy / "k8s", "../oracle-k8s"), (copy, "oracle")):
                 made = subprocess.run(["go", "build", "-o", output, "."], cwd=part, check=False)
                 if made.returncode:
-                    sys.stderr.write("the oracle does not build; only ours is measured\n")
+                    sys.stderr.write("building the oracle failed; only Moorage is measured\n")
                     yield None
                     return
             yield copy / "oracle"
@@ -155,7 +157,7 @@ def find_oracle() -> Iterator[Path | None]:
 def check_against_peer(
     oracle: Path, matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
 ) -> tuple[int, int]:
-    """Ask upstream's filter about pods spread evenly, by nodes spread evenly; (pairs, differences)."""
+    """Compare a sample of pods and nodes with upstream's filter. Returns the numbers of pairs and of differences."""
     some_pods = range(0, len(pods), max(1, len(pods) // 50))
     some_nodes = range(0, len(nodes), max(1, len(nodes) * len(some_pods) // sample))
     ours = [(matrix.fits(pods[p]), matrix.prefer_counts(pods[p])) for p in some_pods]
@@ -187,7 +189,7 @@ def _wire(model: Taint | Toleration) -> dict[str, Any]:
 def check_against_scalar(
     matrix: TaintMatrix, nodes: list[list[Taint]], pods: list[list[Toleration]], sample: int
 ) -> tuple[int, int]:
-    """Hold the bitsets of `fits_many` against the scalar matcher; (pairs, differences)."""
+    """Compare the bitsets of `fits_many` with the scalar matcher. Returns the numbers of pairs and of differences."""
     different = pairs = 0
     chosen = pods[: max(1, sample // len(nodes))]
     for tolerations, words in zip(chosen, matrix.fits_many(chosen), strict=True):
@@ -206,10 +208,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--taints", type=int, default=3, help="a node; at most 10")
-    parser.add_argument("--tolerations", type=int, default=3, help="a pod; at most 10")
+    parser.add_argument("--taints", type=int, default=3, help="number of taints of a node, at most 10")
+    parser.add_argument("--tolerations", type=int, default=3, help="number of tolerations of a pod, at most 10")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sample", type=int, default=20_000, help="pairs whose verdicts are compared, each way")
+    parser.add_argument(
+        "--sample", type=int, default=20_000, help="number of pairs whose verdicts are compared, in each comparison"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 

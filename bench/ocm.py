@@ -1,17 +1,17 @@
-"""OCM placements, Moorage's core against OCM's own scheduler, and whether both decide the same.
+"""Compares Moorage's core with OCM's own scheduler: how fast they schedule, and whether both decide the same.
 
     .venv/bin/python bench/ocm.py [--placements 100,1000,10000] [--clusters 1000] [--taints 3] [--runs 1]
                                   [--peer-placements 10000] [--sample 20]
 
-Both schedule the same kind of placements one after another in this run: each asks for 10 clusters and tolerates the
-clusters' taints, by a policy of mode Exact with an add-on's score, ResourceAllocatableCPU and Balance; what is decided
-for one counts in Balance for the next. The peer is the oracle's `bench-ocm` in core mode (`Schedule` alone, in one
-process, as OCM runs it), ours is `Scheduler.schedule` and counting what it decided. Reading the placements' specs is
-in neither. Sizes above `--peer-placements` are not run with the peer, whose time grows with the square of the number.
+Both schedule the same kind of placements, one after another. Each placement requests 10 clusters and tolerates the
+clusters' taints. Its policy has mode Exact, with an add-on's score, ResourceAllocatableCPU and Balance; each decision
+counts in Balance for the next one. The peer is the oracle's `bench-ocm` in core mode (only `Schedule`, in one process,
+as in OCM). Ours is `Scheduler.schedule`, plus counting its decisions. Neither includes parsing the placements' specs.
+Sizes above `--peer-placements` are not run with the peer, because its time grows with the square of the number.
 
-That both decide the same is held on a sample of states: the very clusters, scores and decisions so far are sent to
-the oracle (`ocm_schedule`), and its decisions, in their order, and its scores are compared with ours. The oracle comes
-from MOORAGE_ORACLE, as in bench/matching.py.
+On a sample of states, the clusters, the scores and the decisions so far are sent to the oracle (`ocm_schedule`), and
+its decisions, in their order, and its scores are compared with ours. MOORAGE_ORACLE names the oracle, as in
+bench/matching.py.
 """
 
 from __future__ import annotations
@@ -106,21 +106,21 @@ def make_placement(i: int, taints: int) -> Json:
 
 @dataclass(slots=True)
 class Run:
-    """How long all placements took, in seconds, and each of the first and of the last tenth of them on average."""
+    """The seconds for all placements, and the mean for one placement in the first and in the last tenth."""
 
     total: float
     first: float
     last: float
     cpu: float
-    """Processor time of it all, in seconds; the peer's has the making of the objects in it."""
+    """The CPU time of the whole run in seconds. For the peer it includes creating the objects."""
 
     decisions: list[tuple[str, ...]] = field(default_factory=list)
     totals: dict[int, dict[str, int]] = field(default_factory=dict)
-    """The scores of all clusters for those placements that are compared."""
+    """The scores of all clusters for the placements that are compared."""
 
 
 def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[Json], sample: Sequence[int]) -> Run:
-    """Schedule all placements, one after another, on a fleet that is made anew."""
+    """Schedule all placements, one after another, on a new fleet."""
     fleet = ManagedFleet()
     for cluster in clusters:
         fleet.put(ManagedClusterFacts.of(cluster))
@@ -139,7 +139,7 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
         times.append(time.perf_counter() - start)
         run.decisions.append(scheduled.decisions)
         if i in compared:
-            usage.remove(scheduled.decisions)  # what says why speaks of the state before
+            usage.remove(scheduled.decisions)  # the reasons refer to the state before
             names = fleet.names_at(scheduled.rows)
             run.totals[i] = dict(zip(names, scheduled.totals.tolist(), strict=True))
             usage.add(scheduled.decisions)
@@ -150,7 +150,7 @@ def run_ours(clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[J
 
 
 def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
-    """The same by OCM's scheduler."""
+    """The same with OCM's scheduler."""
     command = [str(oracle), "bench-ocm", "--mode", "core", "--allocatable", "--runs", "1"]
     command += ["--placements", str(placements), "--clusters", str(options.clusters), "--taints", str(options.taints)]
     busy = _children()
@@ -164,13 +164,13 @@ def run_peer(oracle: Path, placements: int, options: argparse.Namespace) -> Run:
 
 
 def _children() -> float:
-    """Processor time of this process's children that have ended, in seconds."""
+    """The CPU time of this process's children that have ended, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _seconds(text: str) -> float:
-    """A Go duration such as 1m2.5s or 412.9µs."""
+    """The seconds of a Go duration such as 1m2.5s or 412.9µs."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
     return sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+)(h|ms|µs|us|ns|m|s)", text))
 
@@ -178,7 +178,7 @@ def _seconds(text: str) -> float:
 def differences(
     oracle: Path, run: Run, clusters: Sequence[Json], scores: Sequence[Json], specs: Sequence[Json]
 ) -> list[int]:
-    """The sampled placements for which upstream, in the state in which we decided, decides or scores otherwise."""
+    """The sampled placements for which upstream's decisions or scores differ from ours in the same state."""
     fixed = json.dumps({"clusters": clusters, "scores": scores})[1:-1]
     different = []
     for i, totals in run.totals.items():
@@ -206,7 +206,7 @@ def _decision(placement: Json, clusters: Sequence[str]) -> Json:
 
 
 def measure(oracle: Path | None, placements: int, options: argparse.Namespace) -> Json:
-    """One size: both, and the comparison."""
+    """Run and compare both for one number of placements."""
     clusters, scores = make_clusters(options.clusters, options.taints, options.seed)
     specs = [make_placement(i, options.taints) for i in range(placements)]
     count = min(options.sample, placements)
@@ -254,7 +254,7 @@ COLUMNS = {
     "compared": "states_compared",
     "different": "different",
 }
-"""Of the table that is printed."""
+"""The columns of the printed table."""
 
 
 def _cell(value: Any) -> str:
@@ -264,12 +264,18 @@ def _cell(value: Any) -> str:
 def main() -> int:
     """Measure, compare, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--placements", default="100,1000,10000", help="sizes, separated by commas")
+    parser.add_argument("--placements", default="100,1000,10000", help="numbers of placements, separated by commas")
     parser.add_argument("--clusters", type=int, default=1000)
-    parser.add_argument("--taints", type=int, default=3, help="a cluster, and as many tolerations a placement")
-    parser.add_argument("--runs", type=int, default=1, help="of each size; medians are told")
-    parser.add_argument("--peer-placements", type=int, default=10_000, help="larger sizes are not run with the peer")
-    parser.add_argument("--sample", type=int, default=20, help="states a size in which decisions are compared")
+    parser.add_argument(
+        "--taints", type=int, default=3, help="number of taints of a cluster, and of tolerations of a placement"
+    )
+    parser.add_argument("--runs", type=int, default=1, help="number of runs for each size; the medians are printed")
+    parser.add_argument(
+        "--peer-placements", type=int, default=10_000, help="the largest size that is run with the peer"
+    )
+    parser.add_argument(
+        "--sample", type=int, default=20, help="number of states for each size in which decisions are compared"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 

@@ -1,16 +1,16 @@
-"""One managed cluster is tainted: from the taint to the last decision that it changes; the last line is JSON.
+"""Measures the time from the taint of one managed cluster to the last decision that it changes. The last line is JSON.
 
     .venv/bin/python bench/ocm_change.py [--clusters 1000] [--placements 10000] [--samples 40] [--kafka]
 
-In memory: the placement service with all its partitions; the clock runs from the record of the taint to the last record
-of a decision, serialized. Beside it, after some of the taints, deciding on every placement anew, which is what OCM does
-when a cluster changes. `touched` is how many placements were decided again, `changed` how many of them had the cluster;
-`ours_cpu_ms` is the work in it, for a machine that others use too. When the taint goes again, every placement that
-could have the cluster is decided again (`untaint_ms`).
+In memory: the placement service runs with all its partitions. The time is measured from the record of the taint to the
+last record of a decision, serialized. For comparison, after some of the taints, every placement is decided again, which
+is what OCM does when a cluster changes. `touched` is the number of placements that were decided again, and `changed`
+the number of those that had the cluster. `ours_cpu_ms` is the CPU time, for a machine that others use too. When the
+taint is removed, every placement that could have the cluster is decided again (`untaint_ms`).
 
-With --kafka the same with a worker of the real service, over a broker: from producing the record of the taint until a
-read_committed consumer has the decisions of all placements that had the cluster (`kafka_ms`; they lie in all
-partitions, so it is a transaction in each).
+With --kafka: the same with a worker of the real service on a broker, from producing the record of the taint until a
+read_committed consumer has the decisions of all placements that had the cluster (`kafka_ms`). These are in all
+partitions, so there is a transaction in each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, ocm_objects
 
 from moorage.runtime import codec
@@ -47,7 +47,7 @@ READY_WITHIN = 900.0
 
 
 def placements(count: int) -> Iterable[ocm_objects.Write]:
-    """Placements of ten clusters each: of a region, of an environment, or of both; half of them tolerate something."""
+    """Placements of ten clusters each, from a region, an environment, or both. Half of them have tolerations."""
     for number in range(count):
         labels: dict[str, str] = {}
         if number % 3 != 1:
@@ -66,7 +66,7 @@ def owners_of(emits: Iterable[Emit]) -> set[str]:
 
 
 def in_memory(options: argparse.Namespace) -> dict[str, Any]:
-    """The service in memory."""
+    """Measure the service in memory."""
     process = ocm_objects.Process(options.partitions)
     for topic, key, event in (
         *ocm_objects.clusters(options.clusters, REGIONS),
@@ -120,7 +120,7 @@ def in_memory(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class Deployer:
-    """Who declares everything, taints, and reads the decisions."""
+    """Declares all objects, writes taints, and reads the decisions."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -134,7 +134,7 @@ class Deployer:
         )
 
     async def start(self) -> None:
-        """Connect; the consumer reads all decisions."""
+        """Connect. The consumer reads all decisions."""
         await self.producer.start()
         await self.consumer.start()
         name = PLACEMENTS.name(self.settings.topic_prefix)
@@ -154,14 +154,14 @@ class Deployer:
         )
 
     async def declare(self, writes: Iterable[ocm_objects.Write]) -> None:
-        """Write many."""
+        """Write many events."""
         for topic, partition_key, event in writes:
             key = event.key if isinstance(event, ResourceDeclared) else partition_key
             await self.write(topic, key, partition_key, event)
         await self.producer.flush()
 
     async def read(self) -> None:
-        """Take what has come."""
+        """Take the decisions that have arrived."""
         for records in (await self.consumer.getmany(timeout_ms=1000)).values():
             for record in records:
                 if record.value is None:
@@ -176,7 +176,7 @@ class Deployer:
                     self.has.setdefault(one, set()).add(event["owner"]["name"])
 
     async def taint(self, name: str) -> tuple[float, int]:
-        """Seconds until no placement has the cluster any more, and how many had it."""
+        """Taint a cluster. Returns the seconds until no placement has it any more, and how many had it."""
         had = len(self.has.get(name, ()))
         record = ocm_objects.tainted(name, 2, "broken")
         began = time.perf_counter()
@@ -188,7 +188,7 @@ class Deployer:
 
 
 async def over_kafka(options: argparse.Namespace) -> dict[str, Any]:
-    """A worker of the service over a broker."""
+    """Measure a worker of the service on a broker."""
     async with harness.kafka() as bootstrap:
         settings = await harness.fleet(bootstrap, partitions=options.partitions)
         deployer = Deployer(settings)
@@ -224,19 +224,19 @@ async def over_kafka(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def main() -> dict[str, Any]:
-    """Run it."""
+    """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=1000)
     parser.add_argument("--placements", type=int, default=10_000)
     parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--full", type=int, default=5, help="after how many of the taints everything is decided anew")
+    parser.add_argument("--full", type=int, default=5, help="number of taints after which everything is decided again")
     parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--kafka", action="store_true", help="also over a broker")
+    parser.add_argument("--kafka", action="store_true", help="also measure on a broker")
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return {
         "bench": "ocm_change",
-        "what": "one cluster's taint to all decisions / deciding on all placements anew, median milliseconds",
+        "what": "one cluster's taint to all decisions / deciding again on all placements, median milliseconds",
         "clusters": options.clusters,
         "placements": options.placements,
         "partitions": options.partitions,

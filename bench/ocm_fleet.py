@@ -1,14 +1,19 @@
-"""A hundred thousand managed clusters and a thousand placements in the placement service; the last line is JSON.
+"""Measures the placement service with 100,000 managed clusters and 1,000 placements. The last line is JSON.
 
     .venv/bin/python bench/ocm_fleet.py [--clusters 100000] [--placements 1000]
 
-The service with all its partitions in one process, in memory. `load_s` is from the first record of a cluster to the
-last, decoded from JSON and folded into the view, the clusters' taints and the sets' bindings with them; `decide_s` from
-the first placement to the last decision, serialized; `change_ms` from the record of one cluster's taint to the last
-decision that it changes (median; `change_records` were written for it: a cluster that goes from the middle of a list
-moves those after it, which is OCM's layout). Half of the placements want a hundred clusters of an environment, the
-others all of a region, and ten of them every cluster there is. `peak_mb` is the most memory that the process has held,
-`grown_mb` how much it had grown by in the end.
+The service runs in memory, with all its partitions in one process.
+
+- `load_s`: from the first record of a cluster to the last, decoded from JSON and applied to the view, together with the
+  clusters' taints and the sets' bindings.
+- `decide_s`: from the first placement to the last decision, serialized.
+- `change_ms`: from the record of one cluster's taint to the last decision that it changes (median). `change_records`
+  is the number of records written for it. In OCM's layout, a cluster that leaves the middle of a list moves those after
+  it.
+- `peak_mb`: the highest memory use of the process. `grown_mb`: how much it had grown at the end.
+
+Half of the placements request a hundred clusters of an environment, the others all clusters of a region, and ten of
+them all clusters.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, ocm_objects
 
 from moorage.runtime import codec
@@ -49,7 +54,7 @@ def placements(count: int) -> Iterable[ocm_objects.Write]:
 
 
 async def main() -> dict[str, Any]:
-    """Run it."""
+    """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=100_000)
     parser.add_argument("--placements", type=int, default=1000)
@@ -98,7 +103,7 @@ async def main() -> dict[str, Any]:
     gc.collect()
     return {
         "bench": "ocm_fleet",
-        "what": "seconds to load a fleet of managed clusters and to decide on all placements, and the memory it takes",
+        "what": "seconds to load a fleet of managed clusters and to decide on all placements, and the memory used",
         "clusters": options.clusters,
         "placements": options.placements,
         "partitions": options.partitions,

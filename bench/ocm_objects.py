@@ -53,7 +53,7 @@ def tainted(name: str, generation: int, *keys: str) -> TargetTainted:
 
 
 def clusters(count: int, regions: int) -> Iterator[Write]:
-    """Clusters with labels, claims and amounts, each with its (empty) taints."""
+    """Clusters with labels, claims and resources, each with its (empty) taints."""
     for number in range(count):
         name = cluster_name(number)
         labels = {"region": f"r{number % regions}", "environment": ENVIRONMENTS[number // regions % len(ENVIRONMENTS)]}
@@ -91,7 +91,7 @@ def made(number: int, namespaces: int, spec: dict[str, Any]) -> Write:
 
 
 def labelled(**labels: str) -> list[dict[str, Any]]:
-    """Predicates: one, by labels."""
+    """Predicates with a single one, by labels."""
     return [{"requiredClusterSelector": {"labelSelector": {"matchLabels": labels}}}]
 
 
@@ -113,7 +113,7 @@ class Process:
             self.service.wake(state, NOW)
 
     def fold(self, topic: Topic, key: str, event: Model | None) -> None:
-        """A record arrives in the view."""
+        """Apply a record to the view."""
         if self.view.wants(topic, key):
             self.view.apply(self._record(topic, key, event))
 
@@ -123,16 +123,16 @@ class Process:
         return Input(topic, 0, offset, key, event, meta)
 
     def declare(self, event: ResourceDeclared) -> list[Emit]:
-        """A record arrives at its partition; all that is written at once."""
+        """Give a record to its partition. Returns everything that is written at once."""
         state = self.states[partition_of(event.key, self.partitions)]
         return self.service.process(state, [self._record(RESOURCES, event.key, event)], NOW, fresh=True)
 
     def due(self) -> int:
-        """How many placements are to be decided on."""
+        """The number of placements that are to be decided."""
         return sum(len(state.ocm.work) for state in self.states)
 
     def settle(self) -> list[Emit]:
-        """Wake all partitions until nothing is left to do; all that is written."""
+        """Wake all partitions until nothing is left to do. Returns everything that was written."""
         emits: list[Emit] = []
         waiting = deque(state for state in self.states if state.due())
         while waiting:
@@ -143,7 +143,7 @@ class Process:
         return emits
 
     def decide_all(self) -> list[Emit]:
-        """Decide on every placement anew, whether anything that it rests on has changed or not."""
+        """Decide again on every placement, whether or not anything that it depends on has changed."""
         emits: list[Emit] = []
         for state in self.states:
             outbox = Outbox(partial(self.service.apply, state), NOW)

@@ -1,4 +1,4 @@
-"""Services as processes of their own, for the benchmarks: started, waited for, measured, stopped."""
+"""Services as separate processes, for the benchmarks: starts, awaits, measures and stops them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRACE = 20.0  # seconds that a process may take to stop
 
 
 def free_port() -> int:
-    """A port on which nothing listens now."""
+    """A port that is free now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -36,10 +36,10 @@ class ServiceProcess:
     log: Path
 
     async def ready(self, seconds: float) -> float:
-        """Wait until it says that it is ready, and return how many seconds that took.
+        """Wait until it reports that it is ready. Returns the seconds that this took.
 
         Raises:
-            RuntimeError: it ended, or was not ready in time; with the end of its log.
+            RuntimeError: it ended, or was not ready in time. The message contains the end of its log.
         """
         began = time.perf_counter()
         async with httpx.AsyncClient(timeout=2.0, trust_env=False) as http:
@@ -56,11 +56,11 @@ class ServiceProcess:
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-15:])
 
     def peak_bytes(self) -> int:
-        """The most memory that the process has held (`VmHWM`); 0 when it has ended."""
+        """The highest memory use of the process in bytes (`VmHWM`). 0 if it has ended."""
         return _status_bytes(self.process.pid, "VmHWM")
 
     def cpu_seconds(self) -> float:
-        """Processor time that it has used, user and system; 0 when it has ended."""
+        """The CPU time that it has used, user and system. 0 if it has ended."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
         except OSError:
@@ -68,7 +68,7 @@ class ServiceProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     async def stop(self) -> None:
-        """Ask it to stop; kill it when it does not."""
+        """Ask it to stop, and kill it if it does not."""
         if self.process.returncode is not None:
             return
         self.process.terminate()
@@ -86,10 +86,10 @@ async def start_service(
     """Start a service on a fleet.
 
     Args:
-        name: such as `eviction`.
-        settings: of the fleet.
-        folder: where its log goes.
-        environment: more settings, as `MOORAGE_…`.
+        name: the service, such as `eviction`.
+        settings: the settings of the fleet.
+        folder: the folder for its log.
+        environment: additional `MOORAGE_…` variables.
     """
     port, log = free_port(), folder / f"{name}.log"
     process = await spawn(
@@ -109,7 +109,7 @@ async def start_service(
 
 
 async def spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) -> asyncio.subprocess.Process:
-    """Start a process whose input and output are pipes and whose errors go to a log; it ends with this process."""
+    """Start a process with pipes for input and output, and a log for errors. It ends with this process."""
     with log.open("ab") as errors:
         return await asyncio.create_subprocess_exec(
             *command,
@@ -121,7 +121,7 @@ async def spawn(command: Sequence[str], environment: Mapping[str, str], log: Pat
 
 
 def peak_bytes_of(pid: int) -> int:
-    """The most memory that a process has held; 0 when there is none of that id."""
+    """The highest memory use of a process in bytes. 0 if there is no process with that id."""
     return _status_bytes(pid, "VmHWM")
 
 

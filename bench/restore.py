@@ -1,10 +1,12 @@
-"""Restoring the eviction service from many bindings, beside a bare reader of the same topic; the last line is JSON.
+"""Measures the restore of the eviction service from many bindings, compared with a bare reader of the same topic.
 
-Ours: a worker of the real eviction service starts with committed offsets at the end of `bindings`, so that it restores
-all of them before it is ready: seconds from its start to its readiness, group, producers and all. `bytes_per_binding`
-is what the process's memory grew by, for each. The limit: an aiokafka consumer that reads the same partitions
-read_committed from the beginning to the end and does nothing with the records. Rounds take turns; memory is taken in
-the first round of ours.
+The last line is JSON.
+
+Ours: a worker of the real eviction service starts with committed offsets at the end of `bindings`, so it restores all
+of them before it is ready. The result is the seconds from its start until it is ready, including the group and the
+producers. `bytes_per_binding` is the growth of the process's memory for each binding. The limit: an aiokafka consumer
+reads the same partitions read_committed from beginning to end, and ignores the records. Both run in turn. Memory is
+measured in our first round.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
 from moorage.runtime.kafka.worker import Worker
@@ -39,7 +41,7 @@ READY_WITHIN = 900.0
 
 
 def bindings(count: int) -> Iterator[WorkloadBound]:
-    """Bindings as admission makes them: two tolerations for 300 s, two requests."""
+    """Bindings with the tolerations that admission adds, two for 300 s each, and two requests."""
     now = datetime.now(UTC)
     tolerations = tuple(
         Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect="NoExecute", toleration_seconds=300)
@@ -84,7 +86,7 @@ async def fill(settings: Settings, bound: Iterable[WorkloadBound]) -> None:
 
 
 async def commit_ends(settings: Settings) -> None:
-    """Make it look as if the group had processed everything."""
+    """Commit offsets as if the group had processed everything."""
     places = places_of(settings)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.bootstrap_servers,
@@ -104,7 +106,7 @@ def places_of(settings: Settings) -> list[TopicPartition]:
 
 
 async def ours(settings: Settings) -> tuple[float, int]:
-    """Seconds to readiness, and the bytes that the process grew by."""
+    """The seconds until the worker is ready, and the growth of the process in bytes."""
     gc.collect()
     before = harness.memory()
     worker: Worker[Any] = Worker(Eviction(), settings, partitions=settings.partitions)
@@ -119,7 +121,7 @@ async def ours(settings: Settings) -> tuple[float, int]:
 
 
 async def bare(settings: Settings, count: int) -> float:
-    """Seconds to read the topic."""
+    """The seconds to read the topic."""
     places = places_of(settings)
     began = time.perf_counter()
     consumer = AIOKafkaConsumer(
@@ -137,7 +139,7 @@ async def bare(settings: Settings, count: int) -> float:
 
 
 async def main() -> dict[str, Any]:
-    """Run both in turns and compare their medians."""
+    """Run both in turn and compare their medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bindings", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=24)

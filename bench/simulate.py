@@ -1,10 +1,11 @@
-"""How long a simulation takes: a fleet is built in memory, copied, and run without and with a change.
+"""Measures simulations: a fleet is built in memory, copied, and run without and with a change.
 
     python bench/simulate.py --nodes 5000 --pods 20000 --zones 10
 
-What is told: seconds to build the fleet (not part of a simulation), to read the copy from Kafka with `--kafka` (its
-topics are filled first), and for each change the seconds of both runs together, the services' calls, and what came of
-it. On Kafka every record is written three times, so that most of what is read has been superseded.
+The output states the seconds to build the fleet (not part of a simulation), the seconds to read the copy from Kafka
+with `--kafka` (its topics are filled first), and for each change the seconds of both runs together, the number of
+service calls, and the result. On Kafka every record is written three times, so that most of the records read are
+outdated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench.harness import fleet, kafka
 
 from moorage.runtime.service import Input
@@ -46,8 +47,8 @@ _TIMES = 3
 
 
 def build(nodes: int, pods: int, zones: int, start: datetime = START) -> Stack:
-    """A fleet that has come to rest: nodes that are ready, deployments of a hundred pods each."""
-    # A long grace period: what is measured takes longer than 40 s, and nobody reports meanwhile.
+    """A fleet at rest, with ready nodes and deployments of a hundred pods each."""
+    # The grace period is long because the measurement takes longer than 40 s, and there are no reports during it.
     settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=86_400)
     stack = Stack(run.services(settings), partitions=PARTITIONS, start=start)
     for number in range(nodes):
@@ -130,7 +131,7 @@ def _outage(text: str) -> run.Change:
 
 
 async def through_kafka(stack: Stack) -> tuple[Snapshot, float, int]:
-    """Write the fleet's records to topics of a broker's own, and read the copy: it, seconds, and records written."""
+    """Write the fleet's records to a new broker and read the copy. Returns it, the seconds, and the records written."""
     async with kafka() as bootstrap:
         settings = await fleet(bootstrap, partitions=PARTITIONS)
         written = 0
@@ -155,7 +156,7 @@ async def through_kafka(stack: Stack) -> tuple[Snapshot, float, int]:
 
 
 async def committed(settings: Settings, stack: Stack) -> None:
-    """Let every service's group have worked everything through."""
+    """Commit offsets as if every service had processed everything."""
     for service in stack.services.values():
         consumer = AIOKafkaConsumer(
             bootstrap_servers=settings.bootstrap_servers,

@@ -1,11 +1,13 @@
-"""One stage of the pipeline beside a bare aiokafka transaction loop on the same records; the last line is JSON.
+"""Measures one stage of the pipeline, compared with a bare aiokafka transaction loop on the same records.
+
+The last line is JSON.
 
 The stage is the real condition-ingest in a worker of the runtime: partition owner, checks, state, headers,
-deterministic ids. The limit is the least that anyone could write with aiokafka: `getmany`, `orjson.loads` and
-`dumps` of each value, `producer.send` under the same key, `send_offsets_to_transaction`, commit; the same batch size,
-one record out for each record in, read_committed, the same client settings (`limit_with_defaults` is the loop with
-aiokafka's own retry backoff, for scale). All read the same topic, in turns, each round with a group of its own, from
-the beginning to the end; the clock runs from the first record that is processed to the commit of the last.
+deterministic ids. The limit is the minimum that a program with aiokafka has to do: `getmany`, `orjson.loads` and
+`dumps` of each value, `producer.send` with the same key, `send_offsets_to_transaction`, commit. It has the same batch
+size, one output record for each input record, read_committed, and the same client settings. `limit_with_defaults` is
+the loop with aiokafka's own retry backoff, for comparison. All read the same topic from beginning to end, in turn, each
+round with a group of its own. The time is measured from the first processed record to the commit of the last one.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, RESOURCES, partition_of
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
 
 from moorage.runtime.kafka.worker import Worker
@@ -40,7 +42,7 @@ BATCH = 500
 
 
 async def fill(settings: Settings, records: int) -> None:
-    """Declare the targets and write the reports, each newer than the one before it."""
+    """Declare the targets and write the reports, each newer than the one before."""
     began = datetime.now(UTC) - timedelta(hours=1)
     targets = [TargetRef(kind=TargetKind.NODE, name=f"node-{number}") for number in range(TARGETS)]
     async with AIOKafkaProducer(
@@ -86,7 +88,7 @@ async def fill(settings: Settings, records: int) -> None:
 
 
 class Watched(ConditionIngest):
-    """The service, telling when it got its first record."""
+    """The service, which notes when it got its first record."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -94,7 +96,7 @@ class Watched(ConditionIngest):
         self.seen = 0
 
     def process(self, *args: Any, **options: Any) -> Any:
-        """Note the time, then do the work."""
+        """Note the time, then process the records."""
         if not self.first:
             self.first = time.perf_counter()
         self.seen += len(args[1])
@@ -102,16 +104,16 @@ class Watched(ConditionIngest):
 
 
 async def ours(settings: Settings, records: int, round_: int) -> float:
-    """Records per second of the stage."""
+    """The records per second of the stage."""
     service = Watched(settings)
-    # A group, and so transactional ids, of its own; the state starts empty because each round's group writes it anew.
+    # A separate group, and so separate transactional ids. The state starts empty because each round's group writes it.
     type(service).name = f"condition-ingest-{round_}"
     worker = Worker(service, settings, partitions=settings.partitions)
     await worker.start()
     while True:
         await asyncio.sleep(0.002)
         done = sum(
-            owner._engine._committed.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the moment of the commit is what is measured
+            owner._engine._committed.get(CONDITION_REPORTS, 0)  # noqa: SLF001 - the time of the commit is measured
             for owner in worker.owners.values()
         )
         if done >= records:
@@ -122,7 +124,7 @@ async def ours(settings: Settings, records: int, round_: int) -> float:
 
 
 async def bare(settings: Settings, records: int, round_: str, backoff_ms: int) -> float:
-    """Records per second of the bare loop."""
+    """The records per second of the bare loop."""
     source, sink = CONDITION_REPORTS.name(settings.topic_prefix), f"{settings.topic_prefix}.bare.v1"
     group = f"{settings.topic_prefix}.bare-{round_}"
     consumer = AIOKafkaConsumer(
@@ -176,7 +178,7 @@ async def make_sink(settings: Settings) -> None:
 
 
 async def main() -> dict[str, Any]:
-    """Run both in turns and compare their medians."""
+    """Run both in turn and compare their medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=40_000)
     parser.add_argument("--partitions", type=int, default=1)
@@ -185,7 +187,7 @@ async def main() -> dict[str, Any]:
     async with harness.kafka() as bootstrap:
         our_rates, bare_rates, plain_rates = [], [], []
         for round_ in range(options.rounds):
-            # A fleet for each round: the state that a round leaves behind would make the next one's reports old.
+            # A new fleet for each round, because with the state of an earlier round the reports would be outdated.
             settings = await harness.fleet(bootstrap, partitions=options.partitions)
             await make_sink(settings)
             await fill(settings, options.records)

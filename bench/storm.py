@@ -1,15 +1,15 @@
-"""A zone is lost: everything as separate processes on a real broker, in real time; the last line is JSON.
+"""Measures the loss of a zone with all services as separate processes on a real broker. The last line is JSON.
 
-The fleet (nodes in zones, Deployments) is written to `resources` as the gateway writes it, and each node reports that
-it is ready; the clock of the load runs until every pod is bound. Then the nodes of one zone report Ready=Unknown (or
-fall silent, `--loss silence`, while all others go on reporting), and everything that follows is watched for
-`--seconds`. With `--rates default` one node in ten seconds may be tainted, so that this is a part of the storm; with
-`--rates lifted` it is over when nothing moves any more. Pods tolerate the taint for `--tolerate` seconds instead of
-Kubernetes' 300, so that evictions come due in that time; nothing else is scaled.
+The fleet (nodes in zones, Deployments) is written to `resources` in the same way as by the gateway, and each node
+reports that it is ready. The load time ends when every pod is bound. Then the nodes of one zone report Ready=Unknown,
+or with `--loss silence` they stop reporting while all others continue. Everything that follows is observed for
+`--seconds`. With `--rates default` one node in ten seconds may be tainted, so only a part of the storm is seen. With
+`--rates lifted` it ends when nothing changes any more. Pods tolerate the taint for `--tolerate` seconds instead of
+Kubernetes' 300, so that evictions come due in that time. Nothing else is scaled.
 
-Then all topics are read from their beginning, and `storm_verdict` judges them: nothing outside the rates, nothing
-early, nothing lost. Exit code 1 when something was. `peak_mb` is the most memory that each service's process has held
-(VmHWM), `cpu_s` its processor time.
+Then all topics are read from their beginning, and `storm_verdict` checks them: nothing outside the rates, nothing
+early, nothing lost. The exit code is 1 if there is a violation. `peak_mb` is the highest memory use of each service's
+process (VmHWM), and `cpu_s` its CPU time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts run alone, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, processes, storm_verdict
 
 from moorage.gateway.admission import defaults
@@ -74,14 +74,14 @@ REGION = "region-1"
 READY_WITHIN = 120.0
 LOADED_WITHIN = 1800.0
 QUIET = 6.0
-"""Seconds without an event after which nothing more is expected."""
+"""Seconds without an event after which no more events are expected."""
 
 SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How large, how long, and by which rules."""
+    """The size, the duration and the rules of a run."""
 
     nodes: int
     zones: int
@@ -95,16 +95,16 @@ class Plan:
 
     @property
     def grace(self) -> float:
-        """Seconds of silence after which a node counts as lost; 0 when nobody sends heartbeats."""
+        """Seconds without a report after which a node counts as lost. 0 if there are no heartbeats."""
         return self.heartbeat * 4 if self.silence else 0.0
 
     @property
     def rate(self) -> float:
-        """Nodes per second and zone."""
+        """Nodes per second in each zone."""
         return float("inf") if self.lifted else 0.1
 
     def node(self, number: int) -> TargetRef:
-        """A node; the first ones are those of the zone that is lost."""
+        """A node. The first ones are in the zone that is lost."""
         return TargetRef(kind=TargetKind.NODE, name=f"node-{number:05d}")
 
     def zone(self, number: int) -> str:
@@ -117,7 +117,7 @@ class Plan:
         return [self.node(number) for number in range(self.nodes) if self.zone(number) == "zone-0"]
 
     def environment(self) -> dict[str, str]:
-        """The settings of the services that are not the defaults."""
+        """The settings of the services that differ from the defaults."""
         found = {
             "MOORAGE_NODE_MONITOR_PERIOD": f"{self.monitor_period}",
             "MOORAGE_NODE_MONITOR_GRACE_PERIOD": f"{self.grace}",
@@ -128,7 +128,7 @@ class Plan:
 
 
 class Writer:
-    """Writes as the gateway and the probes do."""
+    """Writes in the same way as the gateway and the probes."""
 
     def __init__(self, settings: Settings, producer: AIOKafkaProducer) -> None:
         self._settings = settings
@@ -140,7 +140,7 @@ class Writer:
         now = datetime.now(UTC)
         kind = kinds.named(document["kind"])
         if kind is None:
-            raise ValueError(f"{document['kind']} is no kind")
+            raise ValueError(f"{document['kind']} is not a kind")
         prepared = defaults.prepared(document, kind, ())
         made = defaults.created(prepared, uid=event_id("uid", document["metadata"]), now=now)
         event = ResourceDeclared(object=made, version=1)
@@ -148,7 +148,7 @@ class Writer:
         return event.key
 
     async def report(self, target: TargetRef, status: ConditionStatus) -> None:
-        """Report that a node is ready, or is not, or that nobody knows."""
+        """Report whether a node is ready, not ready or unknown."""
         now = datetime.now(UTC)
         reason = "KubeletReady" if status is ConditionStatus.TRUE else "NodeStatusUnknown"
         event = ConditionReported(
@@ -189,7 +189,7 @@ def node_document(plan: Plan, number: int) -> dict[str, Any]:
 
 
 def deployment_document(plan: Plan, number: int, replicas: int) -> dict[str, Any]:
-    """A Deployment whose pods tolerate a lost node for a while."""
+    """A Deployment whose pods tolerate a lost node for a limited time."""
     name = f"web-{number}"
     tolerations = [
         {
@@ -217,7 +217,7 @@ def deployment_document(plan: Plan, number: int, replicas: int) -> dict[str, Any
 
 
 class Watch:
-    """What the services say that they have written."""
+    """Reads from the services' metrics what they have written."""
 
     def __init__(self, services: Iterable[processes.ServiceProcess]) -> None:
         self._services = list(services)
@@ -233,7 +233,7 @@ class Watch:
         for service in self._services:
             if service.process.returncode is not None:
                 raise RuntimeError(f"{service.name} ended ({service.process.returncode}); its log:\n{service.tail()}")
-            with contextlib.suppress(httpx.HTTPError):  # it is busy; the next look will tell
+            with contextlib.suppress(httpx.HTTPError):  # it is busy; try again in the next round
                 text = (await self._http.get(f"http://127.0.0.1:{service.port}/metrics")).text
                 for family in text_string_to_metric_families(text):
                     for sample in family.samples:
@@ -242,12 +242,12 @@ class Watch:
         return found
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
 
 async def load(plan: Plan, writer: Writer, watch: Watch) -> tuple[float, dict[str, int]]:
-    """Declare the fleet and wait until every pod is bound; the seconds, and the replicas by owner.
+    """Declare the fleet and wait until every pod is bound. Returns the seconds, and the replicas by owner.
 
     Raises:
         TimeoutError: pods are still not bound.
@@ -275,7 +275,7 @@ async def load(plan: Plan, writer: Writer, watch: Watch) -> tuple[float, dict[st
 
 
 async def quiet(watch: Watch, seconds: float, *, within: float) -> None:
-    """Return when nothing was written for some seconds but what heartbeats lead to, or the time is over."""
+    """Return when nothing but effects of heartbeats was written for some seconds, or the time is over."""
     ends = time.monotonic() + within
     before, since = Counter[str](), time.monotonic()
     while time.monotonic() < ends:
@@ -290,20 +290,20 @@ async def quiet(watch: Watch, seconds: float, *, within: float) -> None:
 
 
 async def heartbeats(plan: Plan, writer: Writer, silent: set[str]) -> None:
-    """Every node that is not silent says again and again that it is ready."""
+    """Report regularly that every node is ready, except the silent ones."""
     while True:
         began = time.monotonic()
         for number in range(plan.nodes):
             target = plan.node(number)
             if target.key not in silent:
                 await writer.report(target, ConditionStatus.TRUE)
-            # Spread over the interval, as those of real nodes are.
+            # Spread over the interval, like those of real nodes.
             if number % 50 == 49:
                 await asyncio.sleep(max(0.0, began + plan.heartbeat * (number + 1) / plan.nodes - time.monotonic()))
 
 
 async def storm(plan: Plan, writer: Writer, watch: Watch, silent: set[str]) -> datetime:
-    """Lose a zone, and wait; when it was lost."""
+    """Lose a zone, and wait. Returns when it was lost."""
     lost, lost_at = plan.lost, datetime.now(UTC)
     if plan.silence:
         silent.update(target.key for target in lost)
@@ -328,7 +328,7 @@ async def storm(plan: Plan, writer: Writer, watch: Watch, silent: set[str]) -> d
 
 
 async def read(settings: Settings, topics: Iterable[Topic]) -> tuple[list[storm_verdict.Seen], int]:
-    """All records of some topics, and how many dead letters there are."""
+    """All records of some topics, and the number of dead letters."""
     by_name = {topic.name(settings.topic_prefix): topic for topic in (*topics, DEAD_LETTERS)}
     places = [TopicPartition(name, number) for name in by_name for number in range(settings.partitions)]
     consumer = AIOKafkaConsumer(
@@ -359,7 +359,7 @@ def _seen(topic: Topic, record: Any) -> storm_verdict.Seen:
 
 
 def milestones(records: Iterable[storm_verdict.Seen], lost_at: datetime) -> dict[str, Any]:
-    """What happened when, in seconds after the loss."""
+    """The times of events, in seconds after the loss."""
     last: dict[str, datetime] = {}
     counts: Counter[str] = Counter()
     for seen in records:
@@ -382,7 +382,7 @@ def milestones(records: Iterable[storm_verdict.Seen], lost_at: datetime) -> dict
 
 
 def eviction_rate(records: Iterable[storm_verdict.Seen]) -> float:
-    """Evictions requested per second between the first and the last one; 0 when there are too few."""
+    """Evictions requested per second between the first and the last one. 0 if there are too few."""
     times = sorted(
         seen.written
         for seen in records
@@ -394,7 +394,7 @@ def eviction_rate(records: Iterable[storm_verdict.Seen]) -> float:
 
 @asynccontextmanager
 async def running(settings: Settings, plan: Plan, folder: Path) -> AsyncIterator[list[processes.ServiceProcess]]:
-    """All services, each in a process, ready."""
+    """Run all services, each in a process, until they are ready."""
     services: list[processes.ServiceProcess] = []
     try:
         for name in SERVICES:
@@ -409,7 +409,7 @@ async def running(settings: Settings, plan: Plan, folder: Path) -> AsyncIterator
 
 
 async def run(plan: Plan, bootstrap: str, partitions: int) -> dict[str, Any]:
-    """Load, lose, watch, judge."""
+    """Load the fleet, lose a zone, observe, and check the records."""
     settings = await harness.fleet(bootstrap, partitions=partitions)
     silent: set[str] = set()
     beating: asyncio.Task[None] | None = None
@@ -447,7 +447,7 @@ async def run(plan: Plan, bootstrap: str, partitions: int) -> dict[str, Any]:
         replicas=replicas,
         slack=max(5.0, plan.tolerate / 2),
     )
-    harness.note(f"judging {len(records):,} records")
+    harness.note(f"checking {len(records):,} records")
     wrong = storm_verdict.violations(records, rules)
     if dead:
         wrong.append(f"{dead} records were refused")
@@ -455,7 +455,7 @@ async def run(plan: Plan, bootstrap: str, partitions: int) -> dict[str, Any]:
         harness.note(f"WRONG: {text}")
     return {
         "bench": "storm",
-        "what": "one zone lost; wall time, memory, and whether all went by the rules",
+        "what": "one zone lost; wall time, memory, and violations of the rules",
         "nodes": plan.nodes,
         "zones": plan.zones,
         "pods": plan.pods,
@@ -482,12 +482,14 @@ async def main() -> dict[str, Any]:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--zones", type=int, default=10)
     parser.add_argument("--pods", type=int, default=150_000)
-    parser.add_argument("--seconds", type=float, default=180.0, help="for which the storm is watched, at most")
+    parser.add_argument("--seconds", type=float, default=180.0, help="maximum time for which the storm is observed")
     parser.add_argument("--tolerate", type=int, default=20, help="seconds for which pods tolerate a lost node")
     parser.add_argument("--monitor-period", type=float, default=5.0, help="seconds that a node waits before its taint")
     parser.add_argument("--rates", choices=("default", "lifted"), default="default")
     parser.add_argument("--loss", choices=("report", "silence"), default="report")
-    parser.add_argument("--heartbeat", type=float, default=10.0, help="seconds between two, with --loss silence")
+    parser.add_argument(
+        "--heartbeat", type=float, default=10.0, help="seconds between two heartbeats, with --loss silence"
+    )
     parser.add_argument("--partitions", type=int, default=24)
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

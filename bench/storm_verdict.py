@@ -1,14 +1,16 @@
-"""Whether a storm went by the rules, judged from nothing but the records that are in the topics.
+"""Checks from the records in the topics alone whether a storm followed the rules.
 
-Pure: records in, violations out. The rules are worked out here anew and not taken from the services' code.
+The functions are pure: they turn records into violations. The rules are implemented here again, independent of the
+services' code.
 
-- Nothing outside the rates: the grants of each zone fit into a bucket of one token that fills at the zone's rate; the
-  rate that a zone has is the one of its state; a node waits for the monitor period; nobody carries a NoExecute taint
-  of a condition without a grant for that incident.
-- Nothing early: an eviction is requested for a taint that is in `taints`, at or after its `timeAdded` and the tolerated
+- Nothing is outside the rates: the grants of each zone fit into a bucket of one token that fills at the zone's rate.
+  The rate of a zone is that of its state. A node waits for the monitor period. No node has a NoExecute taint from a
+  condition without a grant for that incident.
+- Nothing is early: an eviction is requested for a taint in `taints`, at or after its `timeAdded` plus the tolerated
   time.
-- Nothing lost: whoever is bound to a node whose taint it does not tolerate, or not any more, has its eviction, once;
-  whoever is evicted is placed again, or pending with a reason; no workload has more or fewer replicas than it wants.
+- Nothing is lost: a workload on a node whose taint it does not tolerate, or no longer tolerates, has exactly one
+  eviction. An evicted workload is placed again, or is pending with a reason. No owner has more or fewer replicas than
+  it requests.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _E = TypeVar("_E", bound=Model)
 _BY_CONDITION = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 _SPARE = 0.01
-"""Tokens by which a grant may be early: times are in microseconds."""
+"""The tolerance for a grant in tokens, because times are rounded to microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,14 @@ class Seen:
     """One record of a topic."""
 
     topic: str
-    """Its short name."""
+    """The topic's short name."""
 
     key: str
     event: Model | None
     """None for a tombstone."""
 
     written: datetime
-    """When its writer put it into a batch (Kafka's timestamp)."""
+    """When its writer added it to a batch (Kafka's timestamp)."""
 
     decided: datetime
     """The time of the decision (CloudEvents' time)."""
@@ -54,10 +56,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is held against the records. Rates are nodes per second and zone, times seconds."""
+    """The rules for the check. Rates are nodes per second in each zone, and times are seconds."""
 
     end: datetime
-    """Up to when the records were read."""
+    """The time up to which the records were read."""
 
     rate: float = 0.1
     secondary_rate: float = 0.01
@@ -65,14 +67,14 @@ class Rules:
     large: int = 50
     monitor_period: float = 5.0
     slack: float = 5.0
-    """What was due so shortly before the end need not have happened."""
+    """What came due less than this time before the end need not have happened."""
 
     replicas: Mapping[str, int] = field(default_factory=dict)
-    """How many replicas each owner wants, by its key."""
+    """The number of replicas that each owner requests, by its key."""
 
 
 def violations(records: Sequence[Seen], rules: Rules) -> list[str]:
-    """What went wrong, in words; empty when all is well. Records of one topic and key must be in order."""
+    """The violations as texts. Empty if there are none. Records of one topic and key must be in order."""
     return [
         *_zone_rates(records, rules),
         *_grants(records, rules),
@@ -145,11 +147,11 @@ def _grants(records: Sequence[Seen], rules: Rules) -> Iterator[str]:
 
 
 _Rates = list[tuple[datetime, float, bool]]
-"""From when a zone has which rate, and whether a stop of everything ended then."""
+"""The rates of a zone, each with its start, and whether a stop of the whole fleet ended then."""
 
 
 def _outside_the_rate(zone: str, granted: Iterable[NoExecuteGranted], rates: _Rates) -> Iterator[str]:
-    """Play the bucket of one token over the grants; it begins full, and is full again after a stop."""
+    """Apply a bucket of one token to the grants. It starts full, and is full again after a stop of the whole fleet."""
     tokens, at = 1.0, None
     for grant in sorted(granted, key=lambda one: one.granted_time):
         now = grant.granted_time
@@ -168,20 +170,20 @@ def _outside_the_rate(zone: str, granted: Iterable[NoExecuteGranted], rates: _Ra
 
 
 def _rate_at(rates: _Rates, now: datetime) -> float:
-    """The highest of the rates that held at an instant: a zone's record is written together with the grants of it."""
+    """The highest rate that applied at an instant, because a zone's record is written together with its grants."""
     before = [rate for time, rate, _ in rates if time < now][-1:]
     return max(before + [rate for time, rate, _ in rates if time == now], default=0.0)
 
 
 def _filled(rates: _Rates, start: datetime, end: datetime) -> float:
-    """Tokens that come between two instants."""
+    """The tokens that are added between two instants."""
     times = [time for time, _, _ in rates] + [end]
     total = 0.0
     for number, (time, rate, _) in enumerate(rates):
         begins, ends = max(time, start), min(max(times[number + 1], time), end)
         if ends > begins and rate:
             total += rate * (ends - begins).total_seconds()
-    # After a stop of everything a bucket begins anew, full.
+    # After a stop of the whole fleet, a bucket starts full again.
     return max(total, 1.0) if any(resumes and start < time <= end for time, _, resumes in rates) else total
 
 
@@ -211,9 +213,9 @@ def _tainted_without_grant(records: Sequence[Seen]) -> Iterator[str]:
 
 
 def _deadline(taint: Taint | TaintRecord, tolerations: Iterable[Toleration]) -> datetime | None:
-    """When work with these tolerations has to leave because of a taint; None for never.
+    """When work with these tolerations has to leave because of a taint. None means never.
 
-    Only what this benchmark's workloads use: `Exists` and `Equal`.
+    Supports only the operators that this benchmark's workloads use: `Exists` and `Equal`.
     """
     added = taint.time_added or _LONG_AGO
     for toleration in tolerations:
@@ -249,7 +251,7 @@ def _early(records: Sequence[Seen]) -> Iterator[str]:
         if not ends:
             yield f"{seen.key}: evicted, but it tolerates the taints for ever"
         elif min(event.decided_time, seen.written + timedelta(milliseconds=1)) < min(ends):
-            # Kafka's timestamps are whole milliseconds, cut off.
+            # Kafka's timestamps are truncated to whole milliseconds.
             yield f"{seen.key}: requested at {event.decided_time}, before its deadline {min(ends)}"
 
 
@@ -266,7 +268,7 @@ class _Stay:
 
 
 def _stays(records: Sequence[Seen]) -> dict[str, list[_Stay]]:
-    """By target key."""
+    """The stays by target key."""
     found: dict[str, list[_Stay]] = defaultdict(list)
     now: dict[str, _Stay] = {}
     for seen in records:
@@ -318,7 +320,7 @@ _Spans = list[tuple[TaintRecord, datetime, datetime | None]]
 
 
 def _evicting(events: Sequence[tuple[datetime, TargetTainted]]) -> _Spans:
-    """The NoExecute taints of a target, each with when it came and went."""
+    """The NoExecute taints of a target, each with the times when it was added and removed."""
     open_: dict[tuple[str, str, datetime], tuple[TaintRecord, datetime]] = {}
     spans: _Spans = []
     for written, event in events:
@@ -331,7 +333,7 @@ def _evicting(events: Sequence[tuple[datetime, TargetTainted]]) -> _Spans:
 
 
 def _first_missed(stay: _Stay, spans: _Spans, last: datetime) -> datetime | None:
-    """When a stay ought to have ended in an eviction; None when it need not have."""
+    """When a stay should have ended in an eviction. None if it need not have."""
     missed = []
     for taint, came, went in spans:
         end = _deadline(taint, stay.bound.tolerations)
@@ -362,7 +364,7 @@ def _not_placed(records: Sequence[Seen], rules: Rules) -> Iterator[str]:
 
 
 def _answers(placed: WorkloadPlaced, event: EvictionDecided) -> bool:
-    """Whether a placement follows an eviction: of the workload itself, or of what stands in for it."""
+    """Whether a placement follows an eviction: of the workload itself, or of its replacement."""
     if placed.workload.key == event.workload.key and placed.binding_generation == event.generation:
         return placed.state is PlacementState.EVICTED  # a bare pod is gone
     if placed.state is PlacementState.PLACED:

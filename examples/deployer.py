@@ -1,17 +1,18 @@
-"""A deployer: starts and stops what Moorage decides. Copy it, and replace the methods of `Machines` by your own.
+"""A deployer: starts and stops workloads as Moorage decides. Copy it, and replace the methods of `Machines`.
 
-It needs `moorage-schemas` (the contract) and FastStream with Kafka. It reads three topics:
+It requires `moorage-schemas` (the contract) and FastStream with Kafka. It reads three topics:
 
-- `bindings`: this workload is to run on that target; a tombstone ends it. This is what a deployer acts on.
-- `placements`: the same decisions with their reasons, and what waits for a place.
-- `evictions`: why a workload has to go, and when: `Scheduled` comes with the deadline, so there is time to prepare.
+- `bindings`: a workload is to run on a target, until a tombstone ends the binding. A deployer acts on this topic.
+- `placements`: the same decisions with their reasons, and the workloads that wait for a place.
+- `evictions`: why and when a workload has to leave. `Scheduled` contains the deadline, so there is time to prepare.
 
-It writes one, the one that third parties may write to: in `condition-reports` it says whether what it started is
-`Healthy`. Work that leaves a place gracefully waits there until its replacement is, and budgets count by it.
+It writes to `condition-reports`, the one topic that third parties may write to. There it reports whether the workloads
+that it started are `Healthy`. A workload that leaves gracefully stays until its replacement is healthy, and budgets
+count healthy workloads.
 
-A record may come again after a crash, and FastStream acknowledges *before* the handler runs unless it is told
-otherwise. So the policy is named below (acknowledge after the handler, take again after an error), and every handler
-ignores what it knows already.
+By default FastStream acknowledges a record *before* the handler runs. So a policy is set below: acknowledge after the
+handler, and repeat after an error. A record may arrive again after a crash, so every handler ignores what it knows
+already.
 
     python deployer.py --bootstrap 127.0.0.1:9092
 """
@@ -40,7 +41,7 @@ Handler = Callable[[KafkaMessage], Awaitable[None]]
 
 
 class Machines:
-    """Where workloads run: here only a list that is printed."""
+    """The place where workloads run. Here it only prints them."""
 
     def __init__(self) -> None:
         self._running: dict[str, int] = {}
@@ -54,7 +55,7 @@ class Machines:
         print(f"start {bound.workload} on {bound.target}", flush=True)
 
     def healthy(self, key: str) -> bool:
-        """Whether a workload runs well on a target; here, whether it runs. In your deployer: look."""
+        """Whether a workload runs well on a target. Here: whether it runs. Your deployer must check it."""
         return key in self._running
 
     def stop(self, key: str) -> None:
@@ -65,14 +66,14 @@ class Machines:
 
 
 async def undecoded(message: Any) -> bytes:
-    """Give handlers the bytes: a tombstone has none, and the contract's models read JSON themselves."""
+    """Give the raw bytes to handlers. A tombstone has none, and the contract's models parse JSON themselves."""
     body: bytes = message.body or b""
     return body
 
 
 def build(bootstrap: str, prefix: str, group: str) -> FastStream:
     """The application: one subscriber for each topic."""
-    # Each message in FastStream's own log is for finding faults; what is printed is what counts.
+    # FastStream's own log of each message is only for debugging. The printed lines are the output.
     broker = KafkaBroker(bootstrap, client_id=group, log_level=logging.DEBUG)
     machines = Machines()
 
@@ -81,7 +82,7 @@ def build(bootstrap: str, prefix: str, group: str) -> FastStream:
             topic.name(prefix),
             group_id=f"{group}-{topic.short}",
             auto_offset_reset="earliest",
-            isolation_level="read_committed",  # decisions of aborted transactions were never made
+            isolation_level="read_committed",  # decisions in aborted transactions do not count
             ack_policy=AckPolicy.NACK_ON_ERROR,
             decoder=undecoded,
         )
@@ -91,7 +92,7 @@ def build(bootstrap: str, prefix: str, group: str) -> FastStream:
         if message.body:
             bound = WorkloadBound.model_validate_json(message.body)
             machines.start(key, bound)
-            # Also when it came again: the process may have died before it could say so.
+            # Also if the record arrives again, because the process may have ended before it reported.
             await report(broker, prefix, bound, healthy=machines.healthy(key))
         else:
             machines.stop(key)
@@ -103,7 +104,7 @@ def build(bootstrap: str, prefix: str, group: str) -> FastStream:
 
 
 async def report(broker: KafkaBroker, prefix: str, bound: WorkloadBound, *, healthy: bool) -> None:
-    """Say whether a workload runs well where it was placed; your deployer says so again whenever that changes."""
+    """Report whether a workload runs well where it was placed. Your deployer must report every change."""
     event = ConditionReported(
         target=bound.target,
         workload=bound.workload,
@@ -116,13 +117,13 @@ async def report(broker: KafkaBroker, prefix: str, bound: WorkloadBound, *, heal
     await broker.publish(
         event.model_dump_json().encode(),
         CONDITION_REPORTS.name(prefix),
-        key=bound.target.key.encode(),  # the target's, also for what is about a workload there
+        key=bound.target.key.encode(),  # the target's key, also for reports about a workload there
         headers={name: value.decode() for name, value in to_headers(meta)},
     )
 
 
 async def on_placement(message: KafkaMessage) -> None:
-    """Tell what waits for a place, and why."""
+    """Print which workloads wait for a place, and why."""
     if message.body:
         placed = WorkloadPlaced.model_validate_json(message.body)
         if placed.state is PlacementState.PENDING:
@@ -130,7 +131,7 @@ async def on_placement(message: KafkaMessage) -> None:
 
 
 async def on_eviction(message: KafkaMessage) -> None:
-    """Tell who has to go, and when."""
+    """Print which workloads have to leave, and when."""
     if not message.body:
         return
     eviction = EvictionDecided.model_validate_json(message.body)
@@ -146,7 +147,7 @@ async def on_eviction(message: KafkaMessage) -> None:
 
 
 def record_key(message: KafkaMessage) -> str:
-    """The key of the record, which says what it is about, also when it is a tombstone."""
+    """The key of the record, which names its subject, also for a tombstone."""
     raw: Any = message.raw_message
     return str((raw.key or b"").decode())
 

@@ -1,4 +1,4 @@
-"""A probe: tells Moorage about one condition of one target. Copy it, and look at what you know.
+"""A probe: reports one condition of one target. Copy it, and report what you observe.
 
 It needs two packages, `moorage-schemas` (the contract) and `aiokafka`, and writes straight to the topic that third
 parties may write to. A probe that can reach only the gateway does the same over HTTP: see probe.sh.
@@ -32,7 +32,7 @@ from moorage_schemas.topics import CONDITION_REPORTS
 
 
 async def send(producer: AIOKafkaProducer, topic: str, report: ConditionReported) -> str:
-    """Send one report as a CloudEvent in binary mode, and return its id once Kafka has it."""
+    """Send one report as a CloudEvent in binary mode. Returns its id when Kafka has it."""
     meta = Meta(
         id=str(uuid.uuid4()),
         source=report.source,
@@ -42,7 +42,7 @@ async def send(producer: AIOKafkaProducer, topic: str, report: ConditionReported
     )
     await producer.send_and_wait(
         topic,
-        key=report.target.key.encode(),  # the target's key: its reports stay in order
+        key=report.target.key.encode(),  # the target's key, so that its reports stay in order
         value=report.model_dump_json().encode(),
         headers=to_headers(meta),
     )
@@ -50,7 +50,7 @@ async def send(producer: AIOKafkaProducer, topic: str, report: ConditionReported
 
 
 def observe(arguments: argparse.Namespace) -> ConditionReported:
-    """What is to be reported, as of now. In your probe: look, instead of reading the command line."""
+    """The report as of now. Your probe should observe the target instead of reading the command line."""
     condition, _, status = arguments.condition.partition("=")
     return ConditionReported(
         target=TargetRef.parse(arguments.target),
@@ -64,7 +64,7 @@ def observe(arguments: argparse.Namespace) -> ConditionReported:
 
 
 async def run(arguments: argparse.Namespace) -> None:
-    """Report once, or again and again."""
+    """Report once or repeatedly."""
     topic = CONDITION_REPORTS.name(arguments.prefix)
     report = observe(arguments)
     producer = AIOKafkaProducer(bootstrap_servers=arguments.bootstrap, acks="all", enable_idempotence=True)
@@ -87,14 +87,14 @@ async def run(arguments: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Read the command line and report; 0 when Kafka has the report."""
+    """Read the command line and report. Returns 0 if Kafka has the report."""
     parser = argparse.ArgumentParser(description="Report a condition of a target to Moorage.")
     parser.add_argument("target", help="Kind/name, such as Node/n1")
     parser.add_argument("condition", help="TYPE=STATUS, such as Ready=False")
-    parser.add_argument("--reason", default="", help="one word for why")
-    parser.add_argument("--message", default="", help="why, for people")
-    parser.add_argument("--source", default="examples/probe", help="who says so")
-    parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="report again and again")
+    parser.add_argument("--reason", default="", help="the reason as one word")
+    parser.add_argument("--message", default="", help="the reason as text")
+    parser.add_argument("--source", default="examples/probe", help="the source of the report")
+    parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat the report at this interval")
     parser.add_argument("--bootstrap", default=os.environ.get("MOORAGE_BOOTSTRAP_SERVERS", "127.0.0.1:9092"))
     parser.add_argument("--prefix", default=os.environ.get("MOORAGE_TOPIC_PREFIX", "moorage"))
     try:
@@ -105,10 +105,10 @@ def main() -> int:
             print(f"probe: {field}: invalid value {problem['input']!r}: {problem['msg']}", file=sys.stderr)
         return 2
     except ValueError as error:
-        print(f"probe: the report is wrong: {error}", file=sys.stderr)
+        print(f"probe: the report is invalid: {error}", file=sys.stderr)
         return 2
     except (KafkaError, OSError) as error:
-        print(f"probe: Kafka does not take the report: {error}", file=sys.stderr)
+        print(f"probe: Kafka does not accept the report: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 0

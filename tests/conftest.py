@@ -1,4 +1,4 @@
-"""What all tests share: the broker of the run, names for its topics, brokers of a test's own."""
+"""Fixtures for all tests: the broker of the run, names for its topics, and separate brokers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBr
 from tests.support.shared_broker import SharedBroker
 from xdist.scheduler import LoadScopeScheduling
 
-# The same examples in every CI run; elsewhere each run looks at new ones.
+# The same examples in every CI run, and new ones in every other run.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
-# Unique among the runs that may share one cluster: a process id alone is the same in every container.
+# Unique among the runs that may share a cluster. A process id alone can be the same in every container.
 RUN = f"t{os.getpid()}-{int(time.time()):x}"
 _CHOICE = pytest.StashKey[Choice]()
 _SHARED = pytest.StashKey[SharedBroker]()
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logfinish() -> None:
-    """Leave no logging behind that a command has set up: what it wrote to is closed when its test is over."""
+    """Reset logging that a command has set up, because its output is closed after the test."""
     structlog.reset_defaults()
     root = logging.getLogger()
     for handler in root.handlers[:]:
@@ -76,7 +76,7 @@ def pytest_runtest_logfinish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # Not in the fixture: a worker may wait here for others that still use the broker, longer than a test may take.
+    # Not in the fixture, because a worker may wait here for others longer than the time limit of a test.
     shared = session.config.stash.get(_SHARED, None)
     if shared is not None:
         asyncio.run(shared.close())
@@ -84,7 +84,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Broker:
-    """The broker of the run, which all tests share: use `topic_prefix`, and do not stop it."""
+    """The broker of the run, which all tests share. Use `topic_prefix`, and do not stop it."""
     config = request.config
     worker = hasattr(config, "workerinput")
     folder = tmp_path_factory.getbasetemp()
@@ -99,13 +99,13 @@ _counter = itertools.count(1)
 
 @pytest.fixture
 def topic_prefix() -> str:
-    """Begins the names of a test's own topics, groups and transactional ids, so that one broker serves all tests."""
+    """The prefix for a test's own topics, groups and transactional ids, so that all tests can use one broker."""
     return f"{RUN}-{next(_counter)}-"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
-    """An embedded broker of the test's own, running, to be stopped, killed and paused at will.
+    """A running embedded broker for one test, which may be stopped, killed and paused.
 
     A start after a kill takes as long as its session with the controller, which is short here.
     """
@@ -119,11 +119,11 @@ async def own_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def patient_broker(tmp_path: Path) -> AsyncIterator[EmbeddedBroker]:
-    """A broker of the test's own that can hang for a minute and still be the leader of its partitions.
+    """A broker for one test that can hang for a minute and still be the leader of its partitions.
 
-    For tests of what clients make of a broker that does not answer. One that hangs for longer than its session with
-    the controller can lose the markers of transactions, too, now and then; that is tested by itself
-    (tests/kafka/test_lost_markers.py). It must not be killed: a restart would take as long as the session.
+    For tests of clients whose broker does not answer. A broker that hangs for longer than its session with the
+    controller can also lose markers of transactions; tests/kafka/test_lost_markers.py tests that separately. It must
+    not be killed, because a restart would take as long as the session.
     """
     own = EmbeddedBroker(tmp_path / "kafka", {"broker.session.timeout.ms": "60000"})
     await own.start()

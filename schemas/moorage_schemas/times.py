@@ -27,7 +27,7 @@ def parse_time(value: Any) -> Any:
         try:
             return parsed.astimezone(UTC)
         except OverflowError:  # pydantic does not catch it, and one such report would stop a service
-            raise ValueError(f"{value!r} cannot be told in UTC between the years 1 and 9999") from None
+            raise ValueError(f"{value!r} cannot be expressed in UTC between the years 1 and 9999") from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""The files of the repository, as the repository tests see them."""
+"""The files of the repository, for the tests of the repository."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What `.gitignore` keeps out; named again here because a copy of the tree need not be a git repository.
+# The paths in `.gitignore`. They are repeated here because a copy of the tree may not be a git repository.
 _IGNORED = frozenset({".git", ".venv", "__pycache__", "dist", "build", "site", ".moorage", ".hypothesis", ".coverage"})
 _TEXT = frozenset({".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh", ".txt", ".cfg", ""})
 
 
 def files(*suffixes: str, under: str = "") -> Iterator[Path]:
-    """Text files of the repository with one of these suffixes (all, when none is given), in order."""
+    """The text files of the repository with one of these suffixes, in order. Without suffixes, all of them."""
     for folder, folders, found in os.walk(ROOT / under):
         folders[:] = sorted(one for one in folders if not _ignored(one))
         for one in sorted(found):
@@ -26,13 +26,13 @@ def files(*suffixes: str, under: str = "") -> Iterator[Path]:
 
 
 def name(path: Path) -> str:
-    """The path as people write it."""
+    """The path relative to the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """The syntax tree of a module, parsed once for all tests; nobody changes it."""
+    """The syntax tree of a module, parsed once for all tests. It must not be modified."""
     return ast.parse(path.read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""The command line is what its help and the documents say."""
+"""The command line agrees with its help and the documentation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_command_explains_itself(name: str) -> None:
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0, result.output
     for parameter in load(name).params:
-        # Arguments are shown by their metavar; options need words.
+        # Arguments are shown by their metavar. Options need a description.
         assert parameter.param_type_name == "argument" or parameter.help, f"{name} {parameter.name} has no help"
 
 
@@ -87,7 +87,7 @@ def test_what_the_readme_of_the_examples_types_is_understood() -> None:
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("    moorage ")]
     assert any(words[0] == "pause" for words in commands)
     for name, *rest in commands:
-        # Parsing alone: what is not an option of the command, or is missing, ends here.
+        # Only parse: an unknown or missing option is an error here.
         load(name).make_context(name, list(rest))
 
 
@@ -107,7 +107,7 @@ def test_the_example_deployer_names_when_it_acknowledges() -> None:
 
 
 def test_main_stays_light() -> None:
-    import moorage.cli  # noqa: PLC0415 - what is looked at
+    import moorage.cli  # noqa: PLC0415 - the module under test
 
     imports = [line for line in inspect.getsource(moorage.cli).splitlines() if re.match(r"(from|import) ", line)]
     assert imports == ["from __future__ import annotations"]

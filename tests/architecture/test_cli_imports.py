@@ -1,4 +1,4 @@
-"""A command that asks the gateway loads little: what it imports is most of the time that it takes."""
+"""A command that makes requests to the gateway imports little, because imports are most of its running time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bench.cli import Answers
 
-# Reads the command from its arguments, runs it to its end, and tells what is loaded then.
+# Reads the command from its arguments, runs it, and prints the loaded modules.
 _PROGRAM = """
 import sys
 from moorage.cli import main
@@ -32,7 +32,7 @@ HEAVY = (
     *("structlog", "uvicorn", "uvloop", "moorage.runtime.settings", "moorage.gateway", "moorage.simulation"),
     *("moorage.workers", "moorage.replay"),
 )
-"""None of these is needed to ask the gateway something and to write the answer."""
+"""Modules that are not needed to send a request to the gateway and print the answer."""
 
 LIGHT = [
     ("get", "nodes"),
@@ -86,5 +86,5 @@ def test_yaml_and_the_rules_of_taints_load_no_more_than_they_need(
     words: tuple[str, ...], server: str, tmp_path: Path
 ) -> None:
     modules = loaded(words, server, tmp_path)
-    assert modules & {"yaml", "pydantic"}  # else the lists above say nothing
+    assert modules & {"yaml", "pydantic"}  # otherwise the lists above have no meaning
     assert modules & set(HEAVY) == set()

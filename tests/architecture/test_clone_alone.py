@@ -1,4 +1,4 @@
-"""A clone with nothing beside it is enough: documents of others are asked for by name, and are not missed."""
+"""A clone alone is sufficient: documents of others are only used if they are named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCUMENTED = ("tests/e2e/test_documents.py", "tests/e2e/test_documents_managed.p
 
 
 def collected(**given: str) -> subprocess.CompletedProcess[str]:
-    """What pytest collects of the tests of pages, in an environment with no more than these about documents."""
+    """The tests of pages that pytest collects with only these variables about documents."""
     inherited = {
         name: value for name, value in os.environ.items() if name not in (documents.VARIABLE, "PYTEST_ADDOPTS")
     }

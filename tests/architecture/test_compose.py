@@ -1,4 +1,4 @@
-"""compose.yaml and the image, held to the services and the settings."""
+"""compose.yaml and the image agree with the services and the settings."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _compose_plugin() -> bool:
     return done.returncode == 0
 
 
-# Where the plugin is missing there is nothing to ask, and the checks above have to do.
+# Without the plugin, only the checks above are possible.
 if _compose_plugin():
 
     def test_compose_itself_accepts_the_file() -> None:

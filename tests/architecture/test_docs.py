@@ -1,4 +1,4 @@
-"""The documentation keeps to the code."""
+"""The documentation agrees with the code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ARCHITECTURE = PAGES["docs/architecture.md"]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 _SHOWN_TO_ADD = re.compile(r'^```(?:diff|python title="services/[^"]*")\n.*?^```', re.MULTILINE | re.DOTALL)
-# Without what CONTRIBUTING shows how to add, for that is not there.
+# Without the names that CONTRIBUTING shows how to add, because they do not exist.
 THERE = {page: _SHOWN_TO_ADD.sub("", text) for page, text in PAGES.items()}
 
 LONGEST_LINE = 120
-"""Characters of a line of prose; tables, code and output are as wide as they are."""
+"""The maximum number of characters of a line of prose. Tables, code and output may be wider."""
 
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<to>[^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -66,8 +66,8 @@ def test_commands_exist(page: str) -> None:
     assert named <= set(COMMANDS)
 
 
-# The commands of the pages that a newcomer follows are run in tests/e2e/test_pages.py. Those that set something up are
-# not run again there: each has a test, or a program, of its own.
+# tests/e2e/test_pages.py runs the commands of the pages for new users. Commands for installation are not run there,
+# because each has its own test or program.
 RUN_ELSEWHERE = {
     "make demo": "tests/e2e/test_demo.py",
     "make test": ".ci/run",
@@ -119,7 +119,7 @@ def test_the_readme_names_examples_that_exist() -> None:
 
 def test_the_settings_table_is_the_settings() -> None:
     docs = field_docs(Settings)
-    section = OPERATIONS.partition("## Settings")[2].partition("Not settings")[0]
+    section = OPERATIONS.partition("## Settings")[2].partition("These variables")[0]
     rows = re.findall(r"^\| `(MOORAGE_\w+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     assert rows == [
         (f"MOORAGE_{field.upper()}", f"`{info.default}`" if info.default != "" else "(empty)", docs[field])
@@ -184,7 +184,7 @@ def test_the_tests_that_the_docs_name_exist() -> None:
     modules = {path.stem for path in files(".py", under="tests")}
     for page, text in PAGES.items():
         whole = set(re.findall(r"\b(test_\w+)\b(?!…)", text))
-        begun = set(re.findall(r"\b(test_\w+)…", text))  # long names are cut in tables
+        begun = set(re.findall(r"\b(test_\w+)…", text))  # long names are shortened in tables
         assert whole - defined - modules == set(), page
         assert {name for name in begun if not any(each.startswith(name) for each in defined)} == set(), page
     assert re.search(r"\btest_\w+", PAGES["docs/failure-table.md"]), "each line of the failure table names its test"
@@ -216,7 +216,7 @@ def test_decisions_are_numbered_without_gaps_and_listed() -> None:
         assert f"[{path.name[:4]}]({path.name}) {title.partition(': ')[2]}" in PAGES["docs/decisions/README.md"]
 
 
-# An entry of the changelog is one line, so that branches merge.
+# An entry of the changelog is one line, so that branches merge without conflicts.
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - {"CHANGELOG.md"}))
 def test_prose_is_wrapped(page: str) -> None:
     prose = [line for line in _FENCED.sub("", PAGES[page]).splitlines() if not line.startswith(("|", "    ", "!["))]
@@ -241,7 +241,7 @@ def _row(topic: Topic) -> tuple[str, ...]:
 
 
 def _code(page: str) -> list[str]:
-    """Everything that is set as code: indented, fenced, or between backticks."""
+    """All code: indented, fenced, or between backticks."""
     indented = [line.strip() for line in page.splitlines() if line.startswith("    ")]
     return [*indented, *_FENCED.findall(page), *re.findall(r"(?<!`)`([^`\n]+)`(?!`)", page)]
 

@@ -1,4 +1,4 @@
-"""Rules are cited by the section of docs/domain.md that states them, and the section is there."""
+"""Rules are cited by their section of docs/domain.md, and the section exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.architecture.files import ROOT, files, name
 
 PAGE = "docs/domain.md"
 
-# Put together, so that this file does not find itself.
+# Composed of parts, so that the test does not find this file.
 _ELSEWHERE = re.compile(r"\b(DO" + r"MAIN|DES" + r"IGN)\b")
 """Documents that are not in the repository."""
 

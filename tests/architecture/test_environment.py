@@ -1,4 +1,4 @@
-"""Variables of the environment: those that the project uses are known to it."""
+"""All environment variables that the project uses are known to it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from moorage.runtime.settings import Settings
 
 _VARIABLE = re.compile(r"(?<![\w$])MOORAGE_[A-Z_]*[A-Z]\b")
 _EXAMPLE = re.compile(r"^\+.*$", re.MULTILINE)
-"""A line that an example of a change adds, as CONTRIBUTING shows it: it is not there."""
+"""A line that is added in an example of a change, as in CONTRIBUTING. It does not exist in the code."""
 _MISSPELT = "GATWAY"
-"""Tests of what is misspelt misspell it so."""
+"""The misspelling that tests of misspelt names use."""
 
 
 def test_every_variable_that_the_project_uses_is_known() -> None:

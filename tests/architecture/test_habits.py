@@ -1,4 +1,4 @@
-"""What runs on somebody else's machine is what runs here: hooks, the container for developers, the workflow."""
+"""Hooks, the development container and the workflow run the same checks as the Makefile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may import whom, and what the core may not do."""
+"""Which packages may import which, and what the core must not do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.architecture.files import ROOT, files, name, tree
 
-# Modules that bring time, chance, the machine or other people's state into a decision.
+# Modules with which a decision would depend on time, chance, the machine or external state.
 _IMPURE_MODULES = frozenset(
     [
         "asyncio",
@@ -49,10 +49,10 @@ _IMPURE_METHODS = frozenset({"now", "utcnow", "today", "getrandbits"})
 
 
 def _impurities(source: str) -> list[str]:
-    """What in a module's source makes its results depend on more than its arguments."""
+    """The parts of a module's source that make its results depend on more than its arguments."""
     found = []
     tree = ast.parse(source)
-    # There `hash` is what is asked for; anywhere else its value, another one in each process, could get into a result.
+    # `hash` is allowed there. Elsewhere its value, which differs between processes, could affect a result.
     hashing = {
         id(call)
         for method in ast.walk(tree)
@@ -64,7 +64,7 @@ def _impurities(source: str) -> list[str]:
             case ast.Import(names=names):
                 found += [f"{node.lineno}: import {a.name}" for a in names if a.name.split(".")[0] in _IMPURE_MODULES]
             case ast.ImportFrom(module="urllib.parse", level=0):
-                pass  # it takes text apart; the rest of that package opens connections
+                pass  # it parses text; the rest of that package opens connections
             case ast.ImportFrom(module=str(module), level=0) if module.split(".")[0] in _IMPURE_MODULES:
                 found.append(f"{node.lineno}: from {module}")
             case ast.Call(func=ast.Name(id=called)) if called in _IMPURE_CALLS and id(node) not in hashing:

@@ -1,4 +1,4 @@
-"""One idea has one name, and a name has one idea."""
+"""Each idea has one name, and each name means one idea."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.architecture.files import ROOT, files, name, tree
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
-# Words that were given up, each with the word that took its place. A word in capitals is the name of a class.
+# Words that are no longer used, each with its replacement. A capitalized word is the name of a class.
 OLD = {
     "Desk": "Outbox, and a writer for each controller",
     "Booking": "Reservation",

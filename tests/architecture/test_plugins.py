@@ -1,4 +1,4 @@
-"""Filters and prioritizers: docs/plugins.md keeps to the code, and nothing but a plugin's own file names it."""
+"""Filters and prioritizers: docs/plugins.md agrees with the code, and only a plugin's own file names it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ KINDS: dict[type[Plugin[Any, Any]], str] = {
     ManagedFilter: "",
     ManagedPrioritizer: "Prioritizers",
 }
-"""Each kind with the section of docs/domain.md, "Node filters" and so on, that has the rules of its plugins."""
+"""Each kind with the section that contains the rules of its plugins: docs/domain.md, "Node filters" and others."""
 
 ALSO_TERMS = frozenset({"AddOn", "ClusterAffinity", "PreferNoSelect", "SpreadConstraint"})
-"""Names that mean something else, too: the type of a score, a part of a policy, an effect."""
+"""Names that also have another meaning: the type of a score, a part of a policy, an effect."""
 
 
 def test_the_examples_of_the_page_are_the_files() -> None:
@@ -43,7 +43,9 @@ def test_the_examples_of_the_page_are_the_files() -> None:
 
 
 def test_the_page_lists_the_plugins() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\d*) \| (.+) \|$", PAGE.partition("## Those")[2], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(\w+)` \| (\d*) \| (.+) \|$", PAGE.partition("## Plugins that")[2], re.MULTILINE
+    )
     assert rows == [
         (kind.__name__, one.name, str(one.weight) if isinstance(one, Prioritizer) else "", one.help)
         for kind in KINDS

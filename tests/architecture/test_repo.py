@@ -1,4 +1,4 @@
-"""What the repository promises about itself."""
+"""Rules for the repository."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.architecture.files import ROOT, files, name, tree
 
 # A module of the services may be longer than this only with a reason.
 
-# Put together, so that this file does not find itself.
+# Composed of parts, so that the test does not find this file.
 PATHS_IN_CONTAINERS = {"tests/support/brokers.py": "where the script lies that starts Kafka in a container"}
 _MACHINE_PATHS = re.compile("/" + r"(work|root)/|/" + r"home/[a-z]|/" + r"tmp/[A-Za-z0-9]")
 _REGISTRIES = re.compile(
@@ -38,7 +38,7 @@ _IGNORE_WITH_REASON = re.compile(r"\[[a-z-]+(,\s*[a-z-]+)*\]\s+# \S.*\S")
 
 
 def _unexplained(text: str) -> list[str]:
-    """The exceptions from lints and types in Python source that do not say why."""
+    """The exceptions from lints and types in Python source without a reason."""
     if not (_NOQA.search(text) or _IGNORE.search(text)):
         return []  # most files, and tokens take time
     found = []

@@ -27,7 +27,7 @@ def fast_rooms() -> list[str]:
 
 
 def brokers_in(source: str) -> set[str]:
-    """By what a test module shows that it needs a broker: fixtures, what starts one, modules that do."""
+    """The signs in a test module that it needs a broker: fixtures, functions that start one, modules that do."""
     found: set[str] = set()
     for part in ast.walk(ast.parse(source)):
         if isinstance(part, ast.arg) and part.arg in _FIXTURES:

@@ -1,4 +1,4 @@
-"""The docs site builds without a warning, holds what the code has, and needs no network to be read."""
+"""The docs site builds without warnings, contains what the code defines, and can be read without a network."""
 
 from __future__ import annotations
 

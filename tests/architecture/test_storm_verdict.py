@@ -1,4 +1,4 @@
-"""The judge of the storm benchmark finds what was planted."""
+"""The checker of the storm benchmark finds planted violations."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def requested(name: str, number: int, seconds: float, *, added: float) -> Seen:
 
 
 def storm() -> Records:
-    """Two of three nodes of a lost zone are tainted by the rates; each has a pod, and one pod is elsewhere."""
+    """Two of three nodes of a lost zone are tainted at the zone's rate. Each has a pod, and one pod is elsewhere."""
     records = [bound("a", 1, 0), bound("b", 2, 0), bound("c", 9, 0)]
     records += [placed("a", 1, 0), placed("b", 2, 0), placed("c", 9, 0)]
     records += [member(1, 10), member(2, 10), member(3, 10), zone(10)]

@@ -1,4 +1,4 @@
-"""The table of topics holds together, and the services keep to it."""
+"""The table of topics is consistent, and the services follow it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_keyed_by_a_target_is_partitioned_by_it() -> None:
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 def test_a_service_consumes_topics_that_line_up(service: type) -> None:
-    """One owner has partition p of all sources, so what meets in it must be partitioned alike."""
+    """One owner has partition p of all sources, so records that belong together must be partitioned alike."""
     sources = service.sources  # type: ignore[attr-defined]  # a Service, as the fixture makes sure
     alike = {topic.partition_by.split(",")[0] for topic in sources}
     assert len(alike) == 1, sources
@@ -61,7 +61,7 @@ def test_a_service_consumes_topics_that_line_up(service: type) -> None:
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 def test_a_service_names_all_that_it_writes(service: type) -> None:
-    """A partition task ends what was left open on them; the table and the module's docstring say the same."""
+    """A partition task ends open transactions on these topics. The table and the module's docstring agree."""
     named = {*service.changelogs, *service.outputs}  # type: ignore[attr-defined]  # a Service
     assert {topic for topic in TOPICS if service.name in topic.writer.split(", ")} <= named  # type: ignore[attr-defined]  # as above
     _, _, emits = (inspect.getdoc(sys.modules[service.__module__]) or "").partition("Emits:\n")
@@ -86,7 +86,7 @@ def test_tables_are_among_the_sources_and_restored_topics_are_compacted(service:
 
 
 def test_a_state_topic_has_one_writer() -> None:
-    """`timers` is the exception by design: each key of it is written by the service that owns the timer."""
+    """`timers` is an exception by design: each key is written by the service that owns the timer."""
     writers = defaultdict(set)
     for participant in participants():
         for topic in participant.sends:

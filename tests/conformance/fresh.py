@@ -1,4 +1,4 @@
-"""Fresh random requests, and the comparison of two programs' answers to them; `ops/conformance` runs it.
+"""New random requests, and the comparison of two programs' answers to them. `ops/conformance` runs it.
 
 The requests are those of the oracle's own generator, which already brings the answers, and of the project's
 generator, which is wilder (`generate_vectors.py`).
@@ -18,7 +18,7 @@ from tests.conformance import generate_ocm, generate_vectors
 Request = dict[str, Any]
 Answer = dict[str, Any]
 Ask = Callable[[Sequence[Request]], list[Answer]]
-"""Asks a program: as many answers as requests, in order."""
+"""Sends requests to a program. Returns one answer for each request, in order."""
 
 MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_vectors.normalize,
@@ -33,14 +33,14 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_ocm.taint_webhook,
 )
 AGAIN = 20
-"""How often upstream is asked again before a different answer counts: it walks maps in any order."""
+"""How often upstream gets a request again before a different answer counts. It iterates over maps in random order."""
 
 _COMPARED_WHEN_UNSTABLE = ("scores", "decisions")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A request and upstream's answer, when that is known already."""
+    """A request, and upstream's answer if it is known already."""
 
     request: Request
     expected: Answer | None = None
@@ -48,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Difference:
-    """A request that the two answer differently."""
+    """A request with different answers."""
 
     request: Request
     upstream: Answer
@@ -60,7 +60,7 @@ class Difference:
 
 
 def made(seed: str, count: int, operations: Collection[str]) -> list[Case]:
-    """Random requests of the project's own generator, of these operations only."""
+    """Random requests for these operations from the project's own generator."""
     found: list[Case] = []
     makers = [(make, random.Random(f"{seed}-{number}")) for number, make in enumerate(MAKERS)]  # noqa: S311 - test data
     idle = 0
@@ -76,7 +76,7 @@ def made(seed: str, count: int, operations: Collection[str]) -> list[Case]:
 
 
 def read(folder: Path, operations: Collection[str]) -> list[Case]:
-    """The oracle's own vectors of these operations, out of a folder that its generator wrote."""
+    """The oracle's vectors for these operations, from a folder that its generator wrote."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text("utf-8").splitlines():
@@ -87,9 +87,9 @@ def read(folder: Path, operations: Collection[str]) -> list[Case]:
 
 
 def agree(request: Request, upstream: Answer, ours: Answer) -> bool:
-    """Whether two answers to a request say the same, its `id` aside.
+    """Whether two answers to a request are equal, apart from `id`.
 
-    A panic of upstream's is matched by any error. Of an unstable request only what does not vary is compared.
+    Any error matches a panic of upstream's. For an unstable request, only the parts that do not vary are compared.
     """
     left, right = ({name: value for name, value in answer.items() if name != "id"} for answer in (upstream, ours))
     if left.get("panic"):
@@ -100,12 +100,12 @@ def agree(request: Request, upstream: Answer, ours: Answer) -> bool:
 
 
 def compare(cases: Sequence[Case], ask_upstream: Ask, ask_us: Ask) -> list[Difference]:
-    """Ask both, and return where they differ.
+    """Send the requests to both programs, and return the differences.
 
-    Where they do, upstream is asked again: when its own answer varies, any of its answers will do.
+    If the answers differ, upstream gets the request again. If its own answer varies, any of its answers is accepted.
 
     Raises:
-        ValueError: a program gave more or fewer answers than there were requests.
+        ValueError: the number of a program's answers differs from the number of requests.
     """
     unknown = [case.request for case in cases if case.expected is None]
     fresh = iter(_all_answers("upstream", ask_upstream, unknown))

@@ -1,4 +1,4 @@
-"""Random requests to the operations of the OCM dialect, wilder than the oracle's own; see `generate_vectors.py`."""
+"""Random requests for the operations of the OCM dialect, more varied than the oracle's. See `generate_vectors.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EFFECTS: Final = ("NoSelect", "NoSelect", "NoSelectIfNew", "PreferNoSelect", "No
 VALUES: Final = ("", "a", "b")
 SECONDS: Final = (-1, 0, 29, 30, 31, 60, 3600, 9999999999)
 TIMES: Final = ("2025-12-31T23:59:30Z", "2025-12-31T23:00:00Z", NOW, "2026-01-01T00:01:00Z", "2025-12-31T23:59:29.5Z")
-"""Before the oracle's clock, which a time that is not marks as its own."""
+"""Times before the oracle's clock. The oracle marks later times as its own."""
 REGIONS: Final = ("eu", "us", "ap")
 CLAIMS: Final = ("AWS", "GCP", "Azure")
 CPU: Final = ("1", "2", "500m", "3500m", "64", "0", "1k", "0.1")
@@ -166,7 +166,7 @@ def strategy_of(rng: random.Random, wrong: str) -> Request:
 
 
 def spec_of(rng: random.Random, count: int) -> Request:
-    # One thing at most is wrong, for upstream finds what is wrong in no fixed order.
+    # There is at most one error, because upstream reports errors in no fixed order.
     wrong = rng.choice(("predicate", "toleration", "policy", "mode", "length", "group", *[""] * 12))
     spec: Request = {}
     if chance(rng, 0.7):
@@ -273,7 +273,7 @@ def schedule(rng: random.Random) -> Request:
         "placement": placement,
         "decisions": decisions(rng, names),
     }
-    # Upstream warns of several prioritizers, and its controller of several clusters, in no fixed order.
+    # Upstream reports warnings of several prioritizers, and its controller of several clusters, in no fixed order.
     controller = chance(rng, 0.6)
     policy = placement["spec"].get("prioritizerPolicy", {}).get("configurations", [])
     expires = sum("addOn" in (one.get("scoreCoordinate") or {}) for one in policy) < 2

@@ -1,4 +1,4 @@
-"""Ask the oracle for the answers to seeded random requests, and write them beside the other vectors.
+"""Get the oracle's answers to seeded random requests, and write them to the folder of vectors.
 
 Run by hand when operations or edge cases are added; the tests read what is committed::
 
@@ -99,7 +99,7 @@ def edges(rng: random.Random) -> Request:
         return {"op": op, "comparisonOperators": comparison, "tolerations": made}
     if op == "parse_taints":
         return {"op": op, "spec": [spec(rng) for _ in range(rng.randint(0, 3))]}
-    # Mostly tolerant, else nearly every answer would be the same.
+    # Mostly tolerant, because otherwise nearly every answer would be the same.
     tolerations = some(rng, lambda: toleration(rng), 3)
     if rng.random() < 0.5:
         tolerations.append({"operator": "Exists", "tolerationSeconds": rng.choice(SECONDS)})

@@ -1,4 +1,4 @@
-"""For each deviation of the OCM dialect: the requests whose answers it may change, and a case that shows it."""
+"""For each deviation of the OCM dialect: the requests whose answers it may change, and an example."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def wrong_length(request: Vector) -> bool:
 
 
 def wrong_selector(request: Vector) -> bool:
-    """Whether a selector of a group has an operator, a key or values that break a rule; coarse."""
+    """Whether the selector of a group has an invalid operator, key or value. The check is coarse."""
     for one in group(request).get("decisionGroups") or []:
         for part in ("labelSelector", "claimSelector"):
             for wish in one.get("groupClusterSelector", {}).get(part, {}).get("matchExpressions") or []:
@@ -68,7 +68,7 @@ def wrong_selector(request: Vector) -> bool:
 
 
 def twice(request: Vector) -> bool:
-    """Whether a key comes more than once among the cluster's taints, or among those that were there."""
+    """Whether a key occurs more than once in the cluster's taints, or in the taints before."""
     lists = (request.get(part, {}).get("spec", {}).get("taints") or [] for part in ("cluster", "old"))
     return any(count > 1 for one in lists for count in Counter(taint["key"] for taint in one).values())
 
@@ -79,7 +79,7 @@ def own_decisions(request: Vector) -> list[Vector]:
 
 
 def valued(request: Vector) -> bool:
-    """Whether a built-in taint's key comes with a value."""
+    """Whether the key of a built-in taint occurs with a value."""
     keys = (f"{PREFIX}/unreachable", f"{PREFIX}/unavailable")
     return any(taint["key"] in keys and taint.get("value") for taint in taints(request))
 
@@ -129,7 +129,7 @@ MAY_SHOW: Final[dict[Deviation, Callable[[Vector], bool]]] = {
     ),
 }
 
-# Deviations of all dialects, as they may show in the operations of this one.
+# Deviations of all dialects that may affect the operations of this one.
 MAY_SHOW_TOO: Final[dict[Deviation, Callable[[Vector], bool]]] = {
     Deviation.COMPARISON_OPERATORS_ON: lambda r: bool(operators(r) & {"Gt", "Lt"}),
     Deviation.SECONDS_DO_NOT_OVERFLOW: lambda r: any(
@@ -139,7 +139,7 @@ MAY_SHOW_TOO: Final[dict[Deviation, Callable[[Vector], bool]]] = {
 }
 
 
-# Deviations that may change these fields of an answer only; the others may change any.
+# Deviations that may change only these fields of an answer. The others may change any field.
 FIELDS: Final[dict[Deviation, frozenset[str]]] = {
     Deviation.DECIDED_AGAIN_IN_TIME: frozenset({"requeueTime", "hasRequeueAfter"}),
     Deviation.LABELS_WITH_THE_CLUSTERS: frozenset({"placementDecisions"}),
@@ -150,7 +150,7 @@ FIELDS: Final[dict[Deviation, frozenset[str]]] = {
 
 
 def unexplained(upstream: Vector, ours: Vector, named: Collection[Deviation]) -> set[str]:
-    """The fields that differ, and that none of the deviations may change."""
+    """The fields that differ although none of the deviations may change them."""
     differ = {name for name in {*upstream, *ours} - {"id"} if upstream.get(name) != ours.get(name)}
     if any(deviation not in FIELDS for deviation in named):
         return set()
@@ -205,7 +205,7 @@ OLD: Final[list[Vector]] = [
 
 
 def part(number: int, *clusters: str, name: str = "", index: int | None = None) -> Vector:
-    """A PlacementDecision of an answer; without labels of its group when it has no index."""
+    """A PlacementDecision of an answer. Without an index, it has no labels of its group."""
     labels = {f"{PREFIX}/placement": "p"}
     if index is not None:
         labels |= {f"{PREFIX}/decision-group-name": name, f"{PREFIX}/decision-group-index": str(index)}

@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 def mangled(request: Any, path: list[int], value: Any) -> Any:
-    """The request with what is found along the path replaced."""
+    """The request with the value at the path replaced."""
     made = copy.deepcopy(request)
     here: Any = made
     for number in path:

@@ -1,4 +1,4 @@
-"""`eval` against the answers of the real upstream code; see `generate_vectors.py` for where they come from."""
+"""`eval` compared with the answers of the real upstream code. `generate_vectors.py` describes their source."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from moorage.conformance.deviations import Deviation
 from moorage.conformance.operations import OPERATIONS, evaluate
 
 VECTORS = Path(__file__).parent / "vectors"
-# The oracle's own folder, where it stands beside the project: new vectors there are noticed here.
+# The oracle's own folder, if it is beside the project, so that new vectors there are tested.
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "vectors"
 
 Vector = dict[str, Any]
 
 
 def read(folder: Path) -> list[Vector]:
-    """The vectors of a folder whose operation is there."""
+    """The vectors of a folder whose operation exists."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as lines:
@@ -89,14 +89,14 @@ def tolerates(toleration: Vector, taint: Vector) -> bool:
 
 
 def comes_again(request: Vector) -> bool:
-    """Whether upstream has added anew what was there before."""
+    """Whether upstream has added again a taint that was there before."""
     added = evaluate(request, as_upstream=True).get("taints", [])
     there = {(t["key"], t["effect"]) for t in taints(request)}
     return any(t.get("timeAdded") == "NOW" and (t["key"], t["effect"]) in there for t in added)
 
 
 def emptied(request: Vector) -> Vector:
-    """Upstream's answer when it writes a cluster that had no taints and has none."""
+    """Upstream's answer if it writes a cluster that had no taints and has none."""
     name = request.get("cluster", {}).get("metadata", {}).get("name", "member")
     said = f"Normal TaintClusterSucceed Update Cluster({name}) with taints(cluster now does not have taints) succeed"
     return {"taints": [], "patched": True, "events": [said]}
@@ -164,7 +164,7 @@ def test_every_deviation_says_where_it_may_show() -> None:
 
 
 def unexplained(vector: Vector) -> str:
-    """What of our documented answer to a vector no named deviation explains; empty when there is nothing."""
+    """The differences of our documented answer that no named deviation explains. Empty if there are none."""
     request = vector["request"]
     ours = evaluate(request, as_upstream=False)
     if fresh.agree(request, vector["expect"], ours):
@@ -177,7 +177,7 @@ def unexplained(vector: Vector) -> str:
     return f"{left}: not explained by {named}" if left else ""
 
 
-# One test for all vectors of an operation: thousands of tests would cost more than what they look at.
+# One test for all vectors of an operation, because thousands of tests would take much longer.
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_as_documented_differs_by_named_deviations_only(operation: str) -> None:
     vectors = [vector for vector in COMMITTED if vector["request"]["op"] == operation]

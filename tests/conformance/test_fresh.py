@@ -17,7 +17,7 @@ from moorage.conformance.operations import OPERATIONS, evaluate
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "ops" / "conformance"
 
-# Stands in for the oracle: answers as the core does, but for what the test plants.
+# Replaces the oracle: answers like the core, except for planted differences.
 ORACLE = """#!{python}
 import json, sys
 sys.path[:0] = {path!r}
@@ -80,7 +80,7 @@ def test_a_difference_from_a_vector_that_came_with_its_answer_is_found() -> None
     request = {"op": "normalize", "scores": [1, 2]}
     right = evaluate(request, as_upstream=True)
     assert fresh.compare([fresh.Case(request, right)], honest, honest) == []
-    # Upstream is asked again, and says the same as we do: then the vector is one of several answers of its.
+    # Upstream gets the request again and gives our answer. So the vector is one of several possible answers.
     assert fresh.compare([fresh.Case(request, {"scores": []})], honest, honest) == []
     assert len(fresh.compare([fresh.Case(request, {"scores": []})], lambda r: [{"scores": []}] * len(r), honest)) == 1
 
@@ -152,7 +152,7 @@ def test_the_script_says_what_is_missing(tmp_path: Path) -> None:
     assert f"the oracle is missing: no go.mod in {tmp_path / 'nowhere'}" in done.stderr
     done = run("--oracle", str(tmp_path))
     assert done.returncode == 2
-    assert f"{tmp_path / 'oracle'} is no program" in done.stderr
+    assert f"{tmp_path / 'oracle'} is not a file" in done.stderr
 
 
 def test_make_offers_it() -> None:

@@ -224,7 +224,7 @@ async def test_a_gateway_says_that_it_does_not_get_on_with_reading(broker: Broke
             await reader.look(offsets)
             assert reader.obstacle() == "", "it may be on its way"
             await reader.look(offsets)
-            assert reader.obstacle() == f"does not get on with reading {tp.topic}/1"
+            assert reader.obstacle() == f"makes no progress in reading {tp.topic}/1"
             reader._consumers[tp].resume(tp)
             await reader.catch_up()
             await reader.look(offsets)
@@ -241,7 +241,7 @@ async def test_a_gateway_that_does_not_get_on_for_long_begins_anew(broker: Broke
         await write(settings, tp)
         with pytest.raises(ExceptionGroup) as raised:
             await asyncio.wait_for(task, 30)
-    assert str(first_of(raised.value)) == f"does not get on with reading {tp.topic}/1"
+    assert str(first_of(raised.value)) == f"makes no progress in reading {tp.topic}/1"
 
 
 @pytest.mark.parametrize("topic", [RESOURCES, TAINTS], ids=["what writes wait for", "all else"])

@@ -1,7 +1,8 @@
 """The brokers that tests run against: one interface over a named cluster, a container and the embedded broker.
 
-In this order: MOORAGE_BOOTSTRAP_SERVERS, testcontainers when a Docker daemon answers and can have the image, the
-embedded broker. MOORAGE_TEST_BROKER=external|docker|embedded names one; a named one that is missing fails the tests.
+They are tried in this order: MOORAGE_BOOTSTRAP_SERVERS, a container if a Docker daemon answers and can get the image,
+the embedded broker. MOORAGE_TEST_BROKER=external|docker|embedded requires one of them; if it is missing, the tests
+fail.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _OWNER = f"{socket.gethostname()}:{os.getpid()}"
 _READY_WITHIN = 90.0  # seconds; a container on a busy machine takes 20
 _HOST_PORT = 9092
 
-# An image more that would have to be pulled before any test; containers are swept by label instead.
+# It would need another image before any test. Containers are removed by label instead.
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 
 Kind = Literal["external", "docker", "embedded"]
 
 
 class BrokerMissingError(Exception):
-    """The broker that was named is not to be had."""
+    """The required broker is not available."""
 
 
 class Broker(ABC):
@@ -52,27 +53,27 @@ class Broker(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Start it, or start it again after `stop` or `kill`; return when it answers."""
+        """Start it, also after `stop` or `kill`. Returns when it answers."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop it in order; its data stays until `close`."""
+        """Stop it in order. Its data stays until `close`."""
 
     @abstractmethod
     async def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End it at once, like a crash."""
 
     @abstractmethod
     async def pause(self) -> None:
-        """Freeze it: connections stay open, nothing answers."""
+        """Freeze it. Connections stay open, but nothing answers."""
 
     @abstractmethod
     async def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Let it continue after `pause`."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End it for good and leave nothing behind."""
+        """Stop it for good and remove everything that belongs to it."""
 
     async def restart(self) -> None:
         """Stop it in order and start it again."""
@@ -81,7 +82,7 @@ class Broker(ABC):
 
 
 class ExternalBroker(Broker):
-    """A cluster that somebody else runs: it can be used, not controlled."""
+    """A cluster that is run by others. It can be used but not controlled."""
 
     kind = "external"
 
@@ -106,7 +107,7 @@ class ExternalBroker(Broker):
         raise self._not_ours("resume")
 
     async def close(self) -> None:
-        """Delete the topics that this run made."""
+        """Delete the topics that this run created."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
         await admin.start()
         try:
@@ -117,11 +118,11 @@ class ExternalBroker(Broker):
             await admin.close()
 
     def _not_ours(self, verb: str) -> BrokerMissingError:
-        return BrokerMissingError(f"cannot {verb} a cluster of somebody else; use the fixture own_broker")
+        return BrokerMissingError(f"cannot {verb} a cluster that others run; use the fixture own_broker")
 
 
 class EmbeddedBroker(Broker):
-    """The broker that Moorage brings, on a data folder of its own."""
+    """The embedded broker, with a data folder of its own."""
 
     kind = "embedded"
 
@@ -163,7 +164,7 @@ class DockerBroker(Broker):
             status, log = await asyncio.to_thread(self._status)
             if status != "running" or time.monotonic() > deadline:
                 raise BrokerMissingError(f"the container of {IMAGE} is {status} and does not answer:\n{log}")
-            await asyncio.sleep(0.1)  # between two looks: nothing tells us when it is ready
+            await asyncio.sleep(0.1)  # seconds between two checks, because nothing signals that it is ready
 
     async def stop(self) -> None:
         await asyncio.to_thread(self._wrapped().stop, timeout=15)
@@ -188,11 +189,11 @@ class DockerBroker(Broker):
         sweep(stale_only=True)
         container = self._container = kafka_container(_free_port())
         container.start()
-        atexit.register(sweep)  # where a signal or an error keeps the fixture from closing it
+        atexit.register(sweep)  # if a signal or an error prevents the fixture from closing it
         host, port = container.get_container_host_ip(), container.get_exposed_port(_HOST_PORT)
         host = "127.0.0.1" if host == "localhost" else host  # the port is mapped for IPv4
         self.bootstrap = f"{host}:{port}"
-        # The address is known only now that the container runs; it waits for this file before it starts Kafka.
+        # The address is known only after the container has started. It waits for this file before it starts Kafka.
         advertised = f"INTERNAL://localhost:19092,HOST://{self.bootstrap}"
         script = f"export KAFKA_ADVERTISED_LISTENERS={advertised}\nexec /etc/kafka/docker/run\n"
         write = f"printf %s {shlex.quote(script)} > /tmp/tc-start.part && mv /tmp/tc-start.part /tmp/tc-start.sh"
@@ -212,10 +213,10 @@ class DockerBroker(Broker):
 
 
 def kafka_container(host_port: int) -> DockerContainer:
-    """Return a container of one broker, not yet started.
+    """Return a container with one broker, not started yet.
 
     Args:
-        host_port: Its port on the host: a fixed one, for Docker would choose another at each restart.
+        host_port: Its port on the host. It is fixed, because Docker would choose another one at each restart.
     """
     from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - takes 0.5 s, and few runs need it
 
@@ -225,7 +226,7 @@ def kafka_container(host_port: int) -> DockerContainer:
         "node.id": "1",
         "controller.quorum.voters": "1@localhost:9093",
         "controller.listener.names": "CONTROLLER",
-        # The node talks to itself, too (transaction markers), where the host's address leads nowhere.
+        # The node also connects to itself (for transaction markers), where the host's address is not reachable.
         "inter.broker.listener.name": "INTERNAL",
         "listeners": f"INTERNAL://:19092,HOST://:{_HOST_PORT},CONTROLLER://:9093",
         "listener.security.protocol.map": "INTERNAL:PLAINTEXT,HOST:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -244,12 +245,12 @@ def kafka_container(host_port: int) -> DockerContainer:
 
 
 def sweep(*, stale_only: bool = False) -> None:
-    """Remove the containers of this run, or those of runs on this machine that ended without removing theirs.
+    """Remove the containers of this run, and those of earlier runs on this machine that did not remove theirs.
 
     Args:
-        stale_only: Leave this run's alone.
+        stale_only: Keep the containers of this run.
     """
-    import docker  # noqa: PLC0415 - only where there is a daemon
+    import docker  # noqa: PLC0415 - only if there is a daemon
     from docker.errors import DockerException  # noqa: PLC0415 - as above
 
     with contextlib.suppress(DockerException, OSError):
@@ -275,9 +276,9 @@ class Choice:
     """Which broker the tests use.
 
     Attributes:
-        kind: Which; None when the one that was named is missing.
+        kind: The kind. None if the required broker is missing.
         why: The reason, for the header of the run.
-        named: Somebody asked for this one, so nothing else will do.
+        named: Whether this broker was required, so that no other one may be used.
     """
 
     kind: Kind | None
@@ -286,7 +287,7 @@ class Choice:
 
 
 def choose() -> Choice:
-    """Choose the broker of this run; quick, and starts nothing.
+    """Choose the broker of this run. This is quick and starts nothing.
 
     Raises:
         BrokerMissingError: MOORAGE_TEST_BROKER names no kind of broker.
@@ -310,7 +311,7 @@ def choose() -> Choice:
 
 
 def docker_obstacle() -> str:
-    """Return why there can be no container of Kafka; empty when there can."""
+    """Return why a container of Kafka is not possible. Empty if it is."""
     import docker  # noqa: PLC0415 - takes 0.2 s
     from docker.errors import DockerException, ImageNotFound  # noqa: PLC0415 - as above
 
@@ -323,9 +324,9 @@ def docker_obstacle() -> str:
         client.images.get(IMAGE)
     except ImageNotFound:
         try:
-            client.images.get_registry_data(IMAGE)  # asks the registry, pulls nothing yet
+            client.images.get_registry_data(IMAGE)  # sends a request to the registry, but pulls nothing yet
         except (DockerException, OSError):
-            return f"a Docker daemon answers, but {IMAGE} is neither there nor to be pulled"
+            return f"a Docker daemon answers, but {IMAGE} is not there and cannot be pulled"
     except (DockerException, OSError) as error:
         return f"a Docker daemon answers, but not about {IMAGE}: {error}"
     finally:

@@ -1,4 +1,4 @@
-"""Programs that are run to their end."""
+"""Runs programs to their end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.forks import moorage as _moorage
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended."""
+    """The result of a program."""
 
     code: int
     out: str
@@ -24,7 +24,7 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it wrote, as JSON."""
+        """The output parsed as JSON."""
         return json.loads(self.out)
 
 
@@ -35,9 +35,9 @@ async def program(
 
     Args:
         words: the program and its arguments.
-        env: variables on top of this process's own.
+        env: additional environment variables.
         text: its standard input.
-        seconds: it is killed after so many, and the call fails.
+        seconds: the time after which it is killed and the call fails.
     """
     process = await asyncio.create_subprocess_exec(
         *words,
@@ -61,7 +61,7 @@ async def program(
 async def moorage(
     *words: str, env: Mapping[str, str] | None = None, text: str | None = None, seconds: float = 60.0
 ) -> Done:
-    """Run `moorage` to its end, as `program` would; the process is a forked one."""
+    """Run `moorage` to its end, like `program`, but in a forked process."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write((text or "").encode())
         stdin.seek(0)

@@ -1,12 +1,12 @@
-"""Console sessions of Markdown pages: reads them, runs them in their order, and holds their output.
+"""Console sessions on Markdown pages: parses them and compares their output.
 
 A fenced block of the language `console` is a session. A line that begins with `$ ` is a command, and `> ` continues the
-one above; what follows is its output. A line `…` stands for any lines, and `…` within a line for any text. The title of
-a block names its terminal. A block without a command shows what the command that runs in its terminal writes next, in
-any order.
+line above. The lines after a command are its output. A line `…` stands for any lines, and `…` within a line for any
+text. The title of a block names its terminal. A block without a command shows the next output of the command that runs
+in its terminal, in any order.
 
-Times, ages, ports, the user and the random parts of names differ from run to run, so both sides are compared without
-them (`normal`), and without the width of columns.
+Times, ages, ports, the user and the random parts of names differ between runs. So both sides are compared without them
+(`normal`), and without the width of columns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VARIES: Final = tuple(
         (r"\bcli/[\w.-]+", "cli/<user>"),
         (r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<id>"),
         (r"(?<=Placed on )node/\w+", "node/<any>"),
-        # The alphabet of such endings has no vowels, so words are not taken for them.
+        # The alphabet of such endings has no vowels, so that words do not match.
         (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<id>"),
         (r"  +", "  "),
     )
@@ -43,22 +43,22 @@ _VARIES: Final = tuple(
 
 @dataclass(frozen=True)
 class Step:
-    """A command and what the page says that it writes."""
+    """A command, and its output according to the page."""
 
     line: int
-    """Where it is on the page, from 1."""
+    """The line on the page, from 1."""
 
     terminal: str
-    """The title of its block; empty for the reader's own terminal."""
+    """The title of its block. Empty for the reader's own terminal."""
 
     command: str
-    """Empty for what the command that runs in this terminal writes next."""
+    """The command. Empty if the step is the next output of the command that runs in this terminal."""
 
     output: tuple[str, ...]
 
 
 def blocks(page: str, language: str) -> list[tuple[int, str, list[str]]]:
-    """The fenced blocks of a language: the line at which each begins, its title, its lines."""
+    """The fenced blocks of a language, as (first line, title, lines)."""
     return [
         (page.count("\n", 0, found.start("body")) + 1, found["title"] or "", found["body"].splitlines())
         for found in _FENCE.finditer(page)
@@ -67,7 +67,7 @@ def blocks(page: str, language: str) -> list[tuple[int, str, list[str]]]:
 
 
 def steps(page: str) -> list[Step]:
-    """The steps of the console sessions of a page, in their order."""
+    """The steps of the console sessions on a page, in their order."""
     found: list[Step] = []
     for first, title, lines in blocks(page, "console"):
         at, command, output = first, "", list[str]()
@@ -84,20 +84,20 @@ def steps(page: str) -> list[Step]:
 
 
 def normal(text: str) -> str:
-    """A line without what differs from run to run."""
+    """A line without the parts that differ between runs."""
     for pattern, name in _VARIES:
         text = pattern.sub(name, text)
     return text.rstrip()
 
 
 def holds(expected: Sequence[str], actual: Sequence[str]) -> bool:
-    """Whether lines are those that a page shows."""
+    """Whether lines match those on a page."""
     parts = [rf"(?:{_pattern(line)}\n)" if line != _ELLIPSIS else r"(?:.*\n)*?" for line in expected]
     return re.fullmatch("".join(parts), "".join(f"{normal(line)}\n" for line in actual)) is not None
 
 
 def missing(expected: Iterable[str], actual: Iterable[str]) -> list[str]:
-    """The lines that a page shows and that are not among others, each of which stands for one; in any order."""
+    """The lines on a page without a counterpart in other lines, in any order. Each line is the counterpart of one."""
     left = [normal(line) for line in actual]
     wanting = []
     for line in expected:

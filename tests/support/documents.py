@@ -1,10 +1,10 @@
-"""Reads the YAML and the commands out of pages: our own in tests/support/pages, and documents of others, if any.
+"""Reads YAML and commands from pages: our own in tests/support/pages, and documents of others, if there are any.
 
-`MOORAGE_DOCUMENTS` names the folder of such documents. They are web pages saved as text, so some of the YAML has scars:
-footnote numbers behind values, lines of dots for what was left out, list items whose fields lost their indentation. Our
-own pages have the same scars. `examples` heals them by the rules in `_heal`. Of an object that leaves parts out by a
-comment of dots, those parts are taken from the page's earlier object of that kind and name. Nothing else is changed.
-(The documents are Chinese: U+FF08 and U+FF09 are their parentheses, U+3002 their full stop, U+FF1A their colon.)
+`MOORAGE_DOCUMENTS` names the folder of such documents. They are web pages saved as text, so some of the YAML is
+damaged: it has footnote numbers after values, lines of dots for omitted parts, and list items whose fields lost their
+indentation. Our own pages have the same damage. `examples` repairs it by the rules in `_heal`. If an object omits parts
+with a comment of dots, those parts are taken from the page's earlier object of that kind and name. Nothing else is
+changed. The documents are Chinese: U+FF08 and U+FF09 are their parentheses, U+3002 their full stop, U+FF1A their colon.
 """
 
 from __future__ import annotations
@@ -43,43 +43,43 @@ _STATE = re.compile(r"^(feature\.[\w.-]+/[\w.-]+): (\w+)$")
 
 @dataclass(frozen=True)
 class Example:
-    """One YAML snippet of a page, healed and read."""
+    """A YAML snippet of a page, repaired and parsed."""
 
     document: str
     line: int
-    """Where it begins, from 1."""
+    """Its first line, from 1."""
     text: str
     value: dict[str, Any]
 
 
 def examples(path: Path) -> list[Example]:
-    """Every YAML snippet of a page that says something about taints, tolerations or an object."""
+    """Every YAML snippet of a page that is about taints, tolerations or an object."""
     return list(_examples(path))
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command of a page."""
+    """A command on a page."""
 
     document: str
     text: str
     output: str
-    """What the page shows that it says; empty where it shows nothing."""
+    """The output that the page shows. Empty if it shows none."""
 
 
 @dataclass(frozen=True)
 class SystemTaint:
-    """A row of the table of taints that the system keeps on clusters by their condition `Ready`."""
+    """A row of the table of taints that the system maintains on clusters by their condition `Ready`."""
 
     key: str
     added: tuple[str, ...]
-    """The statuses with which it is put on."""
+    """The statuses with which it is added."""
     removed: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Some pages that are tested together."""
+    """Pages that are tested together."""
 
     paths: tuple[Path, ...]
 
@@ -95,15 +95,15 @@ class Pages:
 
 
 def own(*names: str) -> Pages:
-    """Our own pages of these names."""
+    """Our own pages with these names."""
     return Pages(tuple(OWN / f"{name}.md" for name in names))
 
 
 def given(*numbers: str) -> Pages | None:
-    """The documents whose names begin with these numbers; None where `MOORAGE_DOCUMENTS` is not set.
+    """The documents whose names begin with these numbers. None if `MOORAGE_DOCUMENTS` is not set.
 
     Raises:
-        pytest.UsageError: the variable is set, and one of them is not there.
+        pytest.UsageError: the variable is set, but a document is missing.
     """
     named = os.environ.get(VARIABLE, "")
     if not named:
@@ -131,18 +131,18 @@ def commands(path: Path) -> list[Command]:
 
 
 def flags(path: Path) -> list[str]:
-    """Every flag that a page names, as it writes it, each once."""
+    """Every flag on a page, as written there, each once."""
     return list(dict.fromkeys(_FLAG.findall(path.read_text())))
 
 
 def system_labels(path: Path) -> dict[str, str]:
-    """The labels that a page shows as kept by the system, for the state of an add-on."""
+    """The labels for the states of add-ons that a page shows as maintained by the system."""
     rows = (_STATE.match(line) for line in path.read_text().splitlines())
     return {row[1]: row[2] for row in rows if row}
 
 
 def system_taints(path: Path) -> list[SystemTaint]:
-    """The rows of the table of taints that the system keeps on clusters."""
+    """The rows of the table of taints that the system maintains on clusters."""
     rows = (_ROW.match(line) for line in path.read_text().splitlines())
     return [SystemTaint(row[1], tuple(_STATUS.findall(row[2])), tuple(_STATUS.findall(row[3]))) for row in rows if row]
 
@@ -172,7 +172,7 @@ def _examples(path: Path) -> Iterator[Example]:
 
 
 def _short(path: Path) -> str:
-    """What a page is called in the names of tests: its number, or the name of one of our own."""
+    """The name of a page in the names of tests: its number, or its name if it is our own."""
     return path.stem.partition("_")[0]
 
 
@@ -181,18 +181,18 @@ def _called(value: dict[str, Any]) -> tuple[str, str]:
 
 
 def _filled(value: dict[str, Any], whole: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
-    """An object of which `#...` leaves something out, with what the whole one of its kind and name has there."""
+    """An object with the parts that `#...` omits, taken from the complete object of its kind and name."""
     before = whole[_called(value)]
     return {**value, "spec": {**before["spec"], **value["spec"]}}
 
 
 def _heal(block: list[str]) -> str:
-    """Remove footnotes and dots, and indent again what stands under a list item or a key."""
+    """Remove footnotes and dots, and restore the indentation under list items and keys."""
     lines = [_FOOTNOTE.sub(r"\1", _COMMENT.sub("", line).rstrip()) for line in block if line.strip()]
     healed: list[str] = []
     key_indent = item_indent = -1
     shift = 0
-    in_place: set[int] = set()  # indents of lists that stand where they belong
+    in_place: set[int] = set()  # the indentation of lists that is correct
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if _ITEM.match(line):

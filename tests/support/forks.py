@@ -1,8 +1,8 @@
-"""Processes of Moorage that begin in milliseconds: forked from one that has imported everything already.
+"""Processes of Moorage that start in milliseconds, because they are forked from one that has imported everything.
 
-A service's process takes one to two seconds of processor time to begin, nearly all of it imports. Tests that start
-hundreds of them, to kill and to pause them, do not need that each time. A forked process has an id, a session, signals
-and files of its own, too. How `moorage up` starts its processes is held by tests/e2e/test_cli_up.py.
+The start of a service's process takes one to two seconds of CPU time, nearly all of it for imports. Tests that start
+hundreds of processes to kill and pause them do not need that each time. A forked process also has an id, a session,
+signals and files of its own. tests/e2e/test_cli_up.py tests how `moorage up` starts its processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FORKING.set_forkserver_preload(
 
 
 class Forked:
-    """A forked process, with what `asyncio.subprocess.Process` has for those who keep one running."""
+    """A forked process, with the methods of `asyncio.subprocess.Process` that its users need."""
 
     def __init__(
         self, process: ForkServerProcess, stdin: Connection | None, stdout: asyncio.StreamReader | None
@@ -57,13 +57,13 @@ class Forked:
         self._over.set()
 
     async def wait(self) -> int:
-        """Return its exit code when it has ended; the negative of the signal that ended it."""
+        """Return its exit code when it has ended, or the negative number of the signal that ended it."""
         await self._over.wait()
         assert self.returncode is not None
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, if it still runs."""
+        """Send it a signal if it is still running."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -84,43 +84,43 @@ async def fork(
     """Call a function in a process of its own.
 
     Args:
-        function: one that can be imported by its name.
-        arguments: for it.
-        environment: its variables, on top of this process's own.
-        stdout: an open file for standard output; when None, it is read from the result's `stdout`.
-        stderr: one for standard error; when None, that of standard output.
-        stdin: one for standard input; when None, a pipe that is open for as long as this process lives.
+        function: a function that can be imported by its name.
+        arguments: its arguments.
+        environment: additional environment variables.
+        stdout: an open file for standard output. If None, it is read from the result's `stdout`.
+        stderr: an open file for standard error. If None, the one of standard output.
+        stdin: an open file for standard input. If None, a pipe that is open for as long as this process lives.
     """
     reads, held = multiprocessing.Pipe(duplex=False) if stdin is None else (_copy(stdin), None)
     read, writes = (await _pipe()) if stdout is None else (None, _copy(stdout))
     files = (reads, writes, _copy(stderr or writes))
     given = (function, arguments, {**os.environ, **environment}, files)
     process = _FORKING.Process(target=_begin, args=given, daemon=True)
-    await asyncio.to_thread(process.start)  # the first one waits for the process to fork from, which imports everything
+    await asyncio.to_thread(process.start)  # the first one waits until the process to fork from has imported everything
     for file in files:
         file.close()
     return Forked(process, held, read)
 
 
 async def launch(arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> Forked:
-    """Start `moorage`; for `moorage.cli.local.supervisor`."""
+    """Start `moorage`. For `moorage.cli.local.supervisor`."""
     return await fork(moorage, *arguments, environment=environment, stdout=output)
 
 
 def moorage(*arguments: str) -> None:
-    """Be the command `moorage`; call it in a forked process only."""
+    """Run the command `moorage`. Call it only in a forked process."""
     from moorage.cli.app import app  # noqa: PLC0415 - imported before the fork, not by the tests
 
     app(list(arguments), prog_name="moorage")
 
 
 def _copy(file: IO[bytes] | Connection) -> Connection:
-    """An open file as something that can be given to a process that is forked."""
+    """An open file in a form that can be passed to a forked process."""
     return Connection(os.dup(file.fileno()))
 
 
 async def _pipe() -> tuple[asyncio.StreamReader, Connection]:
-    """Both ends of a pipe, the first for this process."""
+    """Both ends of a pipe. The first one is for this process."""
     reads, writes = os.pipe()
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -134,13 +134,13 @@ def _begin(
     environment: Mapping[str, str],
     files: Sequence[Connection],
 ) -> None:
-    """Be like a process that was started by itself: its session, its folder, its standard files, its variables."""
+    """Set up the process as if it had been started separately: session, folder, standard files, variables."""
     os.setsid()
     os.chdir(ROOT)
     for number, file in enumerate(files):
         os.dup2(file.fileno(), number)
         file.close()
-    # Made anew, so that they are buffered as what they lead to wants it; this process has put aside its standard input.
+    # New objects, so that their buffering fits the files. This process has put aside its standard input.
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lives
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as above
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115 - as above

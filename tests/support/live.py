@@ -1,4 +1,4 @@
-"""A whole Moorage on the broker of the run, and the command line against it."""
+"""A complete Moorage on the broker of the run, and its command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moorage_schemas.topics import Topic
 
 
 class Live:
-    """A Moorage that runs, seen from the command line."""
+    """A running Moorage, used through the command line."""
 
     def __init__(self, stack: Stack, prefix: str) -> None:
         self._stack = stack
@@ -36,13 +36,13 @@ class Live:
         }
 
     async def moorage(self, *words: str, text: str | None = None, code: int = 0, seconds: float = 60.0) -> Done:
-        """Run the command line as a process; it must end with `code`."""
+        """Run the command line as a process. It must end with `code`."""
         done = await commands.moorage(*words, env=self.env, text=text, seconds=seconds)
         assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
         return done
 
     async def here(self, *words: str, text: str | None = None, code: int = 0) -> Done:
-        """Run the command line in this process; it must end with `code`."""
+        """Run the command line in this process. It must end with `code`."""
 
         def call() -> Result:
             return CliRunner().invoke(app, ["--server", self.server, *words], input=text, env=self.env)
@@ -53,7 +53,7 @@ class Live:
         return done
 
     async def restart_gateway(self) -> None:
-        """Kill the gateway, and return when the one that is started in its place answers."""
+        """Kill the gateway. Returns when its replacement answers."""
         gateway = next(child for child in self._stack.supervisor.children if child.spec.name == GATEWAY)
         before = gateway.pid
         os.kill(before, signal.SIGKILL)
@@ -67,7 +67,7 @@ class Live:
         await until(answers, 60)
 
     async def shown(self, *words: str, text: str | None = None) -> str:
-        """What the command line writes to the terminal, errors and all, whatever its exit code."""
+        """The output of the command line including errors, with any exit code."""
 
         def call() -> str:
             return CliRunner().invoke(app, ["--server", self.server, *words], input=text, env=self.env).output
@@ -75,11 +75,11 @@ class Live:
         return await asyncio.to_thread(call)
 
     def reader(self, *topics: Topic) -> TopicReader:
-        """Reads topics from now on."""
+        """A reader of new records in topics."""
         return TopicReader(self.bootstrap, self.prefix, topics)
 
     async def node_of(self, pod: str) -> str:
-        """Where a pod of the default namespace is; empty while it waits."""
+        """The node of a pod of the default namespace. Empty while it waits."""
         done = await self.here("get", "pod", pod, "-o", "json")
         return str(done.json["spec"].get("nodeName", ""))
 
@@ -95,7 +95,7 @@ class Live:
 
 
 async def collect(reader: TopicReader, enough: Callable[[list[Seen]], bool], seconds: float = 30.0) -> list[Seen]:
-    """Read until there is enough."""
+    """Read until the records are sufficient."""
     found: list[Seen] = []
     async with asyncio.timeout(seconds):
         async for batch in reader.batches():
@@ -107,7 +107,7 @@ async def collect(reader: TopicReader, enough: Callable[[list[Seen]], bool], sec
 
 @asynccontextmanager
 async def running(bootstrap: str, prefix: str, folder: Path, **given: Any) -> AsyncIterator[Live]:
-    """Services and gateway on a broker that is there, with these settings."""
+    """Services and gateway on an existing broker, with these settings."""
     settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, partitions=6, gateway_port=0, **given)
     told: list[str] = []
     async with Stack(settings, folder, told.append, together=True, launch=forks.launch) as stack:

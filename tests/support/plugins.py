@@ -1,4 +1,4 @@
-"""Filters and prioritizers that are not in their folders, found as if they were."""
+"""Filters and prioritizers outside their folders, which are discovered as if they were in them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 
 @contextmanager
 def added(kind: type[Plugin[Any, Any]], file: Path, folder: Path) -> Iterator[None]:
-    """A plugin of one file, found beside those that there are, for as long as this lasts.
+    """A plugin of one file that is discovered with the existing ones within the context.
 
     Args:
-        kind: the plugin's, such as `NodeFilter`.
+        kind: the kind of plugin, such as `NodeFilter`.
         file: the plugin's module. It is copied.
-        folder: a folder that may be written to.
+        folder: a folder for the copy.
     """
     package = importlib.import_module(kind.package)
     place = folder / kind.package

@@ -1,4 +1,4 @@
-"""Records as the runtime hands them to a service, for tests that call one directly."""
+"""Records in the form that the runtime gives to a service, for tests that call a service directly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def at(seconds: float) -> datetime:
-    """An instant some seconds after the beginning of time."""
+    """An instant some seconds after the start of the test's time."""
     return T0 + timedelta(seconds=seconds)
 
 
@@ -30,7 +30,7 @@ def record(
     source: str = "probe",
     size: int = 0,
 ) -> Input:
-    """One record; `size` pads the raw value to so many bytes."""
+    """A record. `size` pads the raw value to this number of bytes."""
     meta = Meta(id=id, source=source, type=topic.event_type, time=time, subject=key)
     value = None if event is None else event.model_dump_json().encode().ljust(size)
     raw = RawRecord(key=key.encode(), value=value, headers=(("ce_id", id.encode()),))
@@ -40,21 +40,21 @@ def record(
 def decide(
     service: Service[Any], state: Any, batch: Sequence[Input], now: datetime, *, lagging: Sequence[str] | None = ()
 ) -> list[Emit]:
-    """Give a service a batch and wake it, as the engine does; whatever it needs is at its present end.
+    """Give a service a batch and wake it, like the engine. Everything that it needs is read to its present end.
 
     Args:
-        service: whose turn it is.
-        state: of its partition.
+        service: the service.
+        state: the state of its partition.
         batch: the records.
-        now: the present.
-        lagging: of which keys upstream services have something to work through; None for all.
+        now: the present time.
+        lagging: the keys for which upstream services have unprocessed records. None means all.
     """
     emits = service.process(state, batch, now) if batch else []
     return emits + wake(service, state, now, lagging=lagging)
 
 
 def wake(service: Service[Any], state: Any, now: datetime, *, lagging: Sequence[str] | None = ()) -> list[Emit]:
-    """Wake a service, whatever it waits for."""
+    """Wake a service, regardless of its next wake."""
     if service.needs(state, now) is not None:
         service.refreshed(state, Freshness(now, lagging=None if lagging is None else frozenset(lagging)))
     return service.wake(state, now)

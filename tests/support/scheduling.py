@@ -1,7 +1,8 @@
-"""In which order and portions the tests are given to the workers of pytest-xdist.
+"""The order and the portions in which the tests are given to the workers of pytest-xdist.
 
-Long tests that mostly wait come first, so that they wait side by side; what only computes comes last and evens out the
-ends. Tests of one file, or of one class of it, stay together, for they may share something that is costly to start.
+Long tests that mostly wait come first, so that they wait at the same time. Tests that only compute come last and
+balance the workers. Tests of one file or class stay together, because they may share something that is expensive to
+start.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FIRST: Final = (
     "tests/scenario/",
     "tests/",
 )
-"""Beginnings of node ids, in the order in which their tests are begun."""
+"""Prefixes of node ids, in the order in which their tests start."""
 
 _APART: Final = (
     "tests/chaos/faults/",
@@ -30,7 +31,7 @@ _APART: Final = (
     "tests/chaos/seeded/test_planted.py",
     "tests/e2e/test_cli_up.py",
 )
-"""Where each test is given out by itself: it takes seconds, and shares no more than the broker of the run."""
+"""Prefixes of tests that are given out one by one. Each takes seconds, and shares only the broker of the run."""
 
 _TOGETHER: Final = (
     "tests/chaos/faults/test_cluster.py",
@@ -39,28 +40,28 @@ _TOGETHER: Final = (
     "tests/kafka/test_embedded.py",
     "tests/kafka/test_lost_markers.py",
 )
-"""Files in those rooms whose tests share more."""
+"""Files in those folders whose tests share more."""
 
 _MOST: Final = 8
-"""Workers; each collects all tests, and the longest of them would take as long with more."""
+"""The maximum number of workers. Each one collects all tests, and more would not shorten the longest of them."""
 
 
 def workers() -> int:
-    """How many workers there are where nobody says (`-n auto`): two for each core, for many tests mostly wait."""
+    """The number of workers with `-n auto`: two for each core, because many tests mostly wait."""
     return min(_MOST, 2 * (os.cpu_count() or 1))
 
 
 def rank(nodeid: str) -> int:
-    """Return how early a test is begun; the smaller the earlier."""
+    """Return the rank of a test. Lower ranks start earlier."""
     return next(number for number, begin in enumerate(_FIRST) if nodeid.startswith(begin))
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives out the tests in the order in which they were collected, a file, a class or a test at a time."""
+    """Gives out the tests in the order of collection, one file, class or test at a time."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.config.option.loadscopereorder = False  # else the file with most tests would come first
+        self.config.option.loadscopereorder = False  # otherwise the file with the most tests would come first
 
     def _split_scope(self, nodeid: str) -> str:
         apart = nodeid.startswith(_APART) and not nodeid.startswith(_TOGETHER)

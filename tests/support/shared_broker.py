@@ -1,4 +1,4 @@
-"""One broker for all workers of a run: whoever needs it first starts it, and stops it when nobody uses it any more."""
+"""One broker for all workers of a run. The first worker that needs it starts it, and stops it when none uses it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _READY_WITHIN = 60.0  # seconds
 
 
 class SharedBroker:
-    """This worker's hold on the broker of the run.
+    """This worker's access to the broker of the run.
 
     Args:
-        choice: which broker it is.
-        folder: one that all workers of the run share.
-        prefix: begins the names of this worker's topics.
+        choice: the chosen broker.
+        folder: a folder that all workers of the run share.
+        prefix: the prefix of the names of this worker's topics.
     """
 
     def __init__(self, choice: Choice, folder: Path, prefix: str) -> None:
@@ -38,16 +38,16 @@ class SharedBroker:
         self._prefix = prefix
         self._users: IO[str] | None = None
         self._own: Broker | None = None
-        """What this worker has to close."""
+        """The broker that this worker has to close."""
 
         self.notes: list[str] = []
-        """What the summary of the run should say."""
+        """Notes for the summary of the run."""
 
     async def use(self) -> Broker:
-        """Return the broker, started by this worker or by another one; it lives until `close`.
+        """Return the broker, which this worker or another one has started. It runs until `close`.
 
         Raises:
-            BrokerMissingError: the broker that was named is not there.
+            BrokerMissingError: the required broker is missing.
         """
         choice = self._choice
         if choice.kind is None:
@@ -57,7 +57,7 @@ class SharedBroker:
             await self._own.start()
             return self._own
         self._users = self._open("users")
-        with self._open("starting") as starting:  # one at a time; the lock goes with the file
+        with self._open("starting") as starting:  # one at a time; the lock ends with the file
             await asyncio.to_thread(fcntl.flock, starting, fcntl.LOCK_EX)
             await asyncio.to_thread(fcntl.flock, self._users, fcntl.LOCK_SH)
             if self._address.exists():
@@ -68,7 +68,7 @@ class SharedBroker:
             return self._own
 
     async def close(self) -> None:
-        """Let go of it; the worker that started it waits until all others have, and stops it."""
+        """Release the broker. The worker that started it waits until all others have released it, and stops it."""
         if self._own is not None and self._users is not None:
             await asyncio.to_thread(fcntl.flock, self._users, fcntl.LOCK_EX)
             self._address.unlink()
@@ -85,7 +85,7 @@ class SharedBroker:
         return (self._folder / f"broker.{name}").open("w")
 
     async def _started(self) -> Broker:
-        """Start what was chosen; where nobody insisted on a container and it does not start, the embedded broker."""
+        """Start the chosen broker. If a container does not start and was not required, start the embedded broker."""
         if self._choice.kind == "docker":
             container = DockerBroker()
             try:
@@ -94,7 +94,7 @@ class SharedBroker:
                 await container.close()
                 if self._choice.named:
                     raise
-                self.notes.append(f"the embedded broker was used, for the container did not start: {error}")
+                self.notes.append(f"the embedded broker was used because the container did not start: {error}")
             else:
                 return container
         embedded = EmbeddedBroker(self._folder / f"kafka-{os.getpid()}")
@@ -103,7 +103,7 @@ class SharedBroker:
 
 
 async def _until_it_has_groups(bootstrap: str) -> None:
-    """A new broker makes the topic of its groups when first asked about one, and until then has no coordinator."""
+    """Wait for the group coordinator. A new broker creates the topic of groups at the first request about one."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
@@ -114,7 +114,7 @@ async def _until_it_has_groups(bootstrap: str) -> None:
                 except KafkaError as error:
                     if not error.retriable:
                         raise
-                    await asyncio.sleep(0.05)  # between two looks: nothing tells when it is there
+                    await asyncio.sleep(0.05)  # seconds between two checks, because nothing signals that it is there
                 else:
                     return
     finally:

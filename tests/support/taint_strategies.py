@@ -1,4 +1,4 @@
-"""Hypothesis strategies of taints and tolerations: few distinct words, so that many match."""
+"""Hypothesis strategies for taints and tolerations with few distinct words, so that many match."""
 
 from __future__ import annotations
 

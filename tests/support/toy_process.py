@@ -1,4 +1,4 @@
-"""Processes that run the counter, to be killed and paused."""
+"""Processes that run the counter, for tests that kill and pause them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READY = "ready"
 
 @asynccontextmanager
 async def counting(settings: Settings) -> AsyncIterator[Forked]:
-    """A process with one worker of the counter, which is ready; it is killed at the end."""
+    """A process with one ready worker of the counter. It is killed at the end."""
     with tempfile.TemporaryFile() as nowhere:
         process = await fork(_run, settings.model_dump_json(), environment={}, stderr=nowhere)
     try:
@@ -43,6 +43,6 @@ async def _count(settings: Settings) -> None:
     worker = worker_for(Counter(), settings)
     await worker.start()
     await worker.wait_ready()
-    print(_READY, flush=True)  # noqa: T201 - what the test waits for
+    print(_READY, flush=True)  # noqa: T201 - the test waits for this output
     await worker.join()
     await asyncio.Event().wait()

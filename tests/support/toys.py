@@ -1,5 +1,5 @@
-# ruff: noqa: ARG002 - toy services take what the interface gives them, and use what they need
-"""Small services for the tests of the runtime, and what checks their output."""
+# ruff: noqa: ARG002 - toy services have the parameters of the interface, and do not use all of them
+"""Small services for the tests of the runtime, and checks of their output."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CounterState:
 
 
 class Counter(Service[CounterState]):
-    """Numbers the records of each key; a loss shows as a gap in `n`, a double as one more `seq`."""
+    """Numbers the records of each key. A lost record leads to a gap in `n`, and a duplicate to one more `seq`."""
 
     name = "counter"
     sources: ClassVar[tuple[Topic, ...]] = (NUMBERS, TABLE)
@@ -127,7 +127,7 @@ class Counter(Service[CounterState]):
         self.apply(state, TALLIES, event.key, tally)
         if event.n == -13:
             raise ZeroDivisionError("the state is half changed, and the record is poison")
-        # The table's number is added to the second part, so that a table that was not restored shows.
+        # The table's number is added to the second part, so that a missing restore of the table is visible.
         extra = state.table.get(event.key, 0)
         missing = 1_000_000 if event.needs and event.needs not in state.known else 0
         counted = Counted(key=event.key, seq=tally.count, n=event.n, total=tally.total + extra + missing)
@@ -200,7 +200,7 @@ async def write_raw(  # noqa: PLR0917 - a record's parts in their usual order
 
 
 async def read_all(settings: Settings, topic: Topic, *, committed_only: bool = True) -> list[Any]:
-    """Every record of a topic up to its present end, read_committed."""
+    """All records of a topic up to its present end, read_committed."""
     name = topic.name(settings.topic_prefix)
     places = [TopicPartition(name, partition) for partition in range(settings.partitions)]
     consumer = AIOKafkaConsumer(
@@ -226,7 +226,7 @@ async def read_all(settings: Settings, topic: Topic, *, committed_only: bool = T
 
 
 async def counted(settings: Settings) -> dict[str, list[Counted]]:
-    """What the counter wrote, by key, in order."""
+    """The records of the counter by key, in order."""
     found: dict[str, list[Counted]] = {}
     for record in await read_all(settings, COUNTED):
         event = Counted.model_validate_json(record.value)
@@ -235,7 +235,7 @@ async def counted(settings: Settings) -> dict[str, list[Counted]]:
 
 
 def assert_exactly_once(found: dict[str, list[Counted]], numbers: Sequence[Number]) -> None:
-    """Each number once, in order, and the running totals right: no loss, no double, no state out of step."""
+    """Check that each number occurs once and in order, and that the totals are right: nothing is lost or duplicated."""
     wanted: dict[str, list[int]] = {}
     for number in numbers:
         wanted.setdefault(number.key, []).append(number.n)

@@ -1,26 +1,26 @@
-"""Waiting for what no event tells of: a condition is looked at again and again, until a deadline."""
+"""Waits for a condition that no event signals: it is checked repeatedly until a deadline."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-_FIRST, _MOST = 0.02, 0.1  # seconds between two looks, which take processor time from what is waited for
+_FIRST, _MOST = 0.02, 0.1  # seconds between two checks, which take CPU time
 _GROWTH = 1.5
 
 
 async def until(
-    holds: Callable[[], Awaitable[bool] | bool], seconds: float = 30.0, message: str = "it did not come to pass"
+    holds: Callable[[], Awaitable[bool] | bool], seconds: float = 30.0, message: str = "the condition was not true"
 ) -> None:
     """Return when a condition holds.
 
     Args:
         holds: the condition.
-        seconds: how long it is looked at.
-        message: what to say when it did not hold in time.
+        seconds: the maximum time to wait.
+        message: the message of the error.
 
     Raises:
-        TimeoutError: it did not hold in time.
+        TimeoutError: the condition was not true in time.
     """
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + seconds, _FIRST

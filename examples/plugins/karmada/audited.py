@@ -12,7 +12,7 @@ LABEL: Final = "example.com/audited"
 
 
 class Audited(ClusterFilter):
-    """Rules out clusters that are not audited; what is there already stays."""
+    """Rules out clusters that are not audited. A resource that is there already stays."""
 
     name = "Audited"
     order = 35

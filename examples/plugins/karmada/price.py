@@ -13,7 +13,7 @@ LABEL: Final = "example.com/price"
 
 
 class Price(ClusterPrioritizer):
-    """Prefers cheaper clusters: 100 where the price is 0, 0 where it is 100 or nobody says."""
+    """Prefers cheaper clusters: 100 if the price is 0, and 0 if it is 100 or unknown."""
 
     name = "Price"
     weight = 2

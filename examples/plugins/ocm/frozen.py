@@ -1,4 +1,4 @@
-"""Frozen clusters: they have the label `example.com/frozen`, and no placement may have them."""
+"""Frozen clusters: they have the label `example.com/frozen`, and no placement may select them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FrozenColumn(Column):
 
 
 class Frozen(ManagedFilter):
-    """Rules out clusters that are frozen, also where the placement has them already."""
+    """Rules out clusters that are frozen, even if the placement has them already."""
 
     name = "Frozen"
     order = 3

@@ -1,7 +1,7 @@
-"""Settings as flags of `up`, `run` and `simulate`, under the names that upstream's own programs give them.
+"""Settings as flags of `up`, `run` and `simulate`, with the names that upstream's programs have for them.
 
-The flags are made from `Settings`: every field from `feature_gates` to `cloud_provider`, its text as the help. A
-command may have flags of further settings, such as the ports on which it listens.
+The flags are generated from `Settings`: every field from `feature_gates` to `cloud_provider`, with its docstring as
+the help. A command may have flags for further settings, such as the ports on which it listens.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ def _fields() -> tuple[str, ...]:
 
 
 FIELDS: tuple[str, ...] = _fields()
-"""The settings that are flags of every command that takes settings: what decides, the same for all processes."""
+"""The settings that are flags of every command with settings. They affect decisions and must be the same in all
+processes."""
 
 SWITCHES: frozenset[str] = frozenset(name for name in FIELDS if Settings.model_fields[name].annotation is bool)
-"""Those that are on or off: `--flag`, `--flag=true` and `--flag=false` are all understood."""
+"""The settings that are on or off. `--flag`, `--flag=true` and `--flag=false` are accepted."""
 
 
 def flag(field: str) -> str:
-    """The flag of a setting: `--node-monitor-period` of `node_monitor_period`."""
+    """Return the flag of a setting, such as `--node-monitor-period` for `node_monitor_period`."""
     return "--" + field.replace("_", "-")
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """These settings as variables, for a child process."""
+    """Return these settings as environment variables for a child process."""
     return {variable(field): _text(getattr(settings, field)) for field in FIELDS}
 
 
 def given(settings: Settings) -> dict[str, str]:
-    """Those of these settings that are not the default, as flags take them, by the setting's name."""
+    """Return the settings that are not the default, as texts for flags, by the setting's name."""
     plain = {field: Settings.model_fields[field].default for field in FIELDS}
     return {field: _text(getattr(settings, field)) for field in FIELDS if getattr(settings, field) != plain[field]}
 
 
 def with_settings(command: Callable[..., None], more: Mapping[str, Sequence[str]] | None = None) -> Callable[..., None]:
-    """Give a command every flag of `FIELDS`, and what was given as `flags`: texts by the setting's name.
+    """Add every flag of `FIELDS` to a command.
 
     Args:
-        command: takes a keyword `flags`.
+        command: the command. It gets the flags that the user gives in the keyword `flags`: texts by the setting's name.
         more: further settings that are flags of this command, with the flags' shorter names. They come first.
     """
     fields = {**(more or {}), **dict.fromkeys(FIELDS, ())}
@@ -72,10 +73,10 @@ def with_settings(command: Callable[..., None], more: Mapping[str, Sequence[str]
 
 
 class SwitchCommand(TyperCommand):
-    """A command whose switches may stand alone, `--flag`, and take a value only behind an equals sign."""
+    """A command whose switches may stand alone (`--flag`) and take a value only after an equals sign."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let `--flag` stand for `--flag=true`."""
+        """Accept `--flag` for `--flag=true`."""
         bare = {flag(field) for field in SWITCHES}
         end = args.index("--") if "--" in args else len(args)
         return super().parse_args(ctx, [f"{a}=true" if a in bare else a for a in args[:end]] + args[end:])
@@ -104,7 +105,7 @@ def _options(fields: Mapping[str, Sequence[str]]) -> list[inspect.Parameter]:
 
 
 def _docs() -> Mapping[str, str]:
-    from moorage.cli.field_docs import field_docs  # noqa: PLC0415 - reads sources; only these commands pay
+    from moorage.cli.field_docs import field_docs  # noqa: PLC0415 - reads sources, and only these commands need it
 
     return field_docs(Settings)
 

@@ -1,8 +1,8 @@
-"""The edge for people and programs: the Kubernetes API of the fleet, and the intake of condition reports.
+"""The API for people and programs: the Kubernetes API of the fleet, and the intake of condition reports.
 
 Consumes: HTTP; the topics resources, taints, conditions, placements, bindings, evictions, timers, workload-conditions,
     zones, budgets (whole, into memory).
-Keeps: nothing; everything it shows is in the topics.
+Keeps: nothing; everything that it shows is in the topics.
 Emits: resources, audit (their only writer), condition-reports.
 """
 

@@ -1,4 +1,4 @@
-"""Errors as the Kubernetes API answers them: a `Status` with reason, code, details and causes."""
+"""Errors in the form of the Kubernetes API: a `Status` with reason, code, details and causes."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-_SHOWN = 256  # characters of an offending value that are shown
+_SHOWN = 256  # the number of characters of an invalid value that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause of a refusal: which field, why, in words."""
+    """One cause of a refusal: the field, the reason, and the message."""
 
     reason: str
     message: str
     field: str = ""
 
     def document(self) -> dict[str, str]:
-        """The cause as an API shows it."""
+        """The cause in the form that the API shows."""
         shown = {"reason": self.reason, "message": self.message}
         return {**shown, "field": self.field} if self.field else shown
 
 
 class StatusError(Exception):
-    """A request that fails, with everything that its `Status` says."""
+    """A failed request, with the contents of its `Status`."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ def no_such_path() -> StatusError:
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
-    """404: there is no object of that name."""
+    """404: there is no object with that name."""
     return StatusError(404, f'{_qualified(group, plural)} "{name}" not found', details=_details(group, plural, name))
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
-    """409: there is an object of that name already."""
+    """409: an object with that name exists already."""
     return StatusError(
         409,
         f'{_qualified(group, plural)} "{name}" already exists',
@@ -108,7 +108,7 @@ def already_exists(group: str, plural: str, name: str) -> StatusError:
 
 
 def conflict(group: str, plural: str, name: str, why: str = "") -> StatusError:
-    """409: the object is not the one that the request was made for."""
+    """409: the object is not the one that the request expects."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     return StatusError(
         409,
@@ -119,7 +119,7 @@ def conflict(group: str, plural: str, name: str, why: str = "") -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: fields break rules; each is a cause."""
+    """422: fields break rules. Each is a cause."""
     shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
     return StatusError(
         422,
@@ -131,17 +131,17 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 
 def too_large(what: str, limit: int) -> StatusError:
-    """413: more bytes than are taken."""
+    """413: there are more bytes than allowed."""
     return StatusError(413, f"{what} is too large: it must have at most {limit} bytes")
 
 
 def unavailable(message: str) -> StatusError:
-    """503: not now."""
+    """503: the request cannot be served now."""
     return StatusError(503, message, retry_after=1)
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """What a pydantic model refuses, as field errors: path, value, rule."""
+    """The errors of a pydantic model as field errors with path, value and rule."""
     found = []
     for item in error.errors(include_url=False):
         path = ""
@@ -175,7 +175,7 @@ _VALUE_ERRORS = frozenset(
 
 
 def shorten(value: object) -> object:
-    """A value short enough to be shown in a message."""
+    """Shorten a value so that it can be shown in a message."""
     if isinstance(value, str):
         return value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     text = repr(value)

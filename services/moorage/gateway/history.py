@@ -1,4 +1,4 @@
-"""What changed, lately: the bounded past that watches resume from."""
+"""The latest changes, in limited number. Watches resume from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from moorage.kinds.status.records import ObjectId
 
 KEPT = 10_000
-"""Changes that are kept."""
+"""The number of changes that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """One object before and after."""
+    """A change of one object: its state before and after."""
 
     number: int
     """Counts all changes since the process began."""
@@ -25,22 +25,22 @@ class ObjectChange:
     object_id: ObjectId
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
-    """None when it was deleted."""
+    """None if the object was deleted."""
 
     last: Mapping[str, Any]
-    """The object as a watch shows it; of a deleted one its last state with the version of the deletion."""
+    """The object as a watch shows it. For a deleted object, its last state with the version of the deletion."""
 
 
 class TooOldError(Exception):
-    """The history does not reach back so far."""
+    """The history does not go back that far."""
 
 
 class History:
-    """The latest changes, in order, and a way to wait for more.
+    """The latest changes in order, and a way to wait for more.
 
     Args:
-        version: the global version from which on changes are recorded.
-        kept: how many changes are kept.
+        version: the global version after which changes are recorded.
+        kept: the number of changes that are kept.
     """
 
     def __init__(self, version: int = 0, kept: int = KEPT) -> None:
@@ -48,16 +48,16 @@ class History:
         self._kept = kept
         self._count = 0
         self.floor = version
-        """Changes after this version are known."""
+        """All changes after this version are known."""
 
         self.closed = False
-        """Nothing more will come: who watches ends."""
+        """Whether no more changes will come. Then watches end."""
 
         self._more = asyncio.Event()
 
     @property
     def count(self) -> int:
-        """How many changes there have been: the number that the next one gets."""
+        """The number of changes so far, which is the number of the next one."""
         return self._count
 
     def add(
@@ -75,12 +75,12 @@ class History:
             self.floor = self._changes.popleft().version
 
     def wake(self) -> None:
-        """Tell who waits that time has gone on."""
+        """Wake everyone who waits, without a change."""
         self._more.set()
         self._more = asyncio.Event()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End the history. No more changes will come."""
         self.closed = True
         self.wake()
 
@@ -98,7 +98,7 @@ class History:
         return self._changes[0].number if self._changes else self._count
 
     def since(self, number: int) -> list[ObjectChange]:
-        """The changes from a number on.
+        """The changes starting with a number.
 
         Raises:
             TooOldError: some of them have been forgotten.
@@ -109,5 +109,5 @@ class History:
         return [self._changes[index] for index in range(len(self._changes) - missing, len(self._changes))]
 
     async def wait(self) -> None:
-        """Return when `wake` is called the next time."""
+        """Return at the next call of `wake`."""
         await self._more.wait()

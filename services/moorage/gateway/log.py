@@ -1,4 +1,4 @@
-"""What the gateway needs of Kafka: to write durably, and to be told what was written."""
+"""The gateway's interface to Kafka: durable writes and their places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITTEN: tuple[Topic, ...] = (RESOURCES, AUDIT, CONDITION_REPORTS)
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One record to be written; its event is None for a tombstone."""
+    """One record to write. The event of a tombstone is None."""
 
     topic: Topic
     key: str
@@ -26,7 +26,7 @@ class Write:
 
 
 class Place(NamedTuple):
-    """Where a record stands in the log."""
+    """The place of a record in the log."""
 
     topic: Topic
     partition: int
@@ -34,23 +34,22 @@ class Place(NamedTuple):
 
 
 class Log(Protocol):
-    """The durable log, as the gateway writes it."""
+    """The durable log that the gateway writes."""
 
     @property
     def obstacle(self) -> str:
-        """Why nothing can be written now, in words; empty when all is well."""
+        """Why nothing can be written now. Empty if writes are possible."""
 
     async def commit(self, writes: Sequence[Write]) -> list[Place]:
-        """Write records of the gateway's own topics, all or nothing; returns when they are durable.
+        """Write records of the gateway's own topics, all or none. Returns when they are durable.
 
         Raises:
-            StatusError: 503 when nothing was written, 504 when it is not known whether it was, 413 when a record is
-                too large.
+            StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
         """
 
     async def report(self, writes: Sequence[Write]) -> None:
-        """Write condition reports; returns when all of them are durable.
+        """Write condition reports. Returns when all of them are durable.
 
         Raises:
-            StatusError: as `commit`; some may have been written.
+            StatusError: as `commit`. Some may have been written.
         """

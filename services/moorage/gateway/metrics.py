@@ -8,51 +8,53 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """What is counted and measured; each gateway has a registry of its own."""
+    """The metrics of a gateway. Each gateway has a registry of its own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "moorage_gateway_requests",
-            "Requests answered.",
+            "Requests answered",
             ("verb", "resource", "code"),
             registry=self.registry,
         )
         self.seconds = Histogram(
             "moorage_gateway_request_seconds",
-            "Seconds until a request was answered; watches are left out.",
+            "Seconds until a request was answered, without watches",
             ("verb",),
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.commit_seconds = Histogram(
             "moorage_gateway_commit_seconds",
-            "Seconds of one transaction.",
+            "Duration of a transaction in seconds",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.commit_records = Histogram(
             "moorage_gateway_commit_records",
-            "Records in one transaction.",
+            "Records in a transaction",
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500),
             registry=self.registry,
         )
-        self.watches = Gauge("moorage_gateway_watches", "Watches that are open.", registry=self.registry)
-        self.ready = Gauge("moorage_gateway_ready", "1 when ready for reads and writes.", registry=self.registry)
+        self.watches = Gauge("moorage_gateway_watches", "Open watches", registry=self.registry)
+        self.ready = Gauge(
+            "moorage_gateway_ready", "1 if the gateway is ready for reads and writes", registry=self.registry
+        )
         self.restored = Gauge(
             "moorage_gateway_restore_fraction",
-            "How much of the tables has been read at the start, 0 to 1.",
+            "Part of the tables that has been read at the start, 0 to 1",
             registry=self.registry,
         )
         self.records = Gauge(
             "moorage_gateway_table_records",
-            "Records in each table.",
+            "Records in each table",
             ("topic",),
             registry=self.registry,
         )
         self.unreadable = Counter(
             "moorage_gateway_unreadable_records",
-            "Records in Moorage's own topics that could not be decoded and were passed over.",
+            "Records in Moorage's own topics that could not be decoded and were skipped",
             ("topic",),
             registry=self.registry,
         )

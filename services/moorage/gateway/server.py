@@ -1,4 +1,4 @@
-"""Runs the gateway: reads the tables, takes the writing over, and answers over HTTP."""
+"""Runs the gateway: reads the tables, takes over the writes, and serves HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from moorage_schemas.topics import RESOURCES
 
 _log = structlog.get_logger(__name__)
 
-_LOOK = 1.0  # seconds between two looks at how old the tables are
+_LOOK = 1.0  # seconds between two checks of the age of the tables
 
 Ready = Callable[[str], None]
 
@@ -37,30 +37,30 @@ Ready = Callable[[str], None]
 async def serve(settings: Settings, *, ready: Ready | None = None) -> None:
     """Serve until cancelled.
 
-    It begins anew after standing still for so long that deletions may have been missed, and when its reading does not
-    get on.
+    The gateway starts again after it was stopped for so long that it may have missed deletions, and when its reader
+    makes no progress.
 
-    The port answers from the beginning, with 503 and the progress until the tables are read.
+    The port answers from the beginning. Until the tables are read, the answer is 503 with the progress.
 
     Args:
-        settings: where Kafka is, and where to listen.
+        settings: Kafka's addresses, and the address to listen on.
         ready: called once with the gateway's address, such as `http://127.0.0.1:8080`, when reads and writes are
             served.
 
     Raises:
-        RuntimeFailure: the topics do not fit.
-        KafkaError: Kafka does not answer, or reading failed for good.
-        OSError: the port is taken.
+        RuntimeFailure: the topics do not have the expected settings.
+        KafkaError: Kafka does not answer, or reading has failed for good.
+        OSError: the port is in use.
     """
     while True:
         try:
             await _serve(settings, ready)
         except* (TablesTooOld, StartAfresh) as reasons:
-            _log.warning("reads its tables anew", why=str(first_of(reasons)))
+            _log.warning("gateway.starts_again", why=str(first_of(reasons)))
 
 
 def first_of(error: BaseException) -> BaseException:
-    """The first error that is none of a group."""
+    """The first error that is not an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -70,7 +70,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
     """Serve until cancelled.
 
     Raises:
-        ExceptionGroup: of TablesTooOld or StartAfresh, among others: everything has to be read anew.
+        ExceptionGroup: with TablesTooOld or StartAfresh, among others, if everything has to be read again.
     """
     store, metrics, clock = Store(), Metrics(), WallClock()
     reader = Reader(settings, store, metrics)
@@ -99,7 +99,7 @@ async def _serve(settings: Settings, ready: Ready | None) -> None:
                 tasks.create_task(reader.run(), name="gateway-reader")
                 await log.start(partitions)
                 tasks.create_task(log.run(), name="gateway-writer")
-                _log.info("gateway ready", address=address)
+                _log.info("gateway.ready", address=address)
                 if ready is not None:
                     ready(address)
                 tasks.create_task(_until_closed(server), name="gateway-http")
@@ -124,7 +124,7 @@ async def _until_closed(server: asyncio.Task[None]) -> None:
 
 @contextlib.asynccontextmanager
 async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.Task[None], str]]:
-    """Listen and answer while the context lasts."""
+    """Serve HTTP within the context."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
         host=settings.http_host,
@@ -152,8 +152,8 @@ async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.
 def _listen(host: str, port: int) -> socket.socket:
     """A listening socket.
 
-    asyncio switches Nagle's algorithm off only on sockets that say that they are TCP, which uvicorn's own do not; with
-    it, an answer of two parts waits 40 ms for the other side's delayed acknowledgement.
+    asyncio turns off Nagle's algorithm only for sockets whose protocol is stated as TCP, which is not the case for
+    uvicorn's own. With the algorithm, an answer in two parts waits 40 ms for the delayed acknowledgement of the client.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -167,9 +167,9 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without signal handlers: the process that runs the gateway has its own."""
+    """uvicorn without signal handlers. The process that runs the gateway has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
+        """Install no signal handlers."""
         yield

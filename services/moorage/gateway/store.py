@@ -1,13 +1,13 @@
-"""The gateway's view of the whole: objects with resource versions, kept current from the log.
+"""All objects that the gateway shows, with their resource versions, kept up to date from the log.
 
-A resource version is the sum of the positions in all partitions that the gateway reads, times `STEP`: that is what a
-list and a bookmark carry, with all records up to there worked in. One record may change many objects, and what is
-counted changes after many records, so every change has a version of its own between two such sums: a watch that is cut
-off after any of them resumes behind it and misses none.
+The resource version of a list or a bookmark is the sum of the positions in all partitions that the gateway reads, times
+`STEP`. It includes all records up to those positions. One record may change many objects, and counts change after many
+records, so every change has a version of its own between two such sums. A watch that is interrupted after any of them
+resumes after it and misses none.
 
-A gateway that starts again begins at a sum that is no less than any before. What was restored carries it, so a version
-from before the restart is never taken for the present one, and who saw only a part of the last changes is told that the
-version is too old.
+After a restart, a gateway begins with a sum that is not lower than any before. The restored objects carry it. So a
+version from before the restart is never mistaken for the present one, and a client that saw only a part of the last
+changes gets the answer that its version is too old.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ STEP = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ShownObject:
-    """One object as the API shows it. It is never changed. `document` has its resource version."""
+    """One object as the API shows it. It is never modified. `document` contains its resource version."""
 
     version: int
     document: Document
 
 
 class Store:
-    """Objects by kind, namespace and name. Changed by `apply` and `begin` alone, in one event loop."""
+    """Objects by kind, namespace and name. Only `apply` and `begin` change them, in one event loop."""
 
     def __init__(self, *, kept: int | None = None) -> None:
         self.tables = Tables()
@@ -51,19 +51,19 @@ class Store:
 
         self.version = 0
         self.evicted: Callable[[ObjectId, str], None] | None = None
-        """Told the name and uid of a bare pod that was evicted, whose resource is to be deleted."""
+        """Called with the name and uid of a bare pod that was evicted, whose resource must be deleted."""
 
         self.unsettled: Callable[[], None] | None = None
-        """Told that something about a machine set has changed (see `Tables.unsettled`)."""
+        """Called when something about a machine set has changed (see `Tables.unsettled`)."""
 
         self._objects: dict[str, dict[ObjectId, ShownObject]] = {}
         self._sum = 0
         self._positions: dict[tuple[Topic, int], int] = {}
 
     def apply(self, records: Iterable[Input]) -> None:
-        """Fold records in, in the order of their log. Each change gets a version of its own.
+        """Apply records in the order of their log. Each change gets a version of its own.
 
-        What is counted over many objects, such as the pods of a controller, is counted once, after all of them.
+        Counts over many objects, such as the pods of a controller, are computed once, after all records.
         """
         counted: set[ObjectId] = set()
         for record in records:
@@ -83,14 +83,14 @@ class Store:
         self.history.wake()
 
     def skip(self, positions: Mapping[tuple[Topic, int], int]) -> None:
-        """Move on over records that carry nothing: transaction markers, and what was compacted away."""
+        """Advance over positions without content: transaction markers, and records that were compacted away."""
         for place, position in positions.items():
             self._advance(place, position)
         self._complete()
         self.history.wake()
 
     def begin(self) -> None:
-        """The tables are read to their end: show what is in them, and record what changes from here on."""
+        """Begin to show objects and to record changes, when the tables have been read to their end."""
         tables = self.tables
         known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
         known |= {*tables.origins, *self.views.always}
@@ -105,11 +105,11 @@ class Store:
         self.history.wake()
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
-        """One object as it is now."""
+        """The present state of one object."""
         return self._objects.get(object_id.kind, {}).get(object_id)
 
     def all(self, kind: str, namespace: str = "") -> list[ShownObject]:
-        """The objects of a kind, of one namespace or of all, by namespace and name."""
+        """The objects of a kind in one namespace or in all, sorted by namespace and name."""
         found = self._objects.get(kind, {})
         return [found[object_id] for object_id in sorted(found) if not namespace or object_id.namespace == namespace]
 
@@ -118,7 +118,7 @@ class Store:
         return self._positions.get((topic, partition), 0)
 
     async def reached(self, places: Iterable[Place]) -> None:
-        """Return when all of these records have been folded in."""
+        """Return when all of these records have been applied."""
         for place in places:
             while self.position(place.topic, place.partition) <= place.offset:
                 await self.history.wait()
@@ -131,16 +131,16 @@ class Store:
             self.version = max(self.version, (self._sum - 1) * STEP)
 
     def _complete(self) -> None:
-        """All changes by the records so far have their versions."""
+        """Note that all changes by the records so far have their versions."""
         self.version = max(self.version, self._sum * STEP)
 
     def _next(self) -> int:
-        """The version of one more change."""
+        """The version for the next change."""
         self.version += 1
         return self.version
 
     def _refresh(self, object_id: ObjectId) -> None:
-        """Build an object anew and record the change, if it looks different."""
+        """Build an object again, and record a change if it looks different."""
         before = self.get(object_id)
         document = self.views.build(object_id)
         self._tell_evicted(object_id)
@@ -157,7 +157,7 @@ class Store:
             if _same(before.document, document):
                 return
             if _uid(before.document) != _uid(document):
-                # Deleted and made again in one go: a watch has to see both.
+                # The object was deleted and created again in one batch. A watch has to see both.
                 version = self._next()
                 self.history.add(version, object_id, before.document, None, _with_version(before.document, version))
                 before = None
@@ -185,7 +185,7 @@ async def within(seconds: float, store: Store, places: Iterable[Place]) -> None:
     """Wait until records have been read back.
 
     Raises:
-        TimeoutError: they have not been in that time.
+        TimeoutError: they were not read back in that time.
     """
     async with asyncio.timeout(seconds):
         await store.reached(places)

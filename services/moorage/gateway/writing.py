@@ -1,4 +1,4 @@
-"""Writes: what is asked for, checked against what is there, made durable, and read back before the answer."""
+"""Writes: a request is checked against the present objects, written durably, and read back before it is answered."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from moorage_schemas.topics import AUDIT, RESOURCES
 
 SOURCE = "moorage/gateway"
 READ_BACK_WITHIN = 15.0
-"""Seconds within which a committed record must have been read back."""
+"""Seconds within which a committed record must be read back."""
 
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words result
 _SUFFIX_LENGTH = 5
 
 Document = dict[str, Any]
@@ -40,7 +40,7 @@ Change = Callable[[Document], Document]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Until there is authentication the name is only what the caller says of itself."""
+    """The caller. There is no authentication, so the name is what the caller states."""
 
     actor: str = "anonymous"
     traceparent: str = ""
@@ -48,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must be true of an object for it to be changed. Empty ones always hold."""
+    """What must be true for an object to be changed. Empty fields are not checked."""
 
     uid: str = ""
     resource_version: str = ""
@@ -60,7 +60,7 @@ def _check_not_refused(kind: ServedKind, object_id: ObjectId, change: str) -> No
 
 
 class _Locks:
-    """One lock for each object that somebody is writing."""
+    """One lock for each object that is being written."""
 
     def __init__(self) -> None:
         self._locks: dict[ObjectId, tuple[asyncio.Lock, int]] = {}
@@ -79,13 +79,13 @@ class _Locks:
 
 
 class Writer:
-    """Checks and writes objects. Each of several writes to one object sees the result of the one before it.
+    """Checks and writes objects. Each write of an object sees the result of the write before it.
 
     Args:
-        store: what is there.
-        log: where writes go.
-        clock: the time of system fields and of taint_edits.
-        switches: what is switched on.
+        store: the present objects.
+        log: writes the records.
+        clock: gives the time of system fields and taint edits.
+        switches: the features that are turned on.
     """
 
     def __init__(self, store: Store, log: Log, clock: Clock, switches: FeatureGates | None = None) -> None:
@@ -99,7 +99,7 @@ class Writer:
         """Create an object.
 
         Raises:
-            StatusError: 409 when there is one of that name, 422 when a rule is broken, 503 when nothing can be written.
+            StatusError: 409 if the name is taken, 422 if a rule is broken, 503 if nothing can be written.
         """
         metadata = document["metadata"]
         generate = metadata.get("generateName")
@@ -130,11 +130,11 @@ class Writer:
     async def change(
         self, kind: ServedKind, object_id: ObjectId, change: Change, verb: str, caller: Caller
     ) -> ShownObject:
-        """Change an object: `change` gets it as it is shown and returns it as it is wanted.
+        """Change an object. `change` gets it as it is shown and returns it as it is to be.
 
         Raises:
-            StatusError: 404, 409 when it is not the version or the object that was meant, 422 when a rule is broken,
-                503 when nothing can be written.
+            StatusError: 404 if it does not exist, 409 if it is not the expected version or object, 422 if a rule is
+                broken, 503 if nothing can be written.
         """
         async with self._locks.held(object_id):
             self._ensure_writable()
@@ -146,7 +146,7 @@ class Writer:
             self._check_preconditions(kind, object_id, shown, Preconditions(meta.uid, meta.resource_version))
             stored = self._declared(kind, object_id)
             validation.check(resource, kind, self._switches)
-            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes are for new pods
+            prepared = self._prepared(wanted, kind, ())  # rules for dedicated nodes apply only to new pods
             validation.check_update(shown.document, prepared, kind)
             prepared = kind.definition.without_decided(prepared, stored.object)
             wished = self._wishes(kind, stored, resource, prepared, caller)
@@ -170,7 +170,8 @@ class Writer:
         """Delete an object and return it as it was.
 
         Raises:
-            StatusError: 404, 409 when a precondition fails, 403 when it cannot be deleted, 503.
+            StatusError: 404 if it does not exist, 409 if a precondition fails, 403 if it must not be deleted, 503 if
+                nothing can be written.
         """
         async with self._locks.held(object_id):
             self._ensure_writable()
@@ -184,7 +185,7 @@ class Writer:
             return shown.document
 
     async def _empty(self, namespace: str, caller: Caller) -> None:
-        """Delete everything that is declared in a namespace."""
+        """Delete all declared objects of a namespace."""
         inside = [ObjectId.of(key) for key in self._store.tables.resources]
         inside = [object_id for object_id in inside if object_id.namespace == namespace]
         await asyncio.gather(*(self._delete_inside(object_id, caller) for object_id in inside))
@@ -196,10 +197,10 @@ class Writer:
                 await self._remove(object_id, stored, "delete", caller)
 
     async def sweep(self, object_id: ObjectId, uid: str) -> None:
-        """Delete the resource of a bare pod that was evicted, if it still is that one.
+        """Delete the resource of a bare pod that was evicted, if it still has that uid.
 
         Raises:
-            StatusError: it cannot be written now.
+            StatusError: nothing can be written now.
         """
         async with self._locks.held(object_id):
             stored = self._store.tables.resources.get(object_id.key)

@@ -142,7 +142,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         labels, there = part(part(sent, "metadata"), "labels"), part(part(document, "metadata"), "labels")
         for name in sorted(labels):
             if name.startswith(LABEL_PREFIX) and labels[name] != there.get(name):
-                why = "is kept by the system, from the add-on's lease"
+                why = "is maintained by the system, from the add-on's lease"
                 yield f"metadata.labels: {name} {why}: {labels[name]!r} was not used"
         times = {
             (taint["key"], taint["effect"]): taint["timeAdded"] for taint in part(document, "spec").get("taints") or ()

@@ -31,7 +31,7 @@ OTHERS: Final = frozenset(
         "MOORAGE_TEST_BROKER",
     }
 )
-"""Variables that are no settings."""
+"""Variables that are not settings."""
 
 _COMMON: Final = frozenset({"bootstrap_servers", "topic_prefix", "server", "gateway_port"})
 """Settings whose names are known without loading them all."""
@@ -39,11 +39,11 @@ _COMMON: Final = frozenset({"bootstrap_servers", "topic_prefix", "server", "gate
 _SERVICE_LINK: Final = re.compile(
     r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""What Kubernetes sets in every pod for a Service whose name begins with `moorage`, after `MOORAGE_`."""
+"""The variables that Kubernetes sets in every pod for a Service whose name begins with `moorage`, after `MOORAGE_`."""
 
 
 _NEAR: Final = 0.8
-"""How like a known name an unknown one must be, from 0 to 1: all of them begin alike."""
+"""The similarity, from 0 to 1, from which a known name is suggested. All names have the same beginning."""
 
 
 def variable(field: str) -> str:
@@ -52,7 +52,7 @@ def variable(field: str) -> str:
 
 
 def text(field: str) -> str | None:
-    """Return the text of a setting's variable, in upper case or not, as in `Settings`; None when it is not set."""
+    """Return the text of a setting's variable, ignoring case as `Settings` does. None if it is not set."""
     wanted = variable(field)
     if (exact := os.environ.get(wanted)) is not None:
         return exact
@@ -60,7 +60,7 @@ def text(field: str) -> str | None:
 
 
 def unknown() -> dict[str, str]:
-    """The variables that begin with `MOORAGE_` and have no effect, each with the nearest name that has one, or `""`."""
+    """The variables that begin with `MOORAGE_` and have no effect, each with the most similar known name, or `""`."""
     names = {name for name in os.environ if name.upper().startswith(PREFIX)}
     names -= OTHERS
     names = {name for name in names if name.upper() not in {variable(field) for field in _COMMON}}
@@ -68,7 +68,7 @@ def unknown() -> dict[str, str]:
         names = {name for name in names if not _SERVICE_LINK.fullmatch(name.removeprefix(PREFIX))}
     if not names:
         return {}
-    import difflib  # noqa: PLC0415 - hardly ever needed, and this module is loaded by every command
+    import difflib  # noqa: PLC0415 - rarely needed, and every command loads this module
 
     from moorage.runtime.settings import Settings  # noqa: PLC0415 - as above
 
@@ -81,7 +81,7 @@ def unknown() -> dict[str, str]:
 
 
 def state_folder() -> Path:
-    """Return the folder of Moorage's own files: `MOORAGE_STATE_DIR`, or else the user's state folder."""
+    """Return the folder of Moorage's own files: `MOORAGE_STATE_DIR`, otherwise the user's state folder."""
     if folder := os.environ.get(STATE_DIR):
         return Path(folder)
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

@@ -10,7 +10,7 @@ _LATENCIES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 LAG = Gauge("moorage_lag_records", "Records that wait to be processed", ["service", "partition"])
 RESTORE_PROGRESS = Gauge(
-    "moorage_restore_progress", "How far a partition's state is restored, 0 to 1", ["service", "partition"]
+    "moorage_restore_progress", "Part of a partition's state that is restored, 0 to 1", ["service", "partition"]
 )
 OWNED = Gauge("moorage_partitions_owned", "Partitions that this process owns", ["service"])
 BATCH_SECONDS = Histogram(
@@ -26,29 +26,34 @@ RECORDS = Counter("moorage_records_total", "Records processed", ["service"])
 EMITTED = Counter("moorage_events_emitted_total", "Events written", ["service", "topic"])
 DECISION_SECONDS = Histogram(
     "moorage_decision_latency_seconds",
-    "Seconds from a report's making to the decision that it led to",
+    "Seconds from the time of a report to the decision that it led to",
     ["service", "topic"],
     buckets=_LATENCIES,
 )
 TIMER_LATENESS = Histogram(
-    "moorage_timer_lateness_seconds", "Seconds from a deadline to its firing", ["service"], buckets=_LATENCIES
+    "moorage_timer_lateness_seconds",
+    "Seconds from a deadline to the firing of its timer",
+    ["service"],
+    buckets=_LATENCIES,
 )
 DEAD_LETTERS = Counter("moorage_dead_letters_total", "Records refused", ["service", "reason"])
 REPAIRS = Counter("moorage_reconciler_repairs_total", "Events that the reconciler had to write", ["service"])
 REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer group", ["service"])
 COMMITTED = Counter("moorage_transactions_committed_total", "Transactions committed", ["service"])
-ABORTED = Counter("moorage_transactions_aborted_total", "Transactions given up or of unknown outcome", ["service"])
-RESTARTS = Counter("moorage_partition_restarts_total", "Times that a partition started afresh", ["service", "why"])
+ABORTED = Counter(
+    "moorage_transactions_aborted_total", "Transactions that were aborted or whose outcome is unknown", ["service"]
+)
+RESTARTS = Counter("moorage_partition_restarts_total", "Restarts of a partition after an error", ["service", "why"])
 LOST_MARKERS = Counter(
-    "moorage_lost_markers_total", "Starts that found an earlier transaction open still and aborted it", ["service"]
+    "moorage_lost_markers_total", "Starts that found an earlier transaction still open and aborted it", ["service"]
 )
 TABLE_RECORDS_SKIPPED = Counter(
-    "moorage_table_records_skipped_total", "Table records that could not be folded in", ["service"]
+    "moorage_table_records_skipped_total", "Table records that could not be applied and were skipped", ["service"]
 )
 
 JOURNALS_GIVEN_UP = Counter(
     "moorage_journals_given_up_total",
-    "Processes whose steps were too many to keep, and are not noted any more",
+    "Processes that stopped recording their steps because there were too many",
     ["service"],
 )
 

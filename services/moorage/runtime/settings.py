@@ -26,133 +26,134 @@ FEATURE_GATES = ("Failover",)
 
 
 class Settings(BaseSettings):
-    """Every field is the environment variable `MOORAGE_` + its name in upper case."""
+    """Each field is set by the environment variable `MOORAGE_` + its name in upper case."""
 
     model_config = SettingsConfigDict(env_prefix=environment.PREFIX, extra="ignore", frozen=True)
 
     bootstrap_servers: str = ""
-    """Kafka's addresses, comma-separated; empty means the embedded broker."""
+    """Kafka's addresses, separated by commas. Empty means the embedded broker."""
 
     topic_prefix: str = Field(default="moorage", pattern=r"^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*$")
-    """The topics' first part, so that several fleets can share a cluster."""
+    """The first part of all topic names. With different prefixes, several fleets can share a Kafka cluster."""
 
     partitions: int = Field(default=24, ge=1, le=10_000)
-    """Partitions of each topic when it is made; an existing fleet's number is read from the cluster."""
+    """The number of partitions of each new topic. For an existing fleet, the number is read from Kafka."""
 
     replication_factor: int = Field(default=0, ge=0)
-    """Copies of each partition; 0 takes the broker's default."""
+    """The number of replicas of each partition. 0 uses the broker's default."""
 
     batch_max_records: int = Field(default=500, ge=1, le=10_000)
-    """Records in one transaction, at most."""
+    """The maximum number of records in a transaction."""
 
     batch_linger_ms: int = Field(default=20, ge=0, le=1000)
-    """Milliseconds that a batch may wait for more while the one before it is being written."""
+    """Milliseconds that a batch may wait for more records while the previous batch is being written."""
 
     transaction_timeout_ms: int = Field(default=12_000, ge=1000)
-    """Milliseconds before the broker aborts an abandoned transaction; it blocks readers till then."""
+    """Milliseconds after which the broker aborts an abandoned transaction. Until then it blocks readers."""
 
     session_timeout_ms: int = Field(default=10_000, ge=1000)
-    """Milliseconds of silence before a member's partitions go to others."""
+    """Milliseconds without a heartbeat after which a member's partitions are assigned to others."""
 
     heartbeat_interval_ms: int = Field(default=2_000, ge=100)
     """Milliseconds between a member's heartbeats to the group's coordinator."""
 
     reconcile_interval: float = Field(default=30.0, gt=0)
-    """Seconds between the reconciler's rounds over a partition."""
+    """Seconds between two rounds of the reconciler over a partition."""
 
     watchdog_timeout: float = Field(default=60.0, gt=0)
-    """Seconds of lag without progress after which the process ends itself."""
+    """Seconds of lag without progress after which the process exits."""
 
     clock_skew: float = Field(default=30.0, ge=0)
-    """Seconds that a report's time may lie in the future."""
+    """Seconds by which a report's time may be in the future."""
 
     report_max_bytes: int = Field(default=65_536, ge=1024)
-    """Bytes of the largest report."""
+    """The maximum size of a report in bytes."""
 
-    # These settings decide how fast and how far taints go. Where upstream has such a flag, the setting has its name.
+    # These settings determine how fast and how far taints act. If upstream has such a flag, the setting has its name.
 
     feature_gates: str = ""
-    """`Failover=true` turns on taints by ClusterTaintPolicy and evictions from clusters; off by default."""
+    """`Failover=true` turns on taints by ClusterTaintPolicy, and evictions from clusters. Off by default."""
 
     allow_no_execute_taint_policy: bool = False
-    """Whether a ClusterTaintPolicy may hold a NoExecute taint."""
+    """Whether a ClusterTaintPolicy may contain a NoExecute taint."""
 
     enable_no_execute_taint_eviction: bool = False
-    """Whether NoExecute taints evict from clusters; needs the feature gate Failover, too."""
+    """Whether NoExecute taints evict from clusters. Also requires the feature gate Failover."""
 
     no_execute_taint_eviction_purge_mode: Literal["Gracefully", "Directly"] = "Gracefully"
-    """How work leaves a cluster whose policy does not say."""
+    """How work leaves a cluster if its policy does not state it."""
 
     graceful_eviction_timeout: Seconds = 600.0
-    """Seconds after which work leaves gracefully though its replacement is not healthy; a policy may say otherwise."""
+    """Seconds after which work leaves gracefully even if its replacement is not healthy. A policy may override this."""
 
     evict_without_replacement: bool = False
-    """Whether work leaves a cluster although no other one takes it."""
+    """Whether work leaves a cluster even if no other cluster takes it."""
 
     resource_eviction_rate: float = Field(default=0.5, ge=0)
-    """Evictions from clusters per second, over the fleet; `inf` lifts the limit, 0 stops."""
+    """Evictions from clusters per second in the whole fleet. `inf` means no limit, 0 stops them."""
 
     node_monitor_grace_period: Seconds = 40.0
-    """Seconds of silence of a source after which what it said of a node is Unknown; 0 waits for ever."""
+    """Seconds without a report from a source after which the conditions that it reported for a node become Unknown.
+    0 means never."""
 
     cluster_monitor_grace_period: Seconds = 40.0
-    """The same of a Karmada cluster."""
+    """The same for Karmada clusters."""
 
     managed_cluster_monitor_grace_period: Seconds = 300.0
-    """The same of an OCM managed cluster that does not say `spec.leaseDurationSeconds`, five of which count instead; 0
-    waits for ever, whatever it says."""
+    """The same for OCM managed clusters. If a cluster sets `spec.leaseDurationSeconds`, five times that value is used
+    instead. 0 means never for all of them."""
 
     source_grace_periods: str = ""
-    """Of single sources: `Kind:source=duration`, comma-separated, `*` at the source's end for any; the first that
-    fits holds. `Node:probe/disk=5m,Node:probe/*=0`."""
+    """Grace periods of single sources, as `Kind:source=duration` separated by commas. A `*` at the end of a source
+    matches any ending. The first match applies. Example: `Node:probe/disk=5m,Node:probe/*=0`."""
 
     node_monitor_period: Seconds = 5.0
-    """Seconds for which a node waits before it may be tainted NoExecute, so that an outage is seen whole."""
+    """Seconds that a node waits before it may get a NoExecute taint, so that the full extent of an outage is known."""
 
     node_eviction_rate: float = Field(default=0.1, ge=0)
-    """Nodes per second and zone that get NoExecute taints; `inf` lifts the limit."""
+    """Nodes per second in each zone that may get NoExecute taints. `inf` means no limit."""
 
     secondary_node_eviction_rate: float = Field(default=0.01, ge=0)
-    """The same in a zone in partial disruption that is large."""
+    """The same for a large zone in partial disruption."""
 
     unhealthy_zone_threshold: float = Field(default=0.55, ge=0, le=1)
-    """The part of a zone's nodes that are not ready (and at least 3) from which it is in partial disruption."""
+    """A zone is in partial disruption if at least this part of its nodes, and at least 3 nodes, are not ready."""
 
     large_cluster_size_threshold: int = Field(default=50, ge=0)
-    """A zone with more nodes is large; in partial disruption a smaller one stops."""
+    """A zone with more nodes is large. Smaller zones get no NoExecute taints in partial disruption."""
 
     taint_add_hold: Seconds = 0.0
-    """Seconds for which a condition must hold before it adds a taint (flap damping)."""
+    """Seconds for which a condition must last before it adds a taint (flap damping)."""
 
     taint_remove_hold: Seconds = 0.0
-    """Seconds for which a condition must hold before it removes one."""
+    """Seconds for which a condition must last before it removes a taint."""
 
     disruption_budget_patience: Seconds = 300.0
-    """Seconds after which an eviction goes in spite of a PodDisruptionBudget."""
+    """Seconds after which an eviction is granted in spite of a PodDisruptionBudget."""
 
     cloud_provider: Literal["", "external"] = ""
-    """`external`: new nodes are not initialised until a cloud controller says so."""
+    """`external`: new nodes get the taint `uninitialized`, which a cloud controller removes."""
 
     http_host: str = "127.0.0.1"
-    """Where health, metrics and the gateway listen."""
+    """The address on which health, metrics and the gateway listen."""
 
     http_port: int = Field(default=0, ge=0, le=65535)
-    """Port of a service's health and metrics; 0 takes a free one."""
+    """The port for a service's health and metrics. 0 chooses a free one."""
 
     gateway_port: int = Field(default=environment.GATEWAY_PORT, ge=0, le=65535)
-    """Port of the gateway; 0 takes a free one."""
+    """The gateway's port. 0 chooses a free one."""
 
     query_server: str = Field(default="", pattern=r"^(https?://\S+)?$")
-    """Where the gateway finds the query worker, such as `http://127.0.0.1:8082`; empty means that there is none."""
+    """The query worker's address for the gateway, such as `http://127.0.0.1:8082`. Empty means that there is none."""
 
     server: str = ""
-    """Where the CLI finds the gateway; empty takes the one that `moorage up` started, else port 8080."""
+    """The gateway's address for the CLI. Empty means the one that `moorage up` started, otherwise port 8080."""
 
     log_format: Literal["auto", "json", "console"] = "auto"
-    """`auto` writes JSON unless the log goes to a terminal."""
+    """`auto` writes JSON unless the log is written to a terminal."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The lowest level that is written."""
+    """The lowest level that is logged."""
 
     @field_validator("feature_gates")
     @classmethod

@@ -81,5 +81,5 @@ def _fields(model: type[Model]) -> _Fields:
     blank = {name: None if name in required else field.default for name, field in model.model_fields.items()}
     made = [name for name, field in model.model_fields.items() if field.default_factory is not None]
     if made:
-        raise TypeError(f"{model.__name__}: has defaults that are made anew each time: {', '.join(made)}")
+        raise TypeError(f"{model.__name__}: has defaults that are created again each time: {', '.join(made)}")
     return _Fields(blank, required, set(blank))

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of services and of the command line."""
+"""Fixtures for the tests of the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.cli.api.http_over_httpx import HttpxTransport
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGateway:
-    """A gateway in memory that every client of the command line talks to, and no Kafka."""
+    """A gateway in memory that the command line uses, without Kafka."""
     fake = FakeGateway()
     transport = HttpxTransport(httpx.MockTransport(fake))
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
@@ -26,6 +26,6 @@ def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGateway:
 
 @pytest.fixture
 def run(gateway: FakeGateway) -> Run:
-    """The command line, with `gateway` behind it."""
+    """Runs the command line with `gateway`."""
     assert gateway.requests == []
     return invoke

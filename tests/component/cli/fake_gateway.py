@@ -1,4 +1,4 @@
-"""A gateway in memory for tests of the command line: objects by path, resource versions, and failures on demand."""
+"""A gateway in memory for tests of the command line: objects by path, resource versions, failures on demand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def status(code: int, reason: str, message: str) -> httpx.Response:
 
 
 class FakeGateway:
-    """Answers as the gateway does, as far as the command line looks."""
+    """Answers like the gateway, as far as the command line needs it."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -41,10 +41,10 @@ class FakeGateway:
         self.events: list[Any] = []
         self.before_patch: Callable[[str], None] = lambda _path: None
         self.refuse: dict[str, httpx.Response] = {}
-        """By `METHOD path`: answered instead."""
+        """Responses to return instead, by `METHOD path`."""
 
         self.warnings: list[str] = []
-        """Values of `Warning` headers of every answer to a write."""
+        """Values of the `Warning` headers in every answer to a write."""
 
         self._version = 0
 
@@ -106,7 +106,7 @@ class FakeGateway:
         return self._missing(path)
 
     def _scale(self, method: str, path: str, body: Object | None) -> httpx.Response:
-        """The number of replicas of an object, as an object of its own."""
+        """The subresource `scale` of an object."""
         if path not in self.objects:
             return self._missing(path)
         if method == "PATCH":
@@ -134,7 +134,7 @@ class FakeGateway:
 
 
 def merge(found: Any, change: Any) -> Any:
-    """JSON merge patch (RFC 7386)."""
+    """Apply a JSON merge patch (RFC 7386)."""
     if not isinstance(change, dict):
         return change
     result = dict(found) if isinstance(found, dict) else {}

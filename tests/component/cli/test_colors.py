@@ -1,4 +1,4 @@
-"""Colours in tables: for a terminal, and only there."""
+"""Tables have colours only on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell offers, asked as a shell asks: by the environment variables of bash's completion."""
+"""Shell completion, requested in the same way as by bash: with the environment variables of its completion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN = "/apis/moorage.io/v1alpha1"
 
 
 def offered(line: str) -> list[str]:
-    """What bash is offered at the end of a line."""
+    """The completions that bash gets at the end of a line."""
     words = shlex.split(line)
     last = len(words) if line.endswith(" ") else len(words) - 1
     asked = {"_MOORAGE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(last)}
@@ -125,7 +125,7 @@ def test_nothing_is_said_when_nobody_answers(line: str, monkeypatch: pytest.Monk
 
 def test_a_gateway_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "PATIENCE", 0.05)
-    with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts, and never answers
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts connections but never answers
         monkeypatch.setenv("MOORAGE_SERVER", f"http://127.0.0.1:{listener.getsockname()[1]}")
         assert offered("moorage get nodes ") == []
 

@@ -1,4 +1,4 @@
-"""Every event of every topic as a line for people."""
+"""Every event of every topic is shown as a readable line."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ UPSTREAM = """
 
 
 def parsed(*words: str) -> Settings:
-    """The settings that a command with these words would run with."""
+    """The settings with which a command with these arguments would run."""
     found: list[Settings] = []
 
     def command(*, flags: dict[str, str]) -> None:
@@ -53,7 +53,7 @@ def test_every_flag_is_one_of_upstreams_names_or_our_own() -> None:
 
 def test_where_they_listen_is_a_flag(run: Run) -> None:
     told = " ".join(said(run("up", "--help"))[1].split())
-    port = "--gateway-port, --port NUMBER Port of the gateway; 0 takes a free one. [MOORAGE_GATEWAY_PORT; 8080]"
+    port = "--gateway-port, --port NUMBER The gateway's port. 0 chooses a free one. [MOORAGE_GATEWAY_PORT; 8080]"
     assert port in told
     options = said(run("run", "--help"))[1]
     assert all(name in options for name in ("--http-host TEXT", "--http-port NUMBER", "--gateway-port NUMBER"))

@@ -1,4 +1,4 @@
-"""Clusters, zones, budgets, machine sets on the command line, against a gateway in memory."""
+"""Clusters, zones, budgets and machine sets on the command line, with a gateway in memory."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_scale_is_tried_again_when_somebody_else_was_faster(gateway: FakeGateway
 
 
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *scripts: str) -> Path:
-    """Let KUBE_EDITOR run one script after another (Python, on `text`); the texts it saw, one file each."""
+    """Let KUBE_EDITOR run one Python script after another on `text`. Returns the folder with the texts that it saw."""
     seen = tmp_path / "seen"
     seen.mkdir()
     program = tmp_path / "editor.py"
@@ -384,7 +384,7 @@ def test_get_of_clusters_zones_and_bindings(gateway: FakeGateway, run: Run) -> N
         "Node/n1",
     ]
     assert said(run("get", "zones", "-o", "name"))[1] == "zone.moorage.io/eu/1\n"
-    # Each way in which a zone is written leads to it.
+    # Every way of writing a zone's name finds it.
     for words in (("zone", "eu/1"), ("zone", "eu.1"), ("zone/eu/1",), ("zones/eu.1",), ("zone.moorage.io/eu/1",)):
         assert shown(run, *words)[1][0] == "eu/1"
         assert said(run("describe", *words))[1].splitlines()[0].split() == ["Name:", "eu/1"]
@@ -502,7 +502,7 @@ def test_times_are_shown_to_the_second_and_written_exactly(gateway: FakeGateway,
     table = said(run("describe", "node", "n1"))[1].partition("Conditions:\n")[2].splitlines()
     assert table[0].index("TRANSITION") == table[1].index(shown_as) + len(shown_as) + 3
     told = said(run("describe", "eviction", "p:node.n1:1"))[1]
-    assert f"moved={when}" in told  # what somebody has written is not a time of ours
+    assert f"moved={when}" in told  # the text was written by a person and is not a time
     assert f"until {shown_as}" in told
     for form in ("json", "yaml"):
         assert message in said(run("get", "evictions", "-o", form))[1]

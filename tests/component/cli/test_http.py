@@ -1,4 +1,4 @@
-"""HTTP as the command line speaks it, to servers on loopback."""
+"""The HTTP client of the command line, with servers on loopback."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from moorage.cli.api.http import Connections, HttpError, RefusedError, Request
 
 Script = Callable[[socket.socket, bytes], bool]
-"""Answers one request; whether the connection stays open."""
+"""Answers one request. Returns whether the connection stays open."""
 
 
 class Server:
-    """Accepts connections and answers each request by a script, which sees the bytes as they came."""
+    """Accepts connections and answers each request with a script, which gets the raw bytes."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -132,7 +132,7 @@ def test_nobody_there() -> None:
 
 
 def chunks(*parts: bytes, whole: bool, end: bool = True) -> Script:
-    """An answer in chunks, which is ended, breaks off (not `whole`) or goes on without more (not `end`)."""
+    """A chunked answer. It breaks off if not `whole`, and stays open without an end if not `end`."""
 
     def script(connection: socket.socket, _: bytes) -> bool:
         connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -216,7 +216,7 @@ def test_a_server_here_is_not(proxied: Server, serve: Serve) -> None:
 
 def test_https_goes_through_a_tunnel(proxied: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", f"127.0.0.1:{proxied.port}")
-    # The proxy lets the tunnel be made, and closes it before TLS can begin.
+    # The proxy opens the tunnel, and closes it before TLS can begin.
     with closing(Connections("https://gateway.example")) as http, pytest.raises(HttpError):
         http.send(Request("GET", "/api"))
     assert proxied.seen[0].startswith(b"CONNECT gateway.example:443 HTTP/1.")

@@ -1,4 +1,4 @@
-"""Open Cluster Management's kinds on the command line, against a gateway in memory."""
+"""Open Cluster Management's kinds on the command line, with a gateway in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody meets who knows kubectl and has only read the README."""
+"""Situations of a user who knows kubectl and has only read the README."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_column_of_topics_is_as_wide_as_asked() -> None:
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """A broker that the process of this test owns; the folders whose broker is stopped."""
+    """A broker that belongs to this test's process. Returns the folders whose broker is stopped."""
     folders: list[Path] = []
 
     async def stop(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of the command line by themselves: durations, the run file, manifests, lines about events, supervision."""
+"""Separate parts of the command line: durations, the run file, manifests, lines about events, supervision."""
 
 from __future__ import annotations
 

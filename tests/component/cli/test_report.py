@@ -1,4 +1,4 @@
-"""`moorage report` about workloads, and who it says reports."""
+"""`moorage report` about workloads, and the source of its reports."""
 
 from __future__ import annotations
 

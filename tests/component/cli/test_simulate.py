@@ -1,4 +1,4 @@
-"""The words of `moorage simulate`: what it understands, what it refuses, and what it shows."""
+"""`moorage simulate`: the arguments that it accepts and refuses, and its output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moorage.simulation.copy.snapshot import Snapshot, SnapshotError
 
 @pytest.fixture(scope="module")
 def fleet() -> ProbedFleet:
-    """Two nodes in each of two zones, four pods, and one that only zone a takes."""
+    """Two nodes in each of two zones, four pods, and one pod that only fits zone a."""
     made = ProbedFleet({"a": 2, "b": 2})
     made.deploy("web", 4)
     made.deploy("picky", 1, 60, nodeSelector={"topology.kubernetes.io/zone": "a"})
@@ -33,7 +33,7 @@ def fleet() -> ProbedFleet:
 
 @pytest.fixture(autouse=True)
 def _copied(fleet: ProbedFleet, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The copy comes from memory instead of from Kafka."""
+    """Take the copy from memory instead of Kafka."""
     seen: list[Settings] = []
 
     def load(settings: Settings, _progress: Any) -> Snapshot:
@@ -47,7 +47,7 @@ def _copied(fleet: ProbedFleet, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def asked(*words: str, code: int = 0, text: str | None = None) -> Any:
-    """What is answered as JSON."""
+    """The answer as JSON."""
     result = invoke("simulate", *words, "-o", "json", text=text)
     assert result.exit_code == code, result.output
     return json.loads(result.stdout)

@@ -1,4 +1,4 @@
-"""A watch that goes on, against a gateway that comes and goes."""
+"""A watch continues when the gateway is temporarily away."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def breaks_off(*found: tuple[str, dict[str, Any]]) -> Step:
 
 
 def ends(_: str) -> Iterator[tuple[str, Any]]:
-    """Where a test stops."""
+    """The end of the script. It stops the test."""
     raise KeyboardInterrupt
 
 
 class Gateway(Client):
-    """Lists the objects of `there`, and answers watches by a script."""
+    """Lists the objects of `there`, and answers watches with a script."""
 
     def __init__(self, *script: Step) -> None:
         super().__init__("http://127.0.0.1:1")
@@ -74,7 +74,7 @@ class Gateway(Client):
 
 
 class Watcher:
-    """Watches a gateway on a clock that stands but for the pauses."""
+    """Watches a gateway on a clock that only advances in pauses."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.told: list[str] = []

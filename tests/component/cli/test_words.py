@@ -1,4 +1,4 @@
-"""The words, errors and exit codes of the command line, against a gateway in memory."""
+"""Output, errors and exit codes of the command line, with a gateway in memory."""
 
 from __future__ import annotations
 
@@ -576,7 +576,7 @@ def test_a_person_ends_a_watch_without_an_error(
 def test_one_object_is_watched_from_the_present_on(
     gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own version may be older than any change that the server still has."""
+    """The object's version may be older than any change that the server still has."""
     for name in ("n1", "n2", "n3"):
         gateway.node(name)
     asked: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""A gateway over a log in memory: what is committed is read back at once, unless a test holds it."""
+"""A gateway on a log in memory. Committed records are read back at once, unless a test holds them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SetClock:
 
 
 class MemoryLog:
-    """Keeps records in memory and feeds them to the store."""
+    """Keeps records in memory and applies them to the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class MemoryLog:
         self.written: list[Write] = []
         self.reported: list[Write] = []
         self.open = asyncio.Event()
-        """Commits wait while it is clear."""
+        """Commits wait while this is not set."""
 
         self.open.set()
 
@@ -72,7 +72,7 @@ class MemoryLog:
     def append(
         self, topic: Topic, key: str, partition_key: str, event: Model | None, meta: Meta | None = None
     ) -> Place:
-        """Write a record as a service would."""
+        """Write a record like a service."""
         partition = partition_of(partition_key, PARTITIONS)
         offset = self._ends.get((topic, partition), 0)
         self._ends[(topic, partition)] = offset + 1
@@ -110,14 +110,14 @@ class Fixture:
         self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     async def ok(self, method: str, path: str, body: Json | None = None, **options: Any) -> Json:
-        """A request that must succeed."""
+        """Send a request that must succeed."""
         answer = await self.call(method, path, body, **options)
         assert answer.status_code in {200, 201}, answer.text
         document: Json = answer.json()
         return document
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
-        """A request; a PATCH is a merge patch."""
+        """Send a request. A PATCH is a merge patch."""
         headers = {"content-type": MERGE} if method == "PATCH" else {}
         headers |= options.pop("headers", {})
         if body is not None:
@@ -127,7 +127,7 @@ class Fixture:
     def tainted(
         self, name: str, taints: Sequence[tuple[str, str, str]], *, uid: str, generation: int, applied: int = 0
     ) -> None:
-        """The taint-manager's word on a node: taints as (key, value, effect)."""
+        """Write the taint-manager's record of a node. Taints are (key, value, effect)."""
         target = TargetRef(kind=TargetKind.NODE, name=name)
         records = tuple(
             TaintRecord(key=key, value=value, effect=effect, time_added=NOW, origins=(TaintOrigin.CONDITION,))
@@ -141,7 +141,7 @@ class Fixture:
     def bound(
         self, workload: WorkloadRef, target: TargetRef, *, owner: WorkloadRef | None = None, at: datetime = NOW
     ) -> None:
-        """The word of placement that a workload is bound to a target."""
+        """Write placement's record that a workload is bound to a target."""
         event = WorkloadBound(
             workload=workload, uid="u", owner=owner or workload, target=target, generation=1, bound_time=at
         )
@@ -156,7 +156,7 @@ class Fixture:
         condition: str = HEALTHY,
         at: datetime = NOW,
     ) -> None:
-        """A deployer's word on a workload, as condition-ingest has accepted it."""
+        """Write a deployer's report on a workload, as accepted by condition-ingest."""
         event = WorkloadConditionChanged(
             workload=workload,
             target=target,

@@ -1,4 +1,4 @@
-"""`POST /v1/conditions`, driven by the CloudEvents project's own HTTP binding."""
+"""`POST /v1/conditions`, called with the CloudEvents project's own HTTP binding."""
 
 from __future__ import annotations
 

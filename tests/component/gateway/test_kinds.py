@@ -1,4 +1,4 @@
-"""Clusters, policies, budgets, the taints of new nodes, subresources, and the views of what the services decide."""
+"""Clusters, policies, budgets, the taints of new nodes, subresources, and views of the services' decisions."""
 
 from __future__ import annotations
 
@@ -365,8 +365,8 @@ async def test_scale_reads_and_changes_the_number_alone() -> None:
     ("method", "path", "body", "code", "message"),
     [
         ("PATCH", "web/scale", {"spec": {"replicas": -1}}, 422, 'Scale.autoscaling "web" is invalid: spec.replicas'),
-        ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 400, "must be an integer"),
-        ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 400, "must be an integer of 32 bits"),
+        ("PATCH", "web/scale", {"spec": {"replicas": "many"}}, 400, "must be a 32-bit integer"),
+        ("PATCH", "web/scale", {"spec": {"replicas": 2**31}}, 400, "must be a 32-bit integer"),
         ("PATCH", "web/scale", {"kind": "Deployment"}, 400, "kind: invalid value 'Deployment'"),
         ("PATCH", "web/scale", {"metadata": 7}, 400, "metadata: invalid value 7"),
         ("PATCH", "web/scale", {"metadata": {"name": "other"}}, 400, "metadata.name: invalid value 'other'"),

@@ -1,4 +1,4 @@
-"""Machine sets: the gateway keeps the number of nodes that each wants."""
+"""Machine sets: the gateway keeps the number of nodes that each requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def machine_set(replicas: int | None = 2, **template: Any) -> Json:
 
 @contextlib.asynccontextmanager
 async def keeping(gateway: Fixture) -> AsyncIterator[Fixture]:
-    """The gateway with what it does in the background."""
+    """The gateway with its background tasks."""
     async with gateway.app.router.lifespan_context(gateway.app):
         yield gateway
 
@@ -102,7 +102,7 @@ async def test_a_changed_template_leaves_nodes_alone_and_new_ones_get_it() -> No
         assert await gateway.ok("GET", f"{NODES}/{old}") == before
         (new,) = set(names(gateway)) - {old}
         assert (await gateway.ok("GET", f"{NODES}/{new}"))["spec"]["taints"][0]["key"] == "hot"
-        # To nothing and back: then all of them are made from the new one, and under new names.
+        # Scaled to zero and back: then all nodes are made from the new template, with new names.
         await gateway.ok("PATCH", f"{SETS}/workers/scale", {"spec": {"replicas": 0}})
         await until(gateway, number(gateway, 0))
         await gateway.ok("PATCH", f"{SETS}/workers/scale", {"spec": {"replicas": 2}})
@@ -173,7 +173,7 @@ async def test_its_status_counts_nodes_and_ready_ones() -> None:
 async def test_only_the_number_applied_keeps_the_template() -> None:
     async with keeping(Fixture()) as gateway:
         await gateway.ok("POST", SETS, machine_set(0, taints=[COLD]))
-        # As `apply` with a file that names the number alone: what was applied before and is left out is removed.
+        # Like `apply` with a file that contains only the number. Applied fields that are absent now are removed.
         patched = await gateway.ok("PATCH", f"{SETS}/workers", {"spec": {"replicas": 1, "template": None}})
         assert patched["spec"]["template"] == {"spec": {"taints": [COLD]}}
         put = await gateway.ok("PUT", f"{SETS}/workers", {"metadata": {"name": "workers"}, "spec": {"replicas": 2}})
@@ -184,7 +184,7 @@ async def test_only_the_number_applied_keeps_the_template() -> None:
 async def test_a_start_finishes_what_a_crash_left_half_done() -> None:
     first = Fixture()
     await first.ok("POST", SETS, machine_set(3, taints=[COLD]))
-    # It died after one node, and with a node of a machine set that is gone.
+    # It ended after creating one node, and there is a node of a deleted machine set.
     async with keeping(first):
         await until(first, number(first, 3))
     one = names(first)[0]
@@ -259,7 +259,7 @@ async def test_a_name_that_somebody_else_has_is_passed_over() -> None:
     async with keeping(first):
         await until(first, number(first, 1))
     (name,) = names(first)
-    # The same machine set where a node of a person has the name that its own would have had.
+    # The same machine set, but a person's node has the name that its own node would have had.
     (made,) = [write for write in first.declared if write.key == "MachineSet/pool/workers"]
     await second.ok("POST", NODES, node(name))
     second.log.append(RESOURCES, made.key, made.partition_key, made.event)

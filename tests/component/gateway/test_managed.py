@@ -1,4 +1,4 @@
-"""Open Cluster Management's kinds over the API: what is refused, what is made of what is taken, what is shown."""
+"""Open Cluster Management's kinds in the API: what is refused, how accepted objects are stored, what is shown."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def names(gateway: Fixture, path: str, **query: str) -> list[str]:
 
 
 def tainted(gateway: Fixture, uid: str, labels: dict[str, str], *, generation: int = 1) -> None:
-    """The taint-manager's word on the cluster c1."""
+    """Write the taint-manager's record of the cluster c1."""
     target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name="c1")
     record = TaintRecord(key="u", effect="NoSelect", time_added=NOW, origins=(TaintOrigin.SYSTEM,))
     event = TargetTainted(target=target, target_uid=uid, generation=generation, taints=(record,), labels=labels)
@@ -83,7 +83,7 @@ def tainted(gateway: Fixture, uid: str, labels: dict[str, str], *, generation: i
 
 
 def decided(gateway: Fixture, uid: str, pages: Sequence[Sequence[str]]) -> None:
-    """The placement service's word on the placement `web`."""
+    """Write placement's records of the placement `web`."""
     owner = ref("Placement", "web")
     whose = {"owner": owner, "owner_uid": uid, "generation": 1, "decided_time": NOW, "state": PlacementState.PLACED}
     titles = [f"web-decision-{number}" for number in range(1, len(pages) + 1)]
@@ -345,7 +345,7 @@ async def test_a_set_says_how_many_clusters_it_has() -> None:
     gold = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"tier": "gold"}}}
     await gateway.ok("POST", SETS, named("gold", spec={"clusterSelector": gold}))
     assert await counted("s") == await counted("gold") == "1 ManagedClusters selected"
-    # Without its label a cluster goes back to the default set.
+    # Without its label a cluster returns to the default set.
     moved = await gateway.ok("PATCH", f"{CLUSTERS}/c2", {"metadata": {"labels": {SET_LABEL: None}}})
     assert moved["metadata"]["labels"][SET_LABEL] == "default"
     assert await counted("s") == "No ManagedCluster selected"
@@ -422,17 +422,17 @@ async def test_labels_that_the_system_keeps_are_shown_and_not_stored() -> None:
     gateway = Fixture()
     answer = await gateway.call("POST", CLUSTERS, cluster(labels={f"{FEATURE}metrics": "available", "a": "b"}))
     assert answer.json()["metadata"]["labels"] == {SET_LABEL: "default", "a": "b"}
-    assert f"{FEATURE}metrics is kept by the system" in answer.headers["warning"]
+    assert f"{FEATURE}metrics is maintained by the system" in answer.headers["warning"]
     uid = answer.json()["metadata"]["uid"]
     tainted(gateway, uid, {f"{FEATURE}metrics": "available"})
     assert await names(gateway, CLUSTERS, labelSelector=f"{FEATURE}metrics=available") == ["c1"]
     found = await gateway.ok("GET", f"{CLUSTERS}/c1")
     assert found["spec"]["taints"][0]["key"] == "u"
-    # What is read and written back neither stores them nor is told anything.
+    # Labels that are read and written back are not stored and cause no warning.
     answer = await gateway.call("PUT", f"{CLUSTERS}/c1", {**found, "spec": {**found["spec"], "hubAcceptsClient": True}})
     assert "warning" not in answer.headers
     assert f"{FEATURE}metrics" not in declared(gateway).object["metadata"]["labels"]
-    # A set that selects by such a label has the cluster.
+    # A set that selects by such a label contains the cluster.
     selects = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {f"{FEATURE}metrics": "available"}}}
     made = await gateway.ok("POST", SETS, named("metered", spec={"clusterSelector": selects}))
     assert made["status"]["conditions"][0]["status"] == "False"
@@ -575,10 +575,10 @@ async def test_a_placement_shows_its_decision() -> None:
     assert page["status"] == {
         "decisions": [{"clusterName": "c1", "reason": ""}, {"clusterName": "c2", "reason": ""}],
     }
-    # Moorage's own view has the grounds, under a name that is not taken.
+    # Moorage's own view has the reasons, under a name that upstream does not use.
     own = "/apis/moorage.io/v1alpha1/namespaces/shop/workloadplacements"
     assert await names(gateway, own) == ["placement:web"]
-    # A placement that was made again has nothing of the one before.
+    # A placement that was deleted and created again has nothing of the one before.
     await gateway.ok("DELETE", f"{PLACED}/web")
     assert "status" not in await gateway.ok("POST", PLACED, placement())
     key = ref("PlacementDecision", "web-decision-2").key
@@ -600,7 +600,7 @@ async def test_a_decision_that_is_applied_must_be_the_systems_own() -> None:
     answer = await gateway.call("POST", DECISIONS, page("c3", "c1", "c2"))
     assert answer.status_code == 200
     assert answer.json()["metadata"]["name"] == "web-decision-1"
-    assert "written by Moorage alone" in answer.headers["warning"]
+    assert "only Moorage writes PlacementDecisions" in answer.headers["warning"]
     assert (await gateway.call("POST", DECISIONS, page("c3", name="web-decision-2"))).status_code == 200
     for body, field, message in (
         (page("c1"), "status.decisions", 'Invalid value: ["c1"]: must be what Moorage has decided'),
@@ -615,7 +615,7 @@ async def test_a_decision_that_is_applied_must_be_the_systems_own() -> None:
         assert message in cause["message"]
     for method in ("PUT", "PATCH", "DELETE"):
         refused = await gateway.call(method, f"{DECISIONS}/web-decision-1", page("c1") if method != "DELETE" else None)
-        assert (refused.status_code, "they can only be read" in refused.json()["message"]) == (405, True)
+        assert (refused.status_code, "can only be read" in refused.json()["message"]) == (405, True)
     assert len(gateway.declared) == since
 
 

@@ -42,7 +42,7 @@ def berth(name: str = "b1", **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def added(tmp_path: Path) -> Iterator[None]:
-    """The two files of the page, found beside those that there are."""
+    """The two files of the page, discovered with the existing ones."""
     sources = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert len(sources) == len(MODULES)
     places = []
@@ -65,8 +65,8 @@ def added(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def gateway(added: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fixture:  # noqa: ARG001 - the kind is there
-    """A gateway in memory, which the command line talks to."""
+def gateway(added: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fixture:  # noqa: ARG001 - the kind must exist
+    """A gateway in memory that the command line uses."""
     found = Fixture()
 
     async def send(request: httpx.Request) -> httpx.Response:

@@ -324,7 +324,7 @@ async def test_a_pod_shows_where_it_was_placed_and_why_not() -> None:
     assert [(one["type"], one["status"]) for one in bound["status"]["conditions"]] == [("PodScheduled", "True")]
     found = await gateway.ok("GET", "/api/v1/pods?fieldSelector=spec.nodeName=n1")
     assert [item["metadata"]["name"] for item in found["items"]] == ["p1"]
-    # A pod that is sent back as it was shown is not thereby pinned to its node.
+    # A pod that is sent back as it was shown is not bound to its node by that.
     await gateway.ok("PUT", f"{PODS}/p1", {**bound, "metadata": {**bound["metadata"], "labels": {"a": "b"}}})
     event = gateway.declared[-1].event
     assert isinstance(event, ResourceDeclared)

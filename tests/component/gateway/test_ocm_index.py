@@ -1,4 +1,4 @@
-"""The gateway's count of the clusters in each set, against counting anew after every change."""
+"""The gateway's count of the clusters in each set, compared with a new count after every change."""
 
 from __future__ import annotations
 

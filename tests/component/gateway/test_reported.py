@@ -1,4 +1,4 @@
-"""What is shown of workloads rests on what deployers have reported since they were bound, and on nothing else."""
+"""The status of workloads depends only on what deployers have reported since they were bound."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def place(
 
 
 async def one_pod() -> Fixture:
-    """A gateway that knows a pod which is placed on a node and bound there."""
+    """A gateway with a pod that is placed on a node and bound there."""
     gateway = Fixture()
     uid = (await gateway.ok("POST", PODS, pod()))["metadata"]["uid"]
     place(gateway, P1, uid)
@@ -44,7 +44,7 @@ async def one_pod() -> Fixture:
 
 
 async def shown(gateway: Fixture) -> tuple[str, dict[str, str]]:
-    """The phase of the pod, and its conditions."""
+    """The phase and the conditions of the pod."""
     status = (await gateway.ok("GET", f"{PODS}/p1"))["status"]
     return status["phase"], {one["type"]: one["status"] for one in status["conditions"]}
 

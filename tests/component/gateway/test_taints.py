@@ -1,4 +1,4 @@
-"""People's edits of a node's taints: wishes, and what is shown before and after the taint-manager has answered."""
+"""People's edits of a node's taints, and what is shown before and after the taint-manager has applied them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_only_differences_are_wished() -> None:
     assert brief(gateway) == [("cold", "", False, 2), ("hot", "", True, 3)]
     assert wishes(gateway)[1].time == later(5)
     assert after["metadata"]["generation"] == 2
-    # The answered removal says nothing any more; the next edit leaves it out and counts on.
+    # The applied removal has no meaning any more. The next edit leaves it out and continues the count.
     gateway.tainted("n1", [("sick", "", "NoExecute"), ("hot", "", "NoExecute")], uid=uid, generation=2, applied=3)
     await gateway.ok("PATCH", f"{NODES}/n1", {"spec": {"taints": None}})
     assert brief(gateway) == [("sick", "", False, 4), ("hot", "", False, 5)]
@@ -167,6 +167,6 @@ async def test_who_sends_a_built_in_taint_is_told() -> None:
     gateway = Fixture()
     told = (await gateway.call("POST", NODES, node(taints=[*STALE, COLD]))).headers["warning"]
     for number, taint in enumerate(STALE):
-        what = f"spec.taints[{number}]: {READY}:{taint['effect']} comes and goes with the state of the Node"
-        assert f"{what}, and was not taken over" in told
+        what = f"spec.taints[{number}]: {READY}:{taint['effect']} is determined by the state of the Node"
+        assert f"{what}, and was not applied" in told
     assert "cold" not in told

@@ -1,4 +1,4 @@
-"""Watches: what they show, from where they resume, and when they cannot."""
+"""Watches: what they show, where they resume, and when they cannot resume."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def watch(version: int | None = None, labels: str = "", **options: Any) -> Watch
 
 
 def seen_all(gateway: Fixture, kind: ServedKind, since: int) -> list[tuple[str, str, int]]:
-    """The changes of a kind after a version: what, whose, and the version to go on from."""
+    """The changes of a kind after a version: type, name, and the version to resume from."""
     watched = Watch(kind=kind, namespace="", selected=selector("", ""), version=since)
     changes = gateway.store.history.since(start(gateway.store, watched))
     return [
@@ -151,7 +151,7 @@ async def test_a_node_that_is_replaced_is_seen_to_go_and_to_come() -> None:
     assert [await seen.next(), await seen.next()] == [("DELETED", "n1"), ("ADDED", "n1")]
 
 
-# A place of its own for every event
+# Every event has its own version
 
 
 SETS = "/apis/cluster.open-cluster-management.io/v1beta2/managedclustersets"
@@ -162,7 +162,7 @@ GROUP = "cluster.open-cluster-management.io"
 
 
 async def _two_sets_change_by_one_record(gateway: Fixture) -> int:
-    """A cluster moves from one set to another; the version before."""
+    """A cluster moves from one set to another. Returns the version before."""
     for name in ("coastal", "inland"):
         await gateway.ok("POST", SETS, {"metadata": {"name": name}})
     labels = {f"{GROUP}/clusterset": "coastal"}
@@ -226,7 +226,7 @@ async def test_after_a_restart_who_saw_a_part_starts_over_and_who_saw_all_goes_o
     for before in (since, half):
         answer = await again.call("GET", f"{SETS}?watch=true&timeoutSeconds=1&resourceVersion={before}")
         assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
-    # What comes after the restart has versions after all that were handed out before it.
+    # Changes after the restart have higher versions than all changes before it.
     await again.ok("POST", SETS, {"metadata": {"name": "upland"}})
     ((name, _, place),) = seen_all(again, SET, whole)
     assert name == "upland"
@@ -241,7 +241,7 @@ async def test_a_bookmark_is_never_ahead_of_what_was_sent(monkeypatch: pytest.Mo
     waited = 0
 
     async def wait() -> None:
-        # The time for a bookmark ends as a change comes.
+        # The wait for a bookmark ends at the moment when a change comes.
         nonlocal waited
         waited += 1
         gateway.log.append(write.topic, "Node//n2", "Node//n2", _named(write.event, "n2"))

@@ -1,4 +1,4 @@
-"""A query worker on tables that follow topics in memory, and a gateway before it."""
+"""A query worker on tables that follow topics in memory, and a gateway in front of it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class FollowingWorker(QueryWorker):
         self.obstacle: Exception | None = None
         self.asking = 0
         self.full = asyncio.Event()
-        """Set when as many are answered as can be."""
+        """Set when the maximum number of requests is being answered."""
 
         self.go = asyncio.Event()
-        """Answers wait while it is clear."""
+        """Answers wait while this is not set."""
 
         self.go.set()
 
@@ -47,11 +47,11 @@ class FollowingWorker(QueryWorker):
 
 
 class Edge:
-    """Both, and a client of each.
+    """Query worker and gateway, and a client of each.
 
     Args:
         following: the tables.
-        settings: of the query worker's server.
+        settings: the settings of the query worker's server.
     """
 
     def __init__(self, following: Following, settings: Settings | None = None) -> None:
@@ -63,5 +63,5 @@ class Edge:
         self.gateway = Fixture(explanations=Explanations(ADDRESS, served))
 
     async def get(self, **given: str) -> httpx.Response:
-        """Ask the query worker."""
+        """Send a request to the query worker."""
         return await self.http.get("/v1/explain", params=given)

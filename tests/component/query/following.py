@@ -1,6 +1,6 @@
-"""Both ways to an explanation, on topics in memory.
+"""The two ways to compute an explanation, on topics in memory.
 
-One is from a copy that is made when somebody asks, the other from tables that have followed the topics.
+One uses a copy that is made for the request, the other uses tables that have followed the topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from moorage_schemas.topics import CONDITION_REPORTS, Topic
 
 
 def kept(record: Record) -> Kept:
-    """A record as a copy has it."""
+    """A record in the form that a copy has."""
     found = record.decode()
     assert isinstance(found, Input)
     assert record.timestamp is not None
@@ -36,12 +36,12 @@ def kept(record: Record) -> Kept:
 
 
 def belongs(record: Record, wanted: frozenset[bytes]) -> bool:
-    """Whether a record is of one of some chains."""
+    """Whether a record belongs to one of the chains."""
     return not wanted.isdisjoint({record.meta.id.encode(), record.meta.correlation.encode()})
 
 
 class Scanned:
-    """Older records, looked for everywhere."""
+    """Older records that are searched everywhere."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -65,7 +65,7 @@ class Scanned:
 
 
 class Indexed(Scanned):
-    """Older records at the places that an index knows; reports as everybody looks for them."""
+    """Older records at the places in an index. Reports are searched in the usual way."""
 
     def __init__(self, flow: Flow, index: ChainIndex) -> None:
         super().__init__(flow)
@@ -93,7 +93,7 @@ class Following:
         self._seen: dict[str, int] = {}
 
     def follow(self) -> None:
-        """Read what has come since."""
+        """Read new records."""
         for topics, fold in ((TOPICS, self.tables.fold), (chain_index.TOPICS, self.index.fold)):
             fresh = [(topic, record) for topic in topics for record in self._fresh(topic, fold.__qualname__)]
             for topic, record in sorted(fresh, key=lambda one: one[1].seq):
@@ -107,7 +107,7 @@ class Following:
         return records
 
     async def explained(self, asked: Question) -> str:
-        """The explanation by the tables, as the command writes it."""
+        """The explanation from the tables, as the command prints it."""
         told = answer(self.tables.as_of(self.flow.now), asked)
         if isinstance(told, Explanation):
             steps = [step.record for chain in told.chains for step in chain.steps if step.record is not None]
@@ -116,7 +116,7 @@ class Following:
         return json.dumps(document_of(told), indent=2)
 
     async def from_topics(self, asked: Question) -> str:
-        """The explanation from a copy, as the command writes it."""
+        """The explanation from a copy, as the command prints it."""
         grounds = SnapshotGrounds(copy_of(self.flow), self.settings)
         told = answer(grounds, asked)
         if isinstance(told, Explanation):
@@ -125,7 +125,7 @@ class Following:
 
 
 def copy_of(flow: Flow) -> Snapshot:
-    """What a reader of the topics keeps: the last record of each key."""
+    """The records that a reader of the topics keeps: the last one of each key."""
     last: dict[tuple[str, int, str], Kept] = {}
     for topic in TOPICS:
         for record in flow.records(topic):

@@ -1,4 +1,4 @@
-"""Where the records of chains are: found exactly, and forgotten when nobody can ask for them any more."""
+"""The index of chains finds all records, and forgets those that can no longer be requested."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def record(
 
 
 def with_chains(*correlations: str) -> Tables:
-    """Tables that have records of some chains."""
+    """Tables with records of some chains."""
     tables = Tables(Settings(partitions=3))
     for offset, name in enumerate(correlations):
         tables.fold(
@@ -72,7 +72,7 @@ def test_records_are_found_by_their_chain_and_the_first_by_its_own_id() -> None:
     index.fold(TIMERS, record(5, "other"))
     index.fold(TIMERS, record(9, "first", partition=1))
     index.fold(CONDITIONS, record(1, "first"))
-    index.fold(CONDITIONS, record(2, "first", partition=1))  # not where it is looked for
+    index.fold(CONDITIONS, record(2, "first", partition=1))  # not at the place where it is searched
     assert found(index, "first") == {("timers", 0): [3, 4], ("timers", 1): [9], ("conditions", 0): [1]}
     assert found(index, "first", "other")["timers", 0] == [3, 4, 5]
     assert found(index, "nothing") == {}
@@ -98,7 +98,7 @@ def test_what_leads_to_nothing_is_forgotten_once_it_is_old() -> None:
     index.fold(TIMERS, record(2, "heartbeat"))
     sizes = []
     for number in range(5):
-        list(index.sweep())  # every half of the time for which a record is young
+        list(index.sweep())  # at half of the time for which a record counts as young
         sizes.append(index.size)
         index.fold(TIMERS, record(3 + number, "heartbeat"))
     assert sizes[:2] == [2, 3], "what came before the sweep is young for two more"

@@ -1,4 +1,4 @@
-"""`GET /v1/explain`: of the query worker, through the gateway, and what the command line makes of the answers."""
+"""`GET /v1/explain` at the query worker and through the gateway, and how the command line handles the answers."""
 
 from __future__ import annotations
 

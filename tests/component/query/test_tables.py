@@ -1,4 +1,4 @@
-"""What the tables tell is what a copy of the topics tells, to the byte, whatever came before it."""
+"""Explanations from the tables are byte for byte equal to those from a copy of the topics, after any history."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES
 
 
 async def agree(following: Following, *questions: Question) -> None:
-    """Both ways answer the same to each question, or refuse it in the same words."""
+    """Check that both ways give the same answer to each question, or the same error."""
     following.follow()
     for asked in questions:
         assert await told(following.explained, asked) == await told(following.from_topics, asked), asked
 
 
 async def told(ask: Callable[[Question], Awaitable[str]], asked: Question) -> str:
-    """An explanation, or why there is none."""
+    """An explanation, or the error."""
     try:
         return await ask(asked)
     except (NotFoundError, QuestionError) as error:
@@ -35,7 +35,7 @@ async def told(ask: Callable[[Question], Awaitable[str]], asked: Question) -> st
 
 
 def about(kind: str, name: str, namespace: str = "default", *, node: str = "", cluster: str = "") -> list[Question]:
-    """An object in every way: the usual choice, all targets, and one."""
+    """Questions about an object: with the usual choice of targets, with all targets, and with one."""
     return [
         Question(kind, namespace, name),
         Question(kind, namespace, name, every=True),
@@ -162,8 +162,8 @@ async def test_placements_on_managed_clusters() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_whatever_happens_in_whatever_order(seed: int) -> None:
-    """Nodes come, go, fail and are tainted, pods too, in an order that is drawn; both ways agree all the time."""
-    drawn = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    """Nodes and pods are added and removed, fail and are tainted in random order. Both ways always agree."""
+    drawn = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     settings = lifted(partitions=3)
     world = NodeWorld("n1", "n2", "n3", "n4", seed=seed, settings=settings)
     following = Following(world.flow, settings)
@@ -203,7 +203,7 @@ async def test_a_question_changes_nothing() -> None:
 
 
 def consistent(following: Following) -> bool:
-    """Whether every index has the last records of their keys, and nothing else."""
+    """Whether every index has the last record of each key and nothing else."""
     known = following.tables
     last = {record for records in known._last.values() for record in records.values()}
     chains = {record for correlation in known.correlations() for record in known.chain(correlation)}

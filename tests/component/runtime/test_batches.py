@@ -1,4 +1,4 @@
-"""How much the engine takes into one decision, and into one slice of it."""
+"""How many records the engine takes into one decision, and into one slice of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANSWERED = Topic("answered", "key", "key", Asked, Cleanup.DELETE, 3_600_000)
 
 
 class Fan(Service[list[int]]):
-    """Each record leads to as many events as it says."""
+    """Each record states how many events it leads to."""
 
     name = "fan"
     sources: ClassVar[tuple[Topic, ...]] = (ASKED,)
@@ -95,7 +95,7 @@ def processor(service: Fan) -> BatchProcessor[list[int]]:
 async def decide(
     made: BatchProcessor[list[int]], given: Sequence[tuple[Topic, Any]], turns: asyncio.Lock | None = None
 ) -> BatchDecision:
-    """Run the steps as the owner does: whoever asks for a turn waits for it, whosever the others are."""
+    """Run the steps like the owner: each request for a turn waits until it is granted."""
     decision = BatchDecision(NOW)
     for request in made.process([0], given, decision):
         assert isinstance(request, Turn), "nothing is followed"
@@ -105,7 +105,7 @@ async def decide(
 
 
 async def everything(service: Fan, given: Sequence[tuple[Topic, Any]]) -> list[BatchDecision]:
-    """Decide on all of it, as the owner does: what is left is given again, with what has come since."""
+    """Decide on all records like the owner: those that are left are given again, together with new ones."""
     made = processor(service)
     decisions = []
     while given:
@@ -147,7 +147,7 @@ async def test_one_record_is_always_taken() -> None:
 
 
 class Careful(Fan):
-    """Wants to know of everything before it decides."""
+    """Requires all upstream records before it decides."""
 
     def process(self, state: list[int], batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
         assert (state, now) == ([0], NOW)
@@ -158,7 +158,7 @@ class Careful(Fan):
 
 
 def test_what_is_read_for_one_record_is_new_enough_for_all_that_were_taken_with_it() -> None:
-    """Once for each that are taken together, and not for each slice; what is taken later may be newer."""
+    """There is one read for records that are taken together, not one for each slice. Later records may be newer."""
     service = Careful()
     made = processor(service)
     for _ in range(2):

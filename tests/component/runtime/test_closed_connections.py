@@ -1,4 +1,4 @@
-"""A client of Kafka on uvloop, whose connection is closed before it knows."""
+"""A Kafka client on uvloop whose connection is closed before it notices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from aiokafka.protocol.admin import ApiVersionRequest
 
 from moorage.runtime.kafka import clients
 
-_NO_VERSIONS = struct.pack(">hi", 0, 0)  # no error, and no API is told of
+_NO_VERSIONS = struct.pack(">hi", 0, 0)  # no error, and no APIs are listed
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A broker that answers the first request, about its versions, and nothing else."""
+    """A broker that answers only the first request, which is about its versions."""
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     correlation = (await reader.readexactly(size))[4:8]
     writer.write(struct.pack(">i", len(correlation + _NO_VERSIONS)) + correlation + _NO_VERSIONS)
@@ -28,14 +28,14 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def _lost(connection: AIOKafkaConnection) -> None:
-    """Return when the transport is closed, and nobody has told aiokafka: its reader has not had its turn, yet."""
+    """Return when the transport is closed but aiokafka's reader has not run yet, so aiokafka does not know."""
     connection._writer.transport.abort()
     await asyncio.sleep(0)
     assert connection._writer is not None
 
 
 def connected(story: Callable[[AIOKafkaConnection, list[CloseReason | None]], Awaitable[None]]) -> None:
-    """Run a story with a connection, and with a list of why it was closed."""
+    """Run a story with a connection and the list of the reasons why it was closed."""
     assert clients.FETCH_MAX_WAIT_MS, "clients are made there"
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The partition engine, its requests answered by hand."""
+"""The partition engine. The tests answer its requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Careful(Service[list[str]]):
-    """Reads all that there is before it does anything, and keeps what it was asked."""
+    """Reads everything before it decides, and records its calls."""
 
     name = "careful"
     sources: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
@@ -49,7 +49,7 @@ class Careful(Service[list[str]]):
 
 
 def drive(steps: Any, read_at: datetime | None) -> tuple[list[Request], Any]:
-    """Answer what is asked for: topics are empty, and are read to their ends at some time, or cannot be."""
+    """Answer requests with empty topics that are read to their ends at `read_at`, or cannot be read if it is None."""
     asked: list[Request] = []
     answer: Any = None
     while True:
@@ -90,7 +90,7 @@ def test_a_round_of_the_reconciler_waits_when_what_it_needs_cannot_be_read() -> 
 
 
 class Abroad(Careful):
-    """Looks at the whole, too."""
+    """Also uses the global view."""
 
     name = "abroad"
     globals: ClassVar[tuple[Topic, ...]] = (RESOURCES, TAINTS, BINDINGS)
@@ -101,7 +101,7 @@ class Abroad(Careful):
 
 
 def test_before_anything_is_decided_the_view_is_as_new_as_what_was_decided_before() -> None:
-    """The owner before may have read more than this process has."""
+    """The previous owner may have read more than this process."""
     rules = EngineRules(partitions=1, reconcile_interval=None)
     engine = PartitionEngine(Abroad(), 0, rules=rules, form=KafkaFormat())
     whole = CatchUp(frozenset(Abroad.globals))

@@ -1,4 +1,4 @@
-"""Variables of the environment that look like Moorage's and are none."""
+"""Environment variables that look like Moorage's but are unknown."""
 
 from __future__ import annotations
 

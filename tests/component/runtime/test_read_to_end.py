@@ -1,4 +1,4 @@
-"""Partitions are read once, to where they ended; what brings nothing is given up."""
+"""Partitions are read once, to their ends. A partition that brings nothing is given up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ A, B, C = (TopicPartition("topic", number) for number in range(3))
 
 
 class Partitions:
-    """A consumer of some partitions, two records at a time; a gap stands for what compaction has left.
+    """A consumer of some partitions that returns two records at a time. A gap stands for compacted records.
 
     Args:
         logs: the offsets of each partition's records.
-        ends: where each partition ends now: positions get as far as that.
-        stalled: the one that brings nothing.
+        ends: the present end of each partition, which positions can reach.
+        stalled: the partition that brings nothing.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ def test_what_brings_nothing_is_given_up() -> None:
     async def main() -> None:
         logs = {A: list(range(6)), B: [0, 1]}
         async for _ in read_to(Partitions(logs, {A: 6, B: 2}, stalled=B), {A: 0, B: 0}, {A: 6, B: 2}):
-            await asyncio.sleep(STALLED_SECONDS - 1)  # one that takes long over each is not stalled
+            await asyncio.sleep(STALLED_SECONDS - 1)  # a slow partition is not stalled
 
     with pytest.raises(TimeoutError, match="nothing came for 30 s, 2 positions before the end"):
         loop.play(main())

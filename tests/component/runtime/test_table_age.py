@@ -1,4 +1,4 @@
-"""How old what a process knows may become."""
+"""The maximum age of a process's tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Moving:
-    """A wall clock that is set by hand."""
+    """A wall clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -34,7 +34,7 @@ class Moving:
 
 
 class Aged(TableAge):
-    """Its other clock is set by hand, too."""
+    """A table age whose other clock is also set by the test."""
 
     def __init__(self, clock: Moving, kept: float) -> None:
         self.ticks = 0.0
@@ -47,7 +47,7 @@ class Aged(TableAge):
 
 @pytest.mark.parametrize(("wall", "ticks", "over"), [(50, 50, False), (51, 0, True), (0, 51, True), (-999, 51, True)])
 def test_either_clock_tells(wall: float, ticks: float, over: bool) -> None:  # noqa: FBT001 - a table's column
-    """A machine that sleeps stops the one; the other may be set."""
+    """A machine that sleeps stops one clock. The other one may be changed."""
     age = Aged(Moving(), 100)
     age.moving.seconds, age.ticks = wall, ticks
     assert age.over is over
@@ -71,7 +71,7 @@ def test_what_was_read_to_its_end_counts_from_when_the_end_was_asked_for() -> No
 
 
 def test_too_old_stays_too_old() -> None:
-    """What is read on after a stop lacks what was deleted in it."""
+    """Records that are read after a stop do not include deletions during the stop."""
     age = Aged(Moving(), 100)
     age.moving.seconds = age.ticks = 60
     age.whole(age.instant())
@@ -88,7 +88,7 @@ def test_a_gateway_that_is_too_old_takes_no_writes() -> None:
         log.age = Aged(clock, 100)
         log.age.moving.seconds = 51
         writing = asyncio.create_task(log.run())
-        with pytest.raises(StatusError, match="reads its tables anew"):
+        with pytest.raises(StatusError, match="is reading its tables again"):
             await log.commit([])
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)

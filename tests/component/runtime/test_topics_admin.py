@@ -1,4 +1,4 @@
-"""Topics are made while brokers come and go."""
+"""Topics are created while brokers stop and start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from moorage_schemas.topics import TAINTS
 
 
 class Admin:
-    """An administrator's client whose requests fail as they are told to."""
+    """An admin client whose requests fail as the test specifies."""
 
     def __init__(self, *failures: Exception, creates: Sequence[int] = ()) -> None:
         self.failures = list(failures)
@@ -32,7 +32,7 @@ class Admin:
         self.closed = False
 
     async def start(self) -> None:
-        """Connected."""
+        """Do nothing. It is connected."""
 
     async def close(self) -> None:
         self.closed = True

@@ -1,4 +1,4 @@
-"""Models made without checks are those that checks would make."""
+"""Models made without validation are equal to those made with validation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_trusted_model_can_be_changed_in_copies_only() -> None:
     copy = ref.model_copy(update={"name": "web-1"})
     assert (ref.key, copy.key) == ("Pod/shop/web-0", "Pod/shop/web-1")
     with pytest.raises(ValueError, match="frozen"):
-        ref.name = "web-2"  # type: ignore[misc]  # that it cannot be set is what is tested
+        ref.name = "web-2"  # type: ignore[misc]  # tests that it cannot be set
     assert trusted(WorkloadRef, kind="Pod", name="x").model_fields_set == ref.model_fields_set
 
 
@@ -74,13 +74,13 @@ def test_missing_and_unknown_fields_are_named() -> None:
 
 
 def test_models_whose_defaults_are_made_anew_are_not_for_this() -> None:
-    with pytest.raises(TypeError, match="EvictionAsked: has defaults that are made anew each time: labels"):
+    with pytest.raises(TypeError, match="EvictionAsked: has defaults that are created again each time: labels"):
         trusted(EvictionAsked)
 
 
 @given(ref=instances(WorkloadRef))
 def test_refs_by_their_keys(ref: WorkloadRef) -> None:
-    # Parts of a checked event may hold a slash, and its kind a colon; keys of workloads do not.
+    # Parts of a validated event may contain a slash, and its kind a colon. Keys of workloads do not.
     if ref.key.count("/") == 2 and ":" not in ref.kind:
         assert workload_ref(ref.key) == WorkloadRef.parse(ref.key) == ref
     assert target_ref("Node/n1") == TargetRef.parse("Node/n1")

@@ -1,4 +1,4 @@
-"""How far upstream services lag behind, without Kafka."""
+"""The lag of upstream services, without Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPSTREAM = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, lambda _to
 
 
 class Broker:
-    """What is committed, by topic: keys, how far stable, what upstream has committed."""
+    """What is committed, by topic: the keys, the stable ends, and upstream's committed offsets."""
 
     def __init__(self) -> None:
         self.keys: dict[str, list[str]] = {"resources": [], "conditions": [], "taints": []}
@@ -67,7 +67,7 @@ class Broker:
 
 
 class Owner:
-    """Who asks."""
+    """A partition owner that requests the lag."""
 
     def __init__(self) -> None:
         self.broker = Broker()
@@ -107,7 +107,7 @@ def test_keys_behind_are_read_once_and_forgotten_when_they_are_worked_through() 
         assert await owner.lagging() == frozenset({"d"})
         owner.progress = {"resources": 4}
         assert await owner.lagging() == frozenset()
-        assert owner.broker.added == [("resources", 1)]  # none of these questions has opened it again
+        assert owner.broker.added == [("resources", 1)]  # none of these requests has opened it again
         assert owner.broker.asked == 1
         owner.watch.close()
 
@@ -115,7 +115,7 @@ def test_keys_behind_are_read_once_and_forgotten_when_they_are_worked_through() 
 
 
 def test_what_upstream_says_after_the_ends_were_asked_for_counts_from_the_next_ends_on() -> None:
-    """It may have written taints since, which were not read."""
+    """Upstream may have written taints since then that were not read."""
 
     async def story() -> None:
         owner = Owner()
@@ -135,7 +135,7 @@ def test_what_upstream_says_after_the_ends_were_asked_for_counts_from_the_next_e
 
 
 def test_only_what_is_read_for_the_decision_tells_how_far_upstream_has_come() -> None:
-    """Of what lies beyond the ends that were asked for nothing is decided on, though it may have been fetched."""
+    """Records beyond the requested ends are not decided on, although they may have been fetched."""
 
     async def story() -> None:
         owner = Owner()
@@ -151,7 +151,7 @@ def test_only_what_is_read_for_the_decision_tells_how_far_upstream_has_come() ->
 
 
 async def asked_while_open() -> Owner:
-    """Who has asked while offsets that upstream has committed were visible, and the taints of that were not."""
+    """An owner that asked while upstream's committed offsets were visible but its taints were not."""
     owner = Owner()
     put(owner, RESOURCES, "a")
     put(owner, TAINTS, "a")
@@ -174,7 +174,7 @@ def test_what_upstream_says_does_not_count_while_its_transaction_is_open() -> No
 
 
 def test_what_upstream_said_while_its_transaction_was_open_does_not_count_when_that_is_aborted() -> None:
-    """The markers of the taints were lost, but not those of the offsets, which are set back before the sweep."""
+    """The markers of the taints were lost, but not those of the offsets. The offsets are reset before the sweep."""
 
     async def story() -> None:
         owner = await asked_while_open()

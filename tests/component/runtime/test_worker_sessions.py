@@ -15,7 +15,7 @@ from moorage.runtime.settings import Settings
 
 
 def test_what_a_session_that_has_ended_is_given_has_no_owner() -> None:
-    """Its owner would wait for clients that are closed, and the next session would take it for its own."""
+    """An owner would wait for closed clients, and the next session would treat it as its own."""
 
     async def story() -> None:
         worker = Worker(Counter(), Settings(), partitions=1)

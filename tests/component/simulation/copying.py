@@ -1,4 +1,4 @@
-"""A fleet that runs in memory, copies of it, and what is asked of a copy."""
+"""A fleet that runs in memory, copies of it, and requests to a copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 
 def copy_of(flow: Flow) -> Snapshot:
-    """What a reader of the topics would keep of a flow, at its present time."""
+    """The snapshot that a reader of the topics has of a flow at its present time."""
     records = []
     for topic in TOPICS:
         for record in flow.records(topic):
@@ -37,7 +37,7 @@ def copy_of(flow: Flow) -> Snapshot:
 
 
 def ask(snapshot: Snapshot, settings: Settings, change: Change, horizon: timedelta = HOUR) -> tuple[Any, Simulated]:
-    """Simulate: what is reported, and both runs."""
+    """Simulate a change. Returns the report and both runs."""
     found = simulate(snapshot, settings, change, horizon)
     return report.document(found), found
 
@@ -56,7 +56,7 @@ def post(edge: Edge, events: list[dict[str, Any]]) -> None:
 
 
 def tainted(name: str, key: str, effect: str = "NoExecute") -> Change:
-    """Put a taint on a node, as people do."""
+    """Put a taint on a node, like a person."""
 
     def change(edge: Edge, _stack: Stack) -> list[str]:
         path = f"/api/v1/nodes/{name}"
@@ -72,7 +72,7 @@ def tainted(name: str, key: str, effect: str = "NoExecute") -> Change:
 
 
 def outage(text: str, status: str = "Unknown") -> Change:
-    """Let everything fail that fits."""
+    """Let all matching targets fail."""
 
     def change(edge: Edge, stack: Stack) -> list[str]:
         found = changes.ZoneOutage.parse(text).targets(stack)
@@ -104,7 +104,7 @@ def nothing(_edge: Edge, _stack: Stack) -> list[str]:
 
 
 class ProbedFleet(World):
-    """All services in memory, with heartbeats of 40 s, and nodes in zones that a probe reports on."""
+    """All services in memory with heartbeats of 40 s, and nodes in zones with a probe."""
 
     def __init__(self, zones: dict[str, int], **settings: Any) -> None:
         self.settings = Settings(partitions=PARTITIONS, **settings)
@@ -115,13 +115,13 @@ class ProbedFleet(World):
         self.beat()
 
     def beat(self) -> None:
-        """Every node is reported to be ready."""
+        """Report that every node is ready."""
         for name in self.nodes:
             self.report(name, "Ready", "True")
         self.flow.run()
 
     def pass_time(self, seconds: float, *, without: frozenset[str] = frozenset()) -> None:
-        """Let time pass while the probe reports every ten seconds, on all but some."""
+        """Let time pass while the probe reports every ten seconds, on all nodes except some."""
         until = self.flow.now + timedelta(seconds=seconds)
         while self.flow.now < until:
             self.flow.advance_to(min(until, self.flow.now + timedelta(seconds=10)))
@@ -149,7 +149,7 @@ class ProbedFleet(World):
         return self.declare("Deployment", name, {"replicas": replicas, "selector": selector, "template": template})
 
     def pods(self) -> dict[str, str]:
-        """Where each pod is; `-` for one that waits."""
+        """The node of each pod. `-` for a pod that waits."""
         placed = self.flow.table(PLACEMENTS)
         return {key: event.target.name if event.target else "-" for key, event in placed.items()}
 

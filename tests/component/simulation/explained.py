@@ -1,4 +1,4 @@
-"""Explanations of what services have decided in memory, for tests."""
+"""Explanations of decisions that services made in memory, for tests."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class Log(Protocol):
 
 
 def copy(flow: Log) -> Snapshot:
-    """A snapshot of everything that is in the topics, all of it, as of now."""
+    """A snapshot of everything that is in the topics now."""
     records = [Kept.of(record.decode()) for topic in TOPICS for record in flow.records(topic)]
     return Snapshot.of(records, partitions=flow.partitions, taken=flow.now)
 
 
 def said(told: Explanation, *, closely: bool = False) -> str:
-    """The explanation as a person reads it."""
+    """The explanation as text."""
     text = "\n".join(explain.lines(document_of(told), closely=closely))
     assert not re.search(r"T\d\d:\d\d:\d\d\.", text), "a time that is not shown to the second"
     return text
 
 
 def of(told: Explanation, name: str) -> Target:
-    """What is said of one target."""
+    """The part about one target."""
     return next(one for one in told.targets if one.name == name)
 
 
 def topics(chain: Chain) -> list[str]:
-    """The topics of a chain's events, `lost` for one whose record is not there."""
+    """The topics of a chain's events. `lost` for an event whose record is missing."""
     return [step.record.topic.short if step.record is not None else "lost" for step in chain.steps]
 
 
 def chain(told: Explanation, about: str) -> Chain:
-    """The chain behind something."""
+    """The chain about something."""
     return next(one for one in told.chains if one.about == about)

@@ -1,4 +1,4 @@
-"""Simulations of fleets of clusters: Karmada's policies and gates, OCM's placements and add-ons."""
+"""Simulations of clusters: Karmada's policies and feature gates, OCM's placements and add-ons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AVAILABLE = "ManagedClusterConditionAvailable"
 
 
 def karmada(**settings: Any) -> KarmadaWorld:
-    """Two clusters that are reported on, and a deployment that a policy divides over them."""
+    """Two clusters with reports, and a deployment that a policy divides over them."""
     world = KarmadaWorld(
         "m1", "m2", **{"resource_eviction_rate": 0.5, "allow_no_execute_taint_policy": True, **settings}
     )
@@ -87,7 +87,7 @@ def test_the_gateway_of_the_copy_refuses_as_the_live_one() -> None:
 
 
 class Hub(OcmWorld):
-    """Managed clusters with an add-on each, for which an agent and leases speak."""
+    """Managed clusters with an add-on each. An agent reports on the clusters, and leases on the add-ons."""
 
     def __init__(self, *clusters: str) -> None:
         modules = (condition_ingest, taint_manager, governor, eviction, timer)
@@ -99,7 +99,7 @@ class Hub(OcmWorld):
         self.beat()
 
     def beat(self) -> None:
-        """Every cluster is available, and its add-on lives."""
+        """Report that every cluster is available, and renew the leases of the add-ons."""
         for name in self.clusters:
             lease = {"renewTime": format_time(self.flow.now), "leaseDurationSeconds": 60}
             self.declare("Lease", "observability", lease, namespace=name)
@@ -111,7 +111,7 @@ class Hub(OcmWorld):
 
 
 def hub() -> Hub:
-    """Three clusters, and a placement that takes two of them and puts up with `busy` for five minutes."""
+    """Three clusters, and a placement that selects two of them and tolerates `busy` for five minutes."""
     made = Hub("a1", "a2", "b1")
     made.placement(numberOfClusters=2, tolerations=[tolerates("busy", seconds=300)])
     made.flow.advance(100)
@@ -132,7 +132,7 @@ def tainted(cluster: str, key: str) -> Change:
 
 
 def test_nothing_runs_out_in_the_copy() -> None:
-    """Neither clusters nor the leases of add-ons fall silent, though the copy lasts a day."""
+    """Neither clusters nor leases of add-ons fall silent, although the copy runs for a day."""
     made = hub()
     labels = {key: event.labels for key, event in made.flow.table(TAINTS).items()}
     assert all("available" in one.values() for one in labels.values())
@@ -180,7 +180,7 @@ def test_a_new_placement_says_what_it_would_select() -> None:
     ("text", "names"),
     [
         ("zone=a", ["ManagedCluster/a1", "ManagedCluster/a2"]),
-        ("zone=none.a", ["ManagedCluster/a1", "ManagedCluster/a2"]),  # as the API names a zone without region
+        ("zone=none.a", ["ManagedCluster/a1", "ManagedCluster/a2"]),  # the API's name for a zone without a region
         ("cluster=b1", ["ManagedCluster/b1"]),
         ("topology.kubernetes.io/zone=b", ["ManagedCluster/b1"]),
         ("topology.kubernetes.io/zone in (a,b)", ["ManagedCluster/a1", "ManagedCluster/a2", "ManagedCluster/b1"]),

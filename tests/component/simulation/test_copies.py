@@ -1,4 +1,4 @@
-"""A copy goes on exactly as the fleet itself does, from whatever moment it is taken."""
+"""A copy continues exactly like the fleet itself, whenever it is taken."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEN_MINUTES = timedelta(minutes=10)
 
 
 def written(flow: Flow, since: int) -> dict[str, list[tuple[str, int, bytes | None, bytes | None, str]]]:
-    """What was written since then, by topic, place by place."""
+    """The records that were written since then, by topic and in order."""
     found = {}
     for topic in TOPICS:
         some = [record for record in flow.records(topic) if record.seq >= since]
@@ -41,8 +41,8 @@ def contents(records: list[Record]) -> list[tuple[str, int, bytes | None, bytes 
 
 
 def busy(seed: int) -> tuple[ProbedFleet, random.Random]:
-    """A fleet in the midst of its work: some of what is written has been worked through, some has not."""
-    rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    """A busy fleet: some of its records have been processed, others have not."""
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     made = ProbedFleet({"a": 2, "b": 2}, node_monitor_grace_period=0)
     made.deploy("web", 5, 60)
     made.taint("a1", "bad")
@@ -57,7 +57,7 @@ def busy(seed: int) -> tuple[ProbedFleet, random.Random]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_copy_writes_what_the_fleet_writes(seed: int) -> None:
-    """The same bytes under the same ids, in the same order within each partition."""
+    """The bytes and ids are the same, in the same order within each partition."""
     made, _ = busy(seed)
     snapshot, since = copy_of(made.flow), made.flow.topics.written
     found = run.simulate(snapshot, made.settings, nothing, TEN_MINUTES)
@@ -68,7 +68,7 @@ def test_a_copy_writes_what_the_fleet_writes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_last_record_of_each_key_is_enough(seed: int) -> None:
-    """Below the position of the slowest service; above it everything is kept, as `Snapshot.load` does."""
+    """This holds below the position of the slowest service. Above it everything is kept, as in `Snapshot.load`."""
     made, _ = busy(seed)
     whole = copy_of(made.flow)
     thin = run.simulate(_thinned(whole), made.settings, nothing, TEN_MINUTES)
@@ -119,7 +119,7 @@ def test_a_simulation_changes_nothing_in_the_copy() -> None:
 
 
 def test_heartbeat_timers_of_the_copy_stay_as_they_are_in_its_topics() -> None:
-    """They are held back by the timer service of the copy, not by another record."""
+    """The copy's timer service holds them back. No record is changed for that."""
     made = ProbedFleet({"a": 1})
     stack = run.restored(copy_of(made.flow), made.settings)
     stack.run()

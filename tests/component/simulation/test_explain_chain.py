@@ -1,4 +1,4 @@
-"""Chains of events: whole when every record is there, honest when some are not."""
+"""Chains of events are complete if every record exists, and name the missing ones otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def record(topic: Topic, key: str, name: str, *, cause: str = "", chain: str = "first", seconds: int = 0) -> Kept:
-    """A record without an event: chains look at attributes only."""
+    """A record without an event, because chains only use attributes."""
     when = NOW + timedelta(seconds=seconds)
     meta = Meta(id=name, source="s", type=topic.event_type, time=when, correlation_id=chain, causation_id=cause)
     return Kept(topic, 0, seconds, key, None, meta, when)
@@ -28,7 +28,7 @@ def record(topic: Topic, key: str, name: str, *, cause: str = "", chain: str = "
 
 @cache
 def story() -> tuple[Kept, ...]:
-    """All records of a node that fails, and of what becomes of its pods."""
+    """All records of a node that fails, and of its pods."""
     world = NodeWorld("n1", "n2", "n3", settings=lifted(partitions=3))
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     for name in ("n1", "n2", "n3"):

@@ -1,4 +1,4 @@
-"""`explain resourcebinding` over what all services have written on a virtual clock."""
+"""`explain resourcebinding` on the records that all services have written on a virtual clock."""
 
 from __future__ import annotations
 
@@ -167,8 +167,8 @@ def test_what_is_not_there_is_not_found() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_at_rest_every_explanation_agrees_with_the_decision(seed: int) -> None:
-    """A fleet that people change at random: whenever all is quiet, the rules give what is on record."""
-    rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    """People change a fleet at random. Whenever it is at rest, the rules give the recorded decisions."""
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     names = ["oslo", "paris", "rome"]
     world = KarmadaWorld(*names, seed=seed)
     placements: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The command `moorage explain`: how objects are named, what is refused, and what is written."""
+"""The command `moorage explain`: the names of objects, what is refused, and the output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENVIRONMENT = {"MOORAGE_BOOTSTRAP_SERVERS": "nowhere:1", "MOORAGE_FEATURE_GATES"
 
 
 def behind(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], httpx.Response]) -> None:
-    """Let something answer what the command asks the gateway."""
+    """Answer the command's requests to the gateway."""
     transport = HttpxTransport(httpx.MockTransport(answer), "http://127.0.0.1:8080")
     monkeypatch.setattr("moorage.cli.api.endpoints.Client", functools.partial(Client, transport=transport))
 
@@ -55,7 +55,7 @@ def from_topics(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
             return copy(flow)
 
         async def nothing_more(*_: Any) -> None:
-            """All records are in the copy."""
+            """Load nothing, because all records are in the copy."""
 
         monkeypatch.setattr(Snapshot, "load", load)
         monkeypatch.setattr(reading, "complete", nothing_more)
@@ -66,7 +66,7 @@ def from_topics(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
 
 @pytest.fixture
 def by_query(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
-    """The command before a gateway and a query worker on topics in memory."""
+    """The command with a gateway and a query worker on topics in memory."""
 
     def on(flow: Any) -> Explain:
         following = Following(flow, Settings(feature_gates="Failover=true", partitions=flow.partitions))
@@ -85,7 +85,7 @@ def by_query(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Explain]:
 
 @pytest.fixture(params=["from_topics", "by_query"])
 def against(request: pytest.FixtureRequest) -> Callable[[Any], Explain]:
-    """The command on topics in memory, both ways: nothing that it writes tells them apart."""
+    """The command on topics in memory, in both ways. The output is the same."""
     found: Callable[[Any], Explain] = request.getfixturevalue(request.param)
     return found
 

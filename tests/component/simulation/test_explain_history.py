@@ -1,4 +1,4 @@
-"""Older records of chains: what is looked for, where and when, and that no more is read than that."""
+"""Older records of chains: which are searched, where and when, and that no others are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, PLACEMENTS, pa
 
 
 class Older:
-    """Older records in memory, and what was asked for."""
+    """Older records in memory, and the requests for them."""
 
     def __init__(self, records: Iterable[Kept]) -> None:
         self.records = list(records)
@@ -52,13 +52,13 @@ class Older:
 
 
 def last_only(flow: Flow) -> Snapshot:
-    """What a reader of the topics keeps: the last record of each key, of what an explanation is made from."""
+    """The records that a reader of the topics keeps: the last one of each key."""
     last = {(one.topic.short, one.partition, one.key): one for one in copy(flow).all() if one.topic in TOPICS}
     return Snapshot.of(last.values(), partitions=flow.partitions, taken=flow.now)
 
 
 def failed_node() -> NodeWorld:
-    """A node fails, and what was on it moves."""
+    """A node fails, and its pods move."""
     world = NodeWorld("n1", "n2", "n3", settings=lifted(partitions=3))
     world.declare("Deployment", "web", {"replicas": 4, "template": TEMPLATE})
     for name in ("n1", "n2", "n3"):

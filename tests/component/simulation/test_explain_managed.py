@@ -1,4 +1,4 @@
-"""`explain placement`: each cluster's verdict is what the scheduler decides from, and what services have written."""
+"""`explain placement`: the verdict on each cluster agrees with the scheduler and with the services' records."""
 
 from __future__ import annotations
 
@@ -160,11 +160,11 @@ def test_a_cluster_is_selected_if_and_only_if_its_verdict_says_so(
     assert {(one.filter, ""): one.count for one in verdicts.reasons} == counts
 
 
-# What services have written.
+# Records of services.
 
 
 class SelectingWorld(World):
-    """All services, and clusters of the set `blue`, which is bound to the namespace `ns`; an agent reports on them."""
+    """All services, and clusters of the set `blue`, which is bound to the namespace `ns`. An agent reports on them."""
 
     kind: ClassVar[TargetKind] = TargetKind.MANAGED_CLUSTER
     effect: ClassVar[str] = "NoSelect"
@@ -212,7 +212,7 @@ def test_why_these_clusters_and_not_others() -> None:
     assert [one.name for one in told.targets if one.here] == world.clusters() == ["a"]
     assert of(told, "c").outcome == "passes; 2nd best, and 1 are asked for"
     assert "unavailable:NoSelect" in of(told, "b").outcome
-    assert "is in no set" in of(told, "d").outcome
+    assert "is not in any set" in of(told, "d").outcome
     assert "the cluster is in default, global" in said(world.explained(Wanted("d")), closely=True)
     way = topics(chain(world.explained(Wanted("b")), "the taints of cluster b"))
     assert way == ["condition-reports", "conditions", "taints"]
@@ -286,7 +286,7 @@ def test_what_has_changed_since_is_told() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_at_rest_every_explanation_agrees_with_the_decision(seed: int) -> None:
-    rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     names = ["a", "b", "c", "d"]
     world = SelectingWorld(*names)
     tolerations = [{"key": "t", "operator": "Exists", "tolerationSeconds": 30}]

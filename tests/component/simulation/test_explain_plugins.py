@@ -1,4 +1,4 @@
-"""What `explain` says of a filter and a prioritizer that are one file each: services decide by them, and it tells."""
+"""`explain` with a filter and a prioritizer of one file each: services decide with them, and it shows them."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ Add = Callable[[type[Plugin[Any, Any]], str], None]
 
 @pytest.fixture
 def add(tmp_path: Path) -> Iterator[Add]:
-    """Adds one of the examples to the plugins, until the test ends."""
+    """Adds one of the examples to the plugins until the test ends."""
     with ExitStack() as stack:
         yield lambda kind, file: stack.enter_context(added(kind, EXAMPLES / file, tmp_path))
 
 
 def document(told: Explanation) -> Json:
-    """The explanation as a program reads it."""
+    """The explanation as JSON."""
     found: Json = json.loads(json.dumps(document_of(told)))
     return found
 
 
 def part(told: Explanation, target: str, list_of: str, key: str, name: str) -> Json:
-    """What the JSON says of one filter or prioritizer at one target."""
+    """The JSON of one filter or prioritizer for one target."""
     found = next(one for one in document(told)["targets"] if one["name"] == target)
     made: Json = next(one for one in found[list_of] if one[key] == name)
     return made
 
 
 def lines(told: Explanation) -> list[str]:
-    """The close-up as a person reads it, with single spaces."""
+    """The lines of the detailed explanation, with single spaces."""
     return [" ".join(line.split()) for line in said(told, closely=True).splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""`explain pod` over what all services have written on a virtual clock."""
+"""`explain pod` on the records that all services have written on a virtual clock."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_pod_that_waits_is_told_what_is_short() -> None:
     assert {(one.filter, one.count) for one in told.reasons} == {("NodeAffinity", 1), ("NodeResourcesFit", 1)}
     small, big = of(told, "small"), of(told, "big")
     assert [one.filter for one in small.verdict.filters if not one.passed] == ["NodeResourcesFit"]
-    assert "cpu: 2 asked, 1 of 1 left" in small.verdict.filters[-1].details
+    assert "cpu: 2 requested, 1 of 1 left" in small.verdict.filters[-1].details
     assert [one.filter for one in big.verdict.filters if not one.passed] == ["NodeAffinity"]
     assert "is decided again when a node comes" in told.until[0].what
     assert "nodeSelector disk=ssd fails: it is 'hdd'" in said(explained(world, "p", Wanted("big")), closely=True)

@@ -1,4 +1,4 @@
-"""What a simulation says of a copy, and that it comes true when the same is done to the fleet itself."""
+"""The result of a simulation, which comes true when the same change is made to the fleet itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, EVICTIONS
 
 
 def fleet(**settings: Any) -> ProbedFleet:
-    """Two zones of three nodes, six pods, ten minutes later."""
+    """Two zones of three nodes and six pods, after ten minutes."""
     made = ProbedFleet({"a": 3, "b": 3}, **settings)
     made.deploy("web", 6)
     made.pass_time(600)
@@ -26,7 +26,7 @@ def fleet(**settings: Any) -> ProbedFleet:
 
 
 def requested(made: ProbedFleet, since: datetime) -> dict[tuple[str, str], str]:
-    """Which evictions were asked for since then, and when."""
+    """The evictions that were requested since then, with their times."""
     return {
         (str(record.event.workload), str(record.event.target)): format_time(record.time)
         for record in made.flow.records(EVICTIONS)
@@ -35,7 +35,7 @@ def requested(made: ProbedFleet, since: datetime) -> dict[tuple[str, str], str]:
 
 
 def test_nothing_happens_in_an_hour_in_which_nothing_is_changed() -> None:
-    """Heartbeats go on in the copy: nobody becomes Unknown by the copy's silence."""
+    """Heartbeats continue in the copy, so no condition becomes Unknown because of the copy."""
     made = fleet()
     said, found = ask(made.copy(), made.settings, nothing)
     assert found.changed.records == {}
@@ -59,7 +59,7 @@ def test_a_taint_with_toleration_seconds_comes_true() -> None:
     assert (moved["from"]["targets"], moved["at"]) == (["Node/a1"], after)
     assert moved["without"] == moved["from"]
     assert said["summary"] | {"moved": 1, "leaving": 1, "nowhere": 0, "targets": 1} == said["summary"]
-    # Now it is done.
+    # Now make the change.
     made.taint("a1", "bad")
     made.pass_time(600)
     assert requested(made, start) == {(one["workload"], one["target"]): one["at"] for one in said["leaving"]}
@@ -67,7 +67,7 @@ def test_a_taint_with_toleration_seconds_comes_true() -> None:
 
 
 def test_an_outage_of_a_zone_comes_true() -> None:
-    """The zone's rate, the deadlines, and where the pods go are those of the fleet itself."""
+    """The zone's rate, the deadlines and the new places of the pods are the same as in the fleet itself."""
     made = fleet()
     start = made.flow.now
     said, _ = ask(made.copy(), made.settings, outage("zone=a"))
@@ -98,7 +98,7 @@ def test_what_happens_anyway_is_not_blamed_on_the_change() -> None:
 
 
 def test_a_replica_that_stands_in_in_both_runs_is_told_with_the_one_it_stands_in_for() -> None:
-    """An eviction is under way already; the change moves only where the replica that follows goes."""
+    """An eviction is already in progress. The change only affects where its replacement goes."""
     made = fleet()
     made.taint("a1", "bad")
     made.pass_time(10)
@@ -210,7 +210,7 @@ def test_a_new_deployment_and_a_node_are_placed() -> None:
 def test_a_source_that_was_silent_already_is_not_held_alive() -> None:
     made = fleet()
     made.pass_time(30, without=frozenset({"a1"}))
-    made.flow.now += timedelta(seconds=15)  # the grace period is over, and nobody has looked
+    made.flow.now += timedelta(seconds=15)  # the grace period is over, and no service has checked
     said, found = ask(made.copy(), made.settings, nothing)
     unknown = [record.event for record in found.changed.records["conditions"]]
     assert {(str(event.target), event.status.value) for event in unknown} == {("Node/a1", "Unknown")}
@@ -258,7 +258,7 @@ def test_a_node_that_is_deleted_takes_its_pods_elsewhere() -> None:
 
 
 def test_machines_that_are_made_take_what_waits() -> None:
-    """The machine set's nodes are made as the gateway makes them, and what waits for their label goes there."""
+    """The nodes of the machine set are created as by the gateway, and pods that wait for their label go there."""
     made = fleet()
     made.deploy("render", 2, nodeSelector={"accelerator": "yes"})
     machines = {
@@ -287,7 +287,7 @@ def test_machines_that_are_made_take_what_waits() -> None:
 
 
 def test_an_outage_silences_what_was_known_by_heartbeats_only() -> None:
-    """As when the grace period of every source has ended; a person's word stays, and so it is with False."""
+    """The effect is as if the grace periods of all sources had ended. A person's report stays. The same with False."""
     made = fleet()
     made.report("a1", "MemoryPressure", "True")
     by_hand = ConditionReported(

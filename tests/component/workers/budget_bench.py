@@ -1,4 +1,4 @@
-"""The governor's book of budgets, fed by hand: asks, bindings, guards and health, on a clock that is moved by hand."""
+"""The governor's budgets, with records from the test: requests, bindings, guards and health, on a clock of the test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_SETTLINGS = 100
 
 
 class Bench:
-    """A book and its view, and everything that both have read, so that they can be made again."""
+    """The budgets and their view, and everything that both have read, so that they can be built again."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = Settings(**settings)
@@ -54,7 +54,7 @@ class Bench:
         return at(self.time)
 
     def restart(self) -> None:
-        """Make book and view anew from the tables, as after a crash."""
+        """Build budgets and view again from the tables, as after a crash."""
         self.book, self.view = BudgetBook(self.settings), GovernorView()
         for topic in (RESOURCES, BINDINGS, WORKLOAD_CONDITIONS):
             for key, event in self.tables.get(topic, {}).items():
@@ -63,7 +63,7 @@ class Bench:
             for key, event in self.tables.get(topic, {}).items():
                 self.book.apply(topic, key, event)
 
-    # What others write.
+    # Records of other services.
 
     def declare(
         self, kind: str, name: str, namespace: str = "", labels: dict[str, str] | None = None, **spec: Any
@@ -131,7 +131,7 @@ class Bench:
         requested: bool = False,
         zone: str = "/",
     ) -> None:
-        """Ask for the binding that stands, as eviction does."""
+        """Request the eviction of the present binding, like the eviction service."""
         table = self.tables[BINDINGS]
         bound = table.get(f"Pod/shop/{name}|{node}") or table.get(f"ResourceBinding/shop/{name}|{node}")
         assert isinstance(bound, WorkloadBound)
@@ -150,22 +150,22 @@ class Bench:
         self.hear(eviction_key(bound.workload, node, bound.generation), event)
 
     def requested(self, key: str) -> None:
-        """Eviction has requested what was granted."""
+        """Note that the eviction service has requested a granted eviction."""
         event = self.tables[EVICTION_ASKS][key]
         assert isinstance(event, EvictionAsked)
         self.hear(key, event.model_copy(update={"requested": True, "revision": event.revision + 1}))
 
     def hear(self, key: str, event: EvictionAsked | None) -> None:
-        """An ask, or its end."""
+        """Read a request, or its end."""
         record = self._input(EVICTION_ASKS, key, event)
         self._keep(EVICTION_ASKS, key, event)
         self.book.note(record)
         self.book.apply(EVICTION_ASKS, key, event)
 
-    # What the book does.
+    # Actions of the budgets.
 
     def settle(self) -> list[str]:
-        """Settle until there is nothing to do now; what was answered, in short."""
+        """Decide until there is nothing to do now. Returns the answers in short form."""
         before = len(self.answers)
         for _ in range(_MAX_SETTLINGS):
             self.book.settle(self.view, self.now, self._write)
@@ -173,10 +173,10 @@ class Bench:
             wake = self.book.next_wake()
             if wake is None or wake > self.now:
                 return [told(answer) for answer in self.answers[before:]]
-        raise AssertionError("the book does not come to rest")
+        raise AssertionError("the budgets do not come to rest")
 
     def advance(self, seconds: float) -> list[str]:
-        """Move the clock on, stopping at each wake."""
+        """Advance the clock, stopping at each wake."""
         before, end = len(self.answers), self.time + seconds
         self.settle()
         while (wake := self.book.next_wake()) is not None and wake <= at(end):
@@ -187,13 +187,13 @@ class Bench:
         return [told(answer) for answer in self.answers[before:]]
 
     def slot(self, key: str) -> EvictionSlot | None:
-        """What the book remembers of an eviction."""
+        """The slot of an eviction."""
         event = self.tables.get(EVICTION_SLOTS, {}).get(key)
         assert event is None or isinstance(event, EvictionSlot)
         return event
 
     def count(self, key: str) -> BudgetCounted:
-        """What was last shown of a budget."""
+        """The last counts of a budget."""
         event = self.tables[BUDGETS][key]
         assert isinstance(event, BudgetCounted)
         return event
@@ -227,5 +227,5 @@ class Bench:
 
 
 def told(answer: EvictionAnswered) -> str:
-    """An answer in short."""
+    """An answer in short form."""
     return f"{answer.workload.name} " + ("goes" if answer.granted else "held by " + ", ".join(answer.held_by))

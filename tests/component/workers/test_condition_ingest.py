@@ -1,4 +1,4 @@
-"""condition-ingest: what it refuses and why, what it sends on, what it ignores, and what it writes."""
+"""condition-ingest: what it refuses and why, what it forwards, what it ignores, and what it writes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from moorage_schemas.topics import (
 PARTITIONS = 4
 SETTINGS = Settings(partitions=PARTITIONS, report_max_bytes=2000, clock_skew=30)
 SERVICE = condition_ingest.service(SETTINGS.model_copy(update={"node_monitor_grace_period": 0.0}))
-"""Without heartbeats, which most of what is told here has nothing to do with."""
+"""A service without heartbeats, because most tests are not about them."""
 
 LISTENING = condition_ingest.service(SETTINGS)
 HERE = partition_of("Node/n1", PARTITIONS)
@@ -64,7 +64,7 @@ def came(event: ConditionReported | None, *, key: str = "Node/n1", id: str = "e1
 
 
 def take(service: ConditionIngest, state: ConditionIngestPartition, batch: list[Input], now: datetime) -> list[Emit]:
-    """Give a service a batch, as the engine does; the present targets are those that the state has."""
+    """Give a service a batch, like the engine. The present targets are those in the state."""
     try:
         return service.process(state, batch, now)
     except NeedFresh:
@@ -278,7 +278,7 @@ def test_a_malformed_record_has_an_id_that_follows_from_its_place() -> None:
     assert first.cause == second.cause
 
 
-# Heartbeats and workloads, as the service itself sees them; what becomes of them is told in the flow tests.
+# Heartbeats and workloads in the service itself. The flow tests show their effects.
 
 
 def heard(mine: ConditionIngestPartition, *, now: datetime = T0, **fields: Any) -> list[Emit]:
@@ -306,7 +306,7 @@ def timer_of(emits: list[Emit]) -> SetTimer:
 
 
 def back(emit: Emit) -> Input:
-    """What the service has written, as it reads it."""
+    """A record that the service has written, as it reads it back."""
     assert emit.meta is not None
     return Input(emit.topic, HERE, 9, emit.key, emit.event, emit.meta)
 
@@ -493,11 +493,11 @@ def test_what_is_known_of_workloads_and_the_timers_go_with_the_target() -> None:
     assert flow.reconcile() == []
 
 
-# A target that was deleted and made again under its name.
+# A target that was deleted and created again with the same name.
 
 
 def declared(life: int, seconds: float) -> ResourceDeclared:
-    """A node in one of its lives, as the gateway declares it."""
+    """The gateway's record of a node, with the uid of one of its lives."""
     metadata = {"name": "n1", "uid": f"uid-n1-{life}", "creationTimestamp": format_time(at(int(seconds)))}
     return ResourceDeclared(object={"kind": "Node", "metadata": metadata}, version=life)
 

@@ -1,4 +1,4 @@
-"""eviction: each rule of a task's life, and what becomes of its timer."""
+"""eviction: the rules for the states of a task, and its timer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMER_ID = f"evict|{WEB}|1"
 
 
 class Bench:
-    """The service, fed one record at a time."""
+    """The service, which gets one record at a time."""
 
     def __init__(self) -> None:
         self.state: EvictionPartition = SERVICE.new_state(0)
@@ -40,7 +40,7 @@ class Bench:
         self.time = 0.0
 
     def taints(self, *taints: tuple[str, str, float], generation: int = 0) -> list[str]:
-        """(key, effect, seconds at which it was added)."""
+        """Write taints as (key, effect, seconds at which it was added)."""
         self.generation = generation or self.generation + 1
         event = TargetTainted(
             target=node("n1"),
@@ -97,7 +97,7 @@ class Bench:
 
 
 def told(emits: Iterable[Emit]) -> list[str]:
-    """What was emitted, in short."""
+    """The emitted records in short form."""
     words = []
     for emit in emits:
         match emit.event:
@@ -212,7 +212,7 @@ def test_deviation_a_changed_time_moves_the_deadline_where_kubernetes_keeps_the_
 
 
 def _as_upstream(*, scheduled: float, made: float, seconds: float, now: float) -> float:
-    """When the taint eviction controller lets a pod go that it scheduled before, and that tolerates so long now."""
+    """When upstream's taint eviction controller evicts a scheduled pod, given its present tolerated time."""
     return scheduled if made + seconds < now + seconds else now + seconds
 
 
@@ -314,7 +314,7 @@ def test_a_binding_that_ends_is_ended_though_only_its_task_was_restored() -> Non
 
 
 def test_a_task_whose_binding_left_no_trace_is_ended_at_the_first_look() -> None:
-    """Its end came while the service was away for longer than tombstones are kept."""
+    """The binding ended while the service was away for longer than tombstones are kept."""
     bench = Bench()
     bench.bind(tolerate("k1", 8))
     bench.taints(K1)
@@ -401,7 +401,7 @@ def test_a_timer_id_is_never_used_again() -> None:
 
 
 def test_whoever_takes_a_partition_over_evicts_what_has_just_come_due() -> None:
-    """Its timer's record may have been read, and not decided on, by whoever had the partition before."""
+    """The previous owner may have read the timer's record without deciding on it."""
     bench = Bench()
     bench.bind(tolerate("k1", 3))
     bench.taints(K1)
@@ -412,5 +412,5 @@ def test_whoever_takes_a_partition_over_evicts_what_has_just_come_due() -> None:
 
 
 def reconciled(bench: Bench, time: float) -> list[str]:
-    """What a round of the reconciler writes, and the wake that follows at once."""
+    """The records of a round of the reconciler, and of the wake that follows at once."""
     return told(SERVICE.reconcile(bench.state, at(time)) + wake(SERVICE, bench.state, at(time)))

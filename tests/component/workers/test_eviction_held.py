@@ -1,4 +1,4 @@
-"""eviction: what may be held asks the governor, and does what it says only if that is still right."""
+"""eviction: an eviction that may be held asks the governor, and uses its answer only if it is still valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPEN: dict[str, Any] = {"feature_gates": "Failover=true", "enable_no_execute_tai
 
 
 class Bench:
-    """The service, fed one record at a time, beside a view of guards."""
+    """The service, which gets one record at a time, and a view of guards."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Bench:
         self.view.apply(record(RESOURCES, resource_key(kind, "", name), None, time=at(self.time)))
 
     def wake(self, time: float) -> list[str]:
-        """Wake it, when it asks for that by then."""
+        """Wake the service if it requests that by this time."""
         self.time = time
         due = self.service.next_wake(self.state)
         if due is None or due > at(time):
@@ -88,7 +88,7 @@ class Bench:
         return told(emits)
 
     def reconcile(self, time: float) -> list[str]:
-        """A round of the reconciler, and the wake that follows at once."""
+        """Run a round of the reconciler, and the wake that follows at once."""
         self.time = time
         emits = self.service.reconcile(self.state, at(time))
         if self.state.pending:
@@ -171,7 +171,7 @@ class Bench:
         return told(emits)
 
     def restart(self) -> None:
-        """Restore the state from what was written."""
+        """Restore the state from the written records."""
         state = self.service.new_state(0)
         self.service.use_globals(state, self.view)
         target = self.state.targets[self.target.key]
@@ -193,7 +193,7 @@ class Bench:
 
 
 def told(emits: Iterable[Emit]) -> list[str]:
-    """What was emitted, in short."""
+    """The emitted records in short form."""
     words = []
     for emit in emits:
         match emit.event:
@@ -329,7 +329,7 @@ def test_leave_to_go_is_looked_at_again() -> None:
 
 
 def test_a_pause_that_came_after_the_leave_to_go_holds() -> None:
-    """Thousands may be let go at once, or while no eviction service runs; whoever pauses then means them, too."""
+    """Thousands may be granted at once, or while no eviction service runs. A later pause applies to them, too."""
     bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
@@ -400,7 +400,7 @@ def test_a_held_eviction_asks_anew_when_its_target_moves_to_another_zone() -> No
 
 
 def test_leave_to_go_with_other_labels_is_not_used() -> None:
-    """The labels change while it waits for the taint-manager with the leave in hand."""
+    """The labels change while it waits for the taint-manager and has a grant."""
     bench = Bench(budget=True)
     bench.bind(app="canary")
     bench.taints(K1)
@@ -413,7 +413,7 @@ def test_leave_to_go_with_other_labels_is_not_used() -> None:
 
 
 def test_after_a_restart_it_asks_anew_and_no_leave_from_before_counts() -> None:
-    """Others may have gone since, budgets may be others, and nobody knows for how long the answer has waited."""
+    """Other evictions may have happened, budgets may have changed, and the age of the answer is unknown."""
     bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
@@ -464,7 +464,7 @@ def test_leave_that_waits_for_the_taint_manager_is_good_for_a_moment(seconds: fl
 
 
 def test_leave_is_not_old_because_its_eviction_had_waited_before() -> None:
-    """It waits to ask once more when the answer comes."""
+    """The answer comes while it waits to ask again."""
     bench = Bench(budget=True)
     bench.bind()
     bench.taints(K1)
@@ -494,7 +494,7 @@ def test_work_waits_while_the_taint_manager_lags_behind() -> None:
 
 @pytest.mark.parametrize("late", [TAINTS, BINDINGS], ids=["taints", "bindings"])
 def test_what_waits_stays_due_though_what_is_read_then_was_decided_before(late: Topic) -> None:
-    """Kafka hung: the timer fired, and only then a record can be read that was decided before the deadline."""
+    """Kafka hung. After the timer has fired, a record can be read that was decided before the deadline."""
     bench = Bench()
     bench.bind(tolerate("k1", 3), tolerate("k2", 8))
     bench.taints(K1, ("k2", 0))
@@ -507,7 +507,7 @@ def test_what_waits_stays_due_though_what_is_read_then_was_decided_before(late: 
 
 
 def test_work_waits_while_the_taint_manager_has_not_done_what_time_asks_of_it() -> None:
-    """A removal was held, its time has come, and the taint-manager is not there to do it."""
+    """A removal was held, its time has come, and the taint-manager is not running."""
     bench = Bench()
     bench.bind(tolerate("k1", 3))
     bench.taints(K1, settles_at=2.5)
@@ -552,7 +552,7 @@ def test_what_waits_for_the_taint_manager_asks_when_a_guard_concerns_it() -> Non
 
 
 def test_the_governor_s_clock_does_not_make_what_is_due_wait_again() -> None:
-    """The timer's clock is ahead of the governor's: its answers seem to come before the deadline."""
+    """The timer's clock is ahead of the governor's, so its answers seem to come before the deadline."""
     bench = Bench(budget=True)
     bench.bind(tolerate("k1", 30))
     bench.taints(K1)
@@ -637,7 +637,7 @@ def test_a_wrong_guard_is_told_apart_and_guards_nothing() -> None:
 
 
 def test_every_record_of_one_cause_has_an_id_of_its_own() -> None:
-    """Who leaves out what he has seen, by id, must not leave out the next state."""
+    """A reader that skips ids that it has seen must not skip the next state."""
     lags = Bench()
     lags.bind(tolerate("k1", 3))
     lags.taints(K1)

@@ -1,4 +1,4 @@
-"""governor: which evictions may go, by table and against a model that works everything out anew each time."""
+"""governor: which evictions are granted, by tables and compared with a model that computes everything each time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PDB = "PodDisruptionBudget/shop/web"
 
 
 def web(replicas: int = 3, bench: Bench | None = None, **settings: Any) -> Bench:
-    """A deployment with as many pods, each on a node of its own."""
+    """A deployment with this number of pods, each on a node of its own."""
     bench = bench or Bench(**settings)
     bench.declare("Deployment", "web", "shop", replicas=replicas)
     for number in range(replicas):
@@ -47,7 +47,7 @@ def key(number: int) -> str:
 
 
 def leave(bench: Bench, number: int, *, replaced: bool = True) -> list[str]:
-    """The granted eviction is requested, the binding ends, another pod is bound, the task is over."""
+    """The granted eviction is requested, the binding ends, another pod is bound, and the task is over."""
     bench.requested(key(number))
     bench.settle()
     bench.unbind(f"p{number}", f"Node/n{number}")
@@ -268,7 +268,7 @@ def test_of_what_a_controller_lacks_the_newest_evictions_are_under_way() -> None
 
 
 def test_a_pod_that_is_not_well_and_goes_stands_for_itself_only() -> None:
-    """Its owner lacks it once: not for the eviction before, too."""
+    """It counts as missing once, and not also for the eviction before it."""
     bench = web(3)
     budget(bench, per="Zone", maxConcurrent=1)
     bench.ask("p0", "Node/n0", zone="a/1")
@@ -402,7 +402,7 @@ def test_what_a_policy_took_to_clusters_lacks_no_pods() -> None:
 
 @pytest.mark.parametrize("read", [True, False])
 def test_an_ask_that_is_compacted_away_leaves_no_slot(read: bool) -> None:  # noqa: FBT001 - a column of the table
-    """What was cancelled while no governor ran: of the ask at most its end is left to read, after a while nothing."""
+    """A request was cancelled while no governor ran. At most its end can be read, and later nothing."""
     bench = web(3)
     budget(bench, maxConcurrent=1)
     for number in (0, 1):
@@ -454,7 +454,7 @@ def test_an_ask_that_is_repeated_is_answered_again_and_counts_once() -> None:
 
 
 def test_an_ask_with_other_labels_or_another_zone_is_held_by_other_guards() -> None:
-    """Of the same revision: so an eviction service of an earlier version asks again."""
+    """The revision is the same. An eviction service of an earlier version asks again in this way."""
     bench = web(2)
     pdb(bench, minAvailable=2)
     budget(bench, maxConcurrent=0, scope={"zones": ["b"]})
@@ -476,7 +476,7 @@ def test_an_ask_with_other_labels_or_another_zone_is_held_by_other_guards() -> N
 
 
 def test_leave_that_is_repeated_late_has_kept_its_place() -> None:
-    """Its answer was lost, or is read yet: either way one goes, and the next a window later."""
+    """Its answer was lost or will still be read. In both cases one eviction happens, and the next a window later."""
     bench = web()
     budget(bench, maxInWindow=1, windowSeconds=10)
     bench.ask("p0", "Node/n0", due=0)
@@ -490,7 +490,7 @@ def test_leave_that_is_repeated_late_has_kept_its_place() -> None:
 
 
 def test_leave_that_is_not_used_keeps_its_place_in_the_window() -> None:
-    """Whoever asks may be away; what is let go meanwhile would go all at once when he is back."""
+    """The eviction service may be away. Evictions granted in the meantime would all happen at once when it is back."""
     bench = web()
     budget(bench, maxInWindow=1, windowSeconds=10)
     for number in (0, 1):
@@ -515,7 +515,7 @@ def test_leave_that_is_not_used_keeps_its_place_in_the_window() -> None:
 def test_what_was_requested_while_the_governor_was_away_counts_from_when_it_is_read(
     *, requested: bool, restarts: bool
 ) -> None:
-    """Its request may be compacted away, so that only the end of it is read."""
+    """Its record may be compacted away, so that only its end is read."""
     bench = web()
     budget(bench, maxInWindow=1, windowSeconds=10)
     for number in (0, 1):
@@ -533,7 +533,7 @@ def test_what_was_requested_while_the_governor_was_away_counts_from_when_it_is_r
 
 
 def test_leave_that_is_asked_for_anew_counts_for_windows_from_then() -> None:
-    """What was not used has let nobody go: the place is free, for whoever came due first."""
+    """An unused grant has evicted nothing, so its place is free for the request that came due first."""
     bench = web()
     budget(bench, maxInWindow=1, windowSeconds=10)
     for number in (1, 0):
@@ -683,7 +683,7 @@ def test_thousands_of_asks_with_a_hundred_at_a_time() -> None:
     assert len(bench.answers) == done + 100 + 4_900, "nobody is told twice that it is held"
 
 
-# Against a model.
+# Comparison with a model.
 
 NODES = {"Node/n0": "a/1", "Node/n1": "a/1", "Node/n2": "a/2"}
 OWNERS = {
@@ -705,7 +705,7 @@ SCOPES: tuple[dict[str, Any], ...] = (
 
 @dataclass
 class Model:
-    """What should be, worked out from what is there with nothing remembered but grants."""
+    """The expected result, computed from the present state. Only grants are remembered."""
 
     bench: Bench
     grants: dict[str, EvictionSlot] = field(default_factory=dict)
@@ -759,7 +759,7 @@ class Model:
         return Subject(event.workload.key, event.owner.key, event.target.key, zone, event.labels)
 
     def holders(self, one: str) -> set[str]:
-        """Everything that holds an ask."""
+        """Everything that holds a request."""
         ask, guards = self.asks()[one], self.guards()
         subject, under_way = self.subject(ask), self.under_way()
         waited = self.bench.now - ask.due_time
@@ -777,7 +777,7 @@ class Model:
         return found
 
     def is_spent(self, guards: Guards, budget: Budget, part: str, under_way: list[str]) -> bool:
-        """Whether a budget lets no more go."""
+        """Whether a budget grants no more evictions."""
 
         def mine(event: WorkloadBound | EvictionSlot) -> bool:
             other = self.subject(event)
@@ -792,7 +792,7 @@ class Model:
         )
 
     def allows(self, guards: Guards, guard: Disruption, under_way: list[str], *, ill: bool) -> bool:
-        """Whether a disruption budget lets a pod go."""
+        """Whether a disruption budget lets a pod be evicted."""
         pods = {
             b: event
             for b, event in self.bindings().items()
@@ -806,12 +806,12 @@ class Model:
         return count.lets_go_unhealthy(always=guard.always_allow_unhealthy) if ill else count.allowed > 0
 
     def is_unused(self, one: str) -> bool:
-        """Whether what was let go has yet to be requested."""
+        """Whether a granted eviction has not been requested yet."""
         ask = self.asks().get(one)
         return ask is not None and not ask.requested
 
     def use(self, one: str) -> None:
-        """A grant is requested: late, if it is old, and then it is in its windows from now on."""
+        """A grant is requested. If the grant is old, it counts in windows from now on."""
         if one in self.grants and self.bench.now - self.grants[one].granted_time >= LEAVE_LASTS:
             slot = self.grants[one]
             if any(budget.in_window is not None for budget in self.guards().budgets_of(self.subject(slot))):
@@ -831,12 +831,12 @@ class Model:
         )
 
     def forget(self, one: str) -> None:
-        """The ask of a grant has gone: if it never was requested, it never went."""
+        """The request of a grant has ended. If the eviction was never requested, it never happened."""
         if one in self.grants and one not in self.requested and one.rpartition("|")[0] in self.bindings():
             del self.grants[one]
 
     def prune(self) -> None:
-        """Forget what is over and in no window; a budget that comes later does not count it."""
+        """Forget evictions that are over and in no window. A later budget does not count them."""
         self.under_way()
         guards, now = self.guards(), self.bench.now
         for one in self.over & self.grants.keys():
@@ -846,7 +846,7 @@ class Model:
                 del self.grants[one]
 
     def settle(self) -> list[str]:
-        """Whom it lets go now, in order."""
+        """The evictions that are granted now, in order."""
         gone: list[str] = []
         while True:
             self.prune()
@@ -868,7 +868,7 @@ class Model:
 
 
 class World:
-    """Random history: the book and the model see the same."""
+    """A random history that budgets and model both see."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -941,7 +941,7 @@ class World:
         self.bench.ask(name, node, due=due, revision=revision, zone=NODES[node])
 
     def leave(self) -> None:
-        """A granted eviction goes on by a step: requested, the binding ends, the task ends, another is bound."""
+        """Advance a granted eviction by a step: it is requested, its binding or task ends, or another pod is bound."""
         going = [one for one in self.model.grants if one in self.model.asks()]
         if not going:
             return
@@ -1016,7 +1016,7 @@ class World:
             self.bench.declare(kind, name, "shop", **spec)
 
     def time(self) -> None:
-        """At each wake the model looks, too; that is all that could change for it."""
+        """Let time pass. At each wake the model decides too, because nothing else can change for it."""
         end = self.bench.time + self.rng.choice([0.5, 5, 10, 25])
         while (wake := self.bench.book.next_wake()) is not None and wake <= at(end):
             self.bench.time = max(self.bench.time, (wake - at(0)).total_seconds())
@@ -1027,7 +1027,7 @@ class World:
         self.bench.restart()
 
     def finish(self) -> None:
-        """Without guards everything goes."""
+        """Remove all guards. Everything is granted then."""
         for event in (
             list(self.model.guards().pauses),
             list(self.model.guards().budgets),
@@ -1043,7 +1043,7 @@ class World:
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_book_decides_as_a_model_that_remembers_nothing(seed: int) -> None:
-    world = World(random.Random(seed))  # noqa: S311 - drawn to be repeated
+    world = World(random.Random(seed))  # noqa: S311 - the random choices must be repeatable
     for _ in range(6):
         world.bind()
         world.ask()

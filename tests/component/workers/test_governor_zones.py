@@ -1,4 +1,4 @@
-"""The governor's zones: what it reads, where it writes, what caused it, and that it says nothing twice."""
+"""The governor's zones: what it reads, where it writes, the causes, and that it writes nothing twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITIONS = 3
 
 
 class Zones:
-    """A governor, and nodes that speak."""
+    """A governor, and nodes that report."""
 
     def __init__(self, *names: str, **settings: Any) -> None:
         self.flow = Flow([governor.service(Settings(partitions=PARTITIONS, **settings))], partitions=PARTITIONS)
@@ -140,7 +140,7 @@ def test_nothing_is_written_when_nothing_changes() -> None:
     zones.flow.crash_process("governor")
     zones.flow.run()
     assert zones.flow.reconcile() == []
-    zones.say("a2")  # again, and nothing new
+    zones.say("a2")  # once more, with nothing new
     zones.flow.run()
     assert len(zones.flow.records(ZONES)) == written
     assert zones.granted() == ["a1"]
@@ -158,7 +158,7 @@ def test_what_every_zone_down_withdraws_is_caused_by_the_node_that_was_the_last(
     assert (withdrawn.event.granted, withdrawn.event.target.name) == (False, "a1")
     assert withdrawn.meta.causation_id == last.meta.id
     assert "no node" in withdrawn.event.reason
-    zones.say("a1", zone="/c")  # it has not heard yet, and moves: it need not be told twice
+    zones.say("a1", zone="/c")  # it has no answer yet and moves to another zone: one answer is enough
     zones.flow.run()
     assert zones.flow.records(ZONE_GRANTS)[-1] is withdrawn
 

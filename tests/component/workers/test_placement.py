@@ -1,4 +1,4 @@
-"""The service placement by itself: its view, what it assumes, portions, whose binding wins."""
+"""The service placement alone: its view, what it assumes, portions, and which binding wins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, RESOURCES, T
 
 
 class Bench:
-    """One process of the service: a view and some partitions, fed by hand."""
+    """One process of the service: a view and some partitions, with records from the test."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.service: PlacementService = service(Settings())

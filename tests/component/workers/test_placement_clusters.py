@@ -1,4 +1,4 @@
-"""Placing on clusters by itself: what wakes it, portions, what it assumes about its own bindings, labels."""
+"""Placement on clusters alone: what wakes it, portions, what it assumes about its own bindings, labels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GATES: dict[str, Any] = {"feature_gates": "Failover=true", "enable_no_execute_ta
 
 
 class Bench:
-    """One process of the service: a view and some partitions, fed by hand."""
+    """One process of the service: a view and some partitions, with records from the test."""
 
     def __init__(self, *clusters: str, partitions: int = 1, **settings: Any) -> None:
         self.service: PlacementService = service(Settings(**{**GATES, **settings}))
@@ -86,7 +86,7 @@ class Bench:
         return self.service.wake(self.states[partition], START + timedelta(seconds=after))
 
     def write(self, emits: list[Emit]) -> None:
-        """What was emitted arrives in the view."""
+        """Apply emitted records to the view."""
         for emit in emits:
             if emit.topic is BINDINGS:
                 self.fold(BINDINGS, emit.key, emit.event)
@@ -308,7 +308,7 @@ def test_a_report_in_whole_seconds_counts_for_the_second_of_the_binding() -> Non
 
 
 def test_nothing_leaves_while_evictions_from_clusters_are_switched_off() -> None:
-    """What could not leave, and was asked to before they were, stays though room comes."""
+    """A workload that could not leave, and was requested to before, stays even when there is room elsewhere."""
     bench = Bench("c1", enable_no_execute_taint_eviction=False)
     bench.policy(placement=ONE)
     bench.write(bench.declare(web()))
@@ -344,7 +344,7 @@ def test_an_eviction_whose_taint_is_not_known_yet_is_not_taken_back() -> None:
 
 
 def test_an_eviction_that_is_told_after_its_taint_is_gone_moves_nothing() -> None:
-    """Nothing would open after it, so what had left would not come back."""
+    """Nothing changes after it, so a workload that had left would not come back."""
     bench = Bench("c1", "c2")
     bench.policy()
     bench.write(bench.declare(web()))

@@ -1,4 +1,4 @@
-"""What the three placement controllers share."""
+"""The parts that the three placement controllers share."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_decision_supersedes_what_is_older_or_of_another_life(event: WorkloadP
 
 
 class Counting(Controller):
-    """Writes one record for each piece of work."""
+    """Writes one record for each item of work."""
 
     resources = ("Thing/",)
     decisions = ("Thing/",)
@@ -227,7 +227,7 @@ class Counting(Controller):
 
     def declare(self, key: str, event: ResourceDeclared | None) -> None: ...
     def decided(self, key: str, event: WorkloadPlaced | None) -> None: ...
-    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - nothing is
+    def is_new(self, event: ResourceDeclared) -> bool:  # noqa: ARG002 - not used
         return False
 
     def look_at(self, key: str, cause: Meta) -> None:

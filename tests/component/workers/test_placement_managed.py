@@ -1,4 +1,4 @@
-"""OCM placements by themselves: which are decided again, portions, what counts before it is in the log, restores."""
+"""OCM placements alone: which are decided again, portions, what counts before it is in the log, restores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def declared(kind: str, name: str, spec: dict[str, Any] | None = None, *, versio
 
 
 class Process:
-    """One process of the service: a view and some partitions, fed by hand."""
+    """One process of the service: a view and some partitions, with records from the test."""
 
     def __init__(self, *clusters: str, partitions: int = 1) -> None:
         self.service: PlacementService = service(Settings())
@@ -86,7 +86,7 @@ class Process:
         return self.service.process(self.states[partition], [record], START, fresh=True)
 
     def waiting(self, partition: int = 0) -> list[str]:
-        """The placements that are to be decided on."""
+        """The placements that wait for a decision."""
         return sorted(work.key.rpartition("/")[2] for work in self.states[partition].ocm.work)
 
     def wake(self, partition: int = 0, after: float = 0) -> list[Emit]:
@@ -108,7 +108,7 @@ TOLERANT = [{"key": "bad", "operator": "Exists"}]
 
 @pytest.fixture
 def process() -> Process:
-    """Four clusters in two regions, and placements that differ in what they ask."""
+    """Four clusters in two regions, and placements with different requests."""
     process = Process()
     for number in range(4):
         process.cluster(f"c{number}", region="eu" if number < 2 else "us")
@@ -390,7 +390,7 @@ def test_a_placement_that_was_changed_while_nobody_was_there_keeps_its_clusters(
     process.service.drop(process.states[0])
     state = process.states[0] = process.service.new_state(0)
     process.service.use_globals(state, process.view)
-    for emit in emits:  # both placements' records were compacted away, for there are newer ones
+    for emit in emits:  # the records of both placements were compacted away, because there are newer ones
         process.view.apply(Input(PLACEMENTS, 0, 99, emit.key, emit.event, meta(99)))
         process.service.apply(state, PLACEMENTS, emit.key, emit.event)
     event = declared("Placement", "a", {"numberOfClusters": 3}, version=2)

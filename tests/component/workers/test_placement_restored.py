@@ -1,4 +1,4 @@
-"""A restored table lacks what was compacted away; what was waiting behind it is read before anything is ended."""
+"""A restored table lacks compacted records. The records after it are read before anything is ended."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def web(version: int) -> ResourceDeclared:
 
 
 class Restarted:
-    """A service whose deployment was placed, started again without the deployment's record."""
+    """A service that placed a deployment and is started again without the deployment's record."""
 
     def __init__(self, *, on_clusters: bool) -> None:
         self.service = service(Settings())
@@ -115,7 +115,7 @@ class TestARestoreWithoutTheRecord:
         assert gone == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}
 
     def test_it_ends_at_once_when_nothing_that_was_read_names_it(self, *, on_clusters: bool) -> None:
-        """All that there is has been read before the first wake, so its tombstone is gone, too."""
+        """Everything has been read before the first wake, so its tombstone is also gone."""
         world = Restarted(on_clusters=on_clusters)
         gone = ended(world.service.wake(world.now, LATER))
         assert gone == {emit.key for emit in world.placed if emit.topic is PLACEMENTS}

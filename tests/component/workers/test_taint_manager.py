@@ -1,4 +1,4 @@
-"""taint-manager: when it writes, at which time, and when it does not."""
+"""taint-manager: when it writes, with which times, and when it does not write."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def taints_only(emits: list[Emit]) -> list[Emit]:
 
 
 def members(emits: list[Emit]) -> list[tuple[int, bool, int, bool]]:
-    """Generation, ready, incident, tainted of each."""
+    """Generation, ready, incident and tainted of each record."""
     found = []
     for emit in emits:
         if isinstance(emit.event, ZoneMembered):

@@ -1,4 +1,4 @@
-"""taint-manager on managed clusters: what a lease costs, and at which time things are written."""
+"""taint-manager on managed clusters: the cost of a lease, and the times of its records."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BEGIN = [
 
 
 def written(emits: list[Emit]) -> list[TargetTainted]:
-    """The full sets of taints; there is nothing else, for managed clusters have no zones."""
+    """The full sets of taints. There are no other records, because managed clusters have no zones."""
     found = []
     for emit in emits:
         assert (emit.topic, emit.key, emit.partition_key) == (TAINTS, CLUSTER, CLUSTER)
@@ -133,7 +133,7 @@ def test_a_lease_that_has_become_shorter_is_looked_at_earlier() -> None:
 
 
 def test_what_waits_in_the_log_does_not_make_up_for_a_lease_that_had_ended() -> None:
-    """A service that comes back late writes what it would have written, had it been there."""
+    """A service that comes back late writes what it would have written in time."""
 
     def come_back(moment: float) -> tuple[TaintManagerPartition, list[TargetTainted]]:
         state = SERVICE.new_state(0)
@@ -209,7 +209,7 @@ def test_a_heartbeat_of_the_cluster_works_nothing_out() -> None:
 
 def test_a_condition_ends_no_taints_of_a_cluster_whose_record_is_yet_to_be_read() -> None:
     before = written(SERVICE.process(SERVICE.new_state(0), BEGIN, at(9)))[-1]
-    state = SERVICE.new_state(0)  # while nobody was there the cluster was declared anew, and the old record compacted
+    state = SERVICE.new_state(0)  # the cluster was declared again meanwhile, and compacted
     for sign in [*BEGIN[1:5], available("True", 1, 0)]:
         SERVICE.apply(state, sign.topic, sign.key, sign.event)
     SERVICE.apply(state, TAINTS, CLUSTER, before)

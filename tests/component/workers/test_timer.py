@@ -1,4 +1,4 @@
-"""timer: what it fires, when, and how it names its cause."""
+"""timer: what it fires, when, and which cause it names."""
 
 from __future__ import annotations
 

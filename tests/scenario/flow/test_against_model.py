@@ -1,4 +1,4 @@
-"""Random lives of two nodes, with crashes and repeats, against a model that fits on one page."""
+"""Random histories of two nodes, with crashes and repeated records, compared with a short model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOLERATED: tuple[Tolerated, ...] = (
 MODULES = (condition_ingest, taint_manager, governor, eviction, timer)
 
 Step = tuple[str, datetime, datetime | None]
-"""State, time of the decision, deadline."""
+"""State, time of the decision, and deadline."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Bound:
 
 @dataclass
 class Model:
-    """What ought to happen, with everything known at once."""
+    """The expected result, if everything is known at once."""
 
     now: datetime = START
     taints: dict[str, dict[str, datetime]] = field(default_factory=lambda: {name: {} for name in NODES})
@@ -137,7 +137,7 @@ lives = st.lists(steps, min_size=15, max_size=40)
 
 
 class Play:
-    """Does each step to the services and to the model."""
+    """Applies each step to the services and to the model."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow, self.fleet, self.model = flow, World(flow), Model()
@@ -163,7 +163,7 @@ class Play:
         self.model.look_at(node)
 
     def ready(self, node: str, status: str) -> None:
-        # No two reports of one instant: of such, one that comes twice could not be told from a third.
+        # No two reports at one instant, because a repeated one could not be distinguished from a third.
         self.reports += 1
         self.fleet.report(node, "Ready", status, at=self.flow.now + timedelta(microseconds=self.reports))
         taints = self.model.taints[node]
@@ -205,7 +205,7 @@ class Play:
     def redeliver(self, place: tuple[str, int], count: int) -> None:
         service, partition = place
         for topic in self.flow.services[service].sources:
-            # Of what is deleted nothing is remembered, so there only the last record may come twice.
+            # Nothing is remembered of deleted objects, so only their last record may come twice.
             self.flow.redeliver(service, topic, partition, 1 if topic in {BINDINGS, TIMERS} else count)
 
     def compact(self, _: object, __: object) -> None:
@@ -273,7 +273,7 @@ def test_the_same_topics_give_the_same_bytes(life: Sequence[tuple[str, object, o
             play.do(step)
     play.wait(20, None)
     config = lifted(partitions=PARTITIONS)
-    # Eviction decides on what is true when it looks, so it is given the same moments again, in the tests of replay.
+    # Eviction decides on the state at the time of its step, so the tests of replay give it the same times again.
     for module in (condition_ingest, taint_manager):
         service = module.service(config)
         again = replay([service], flow, (*service.sources, *service.follows), start=flow.now + timedelta(days=400))
@@ -317,5 +317,5 @@ def test_however_the_topics_interleave_nothing_is_lost_early_or_double(
         if play.model.bound[name].state == "Requested":
             assert last == "Requested", "what holds in the end is acted on, whatever came in between"
         else:
-            # It may or may not have had to go because of something that was over before all of it was seen.
+            # It may have had to leave because of something that was over before all of it was read.
             assert last in {"", "Cancelled", "Requested"}

@@ -1,4 +1,4 @@
-"""Evictions that budgets, pauses and rates hold, through all services on a virtual clock."""
+"""Evictions that are held by budgets, pauses and rates, through all services on a virtual clock."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GuardedWorld(NodeWorld):
         return [event.target.name for event in self.flow.table(BINDINGS).values() if event.owner.name == owner]
 
     def least_bound(self, owner: str, since: int) -> int:
-        """The fewest pods of an owner that were bound at any time after so many records."""
+        """The lowest number of an owner's pods that were bound at any time after this number of records."""
         bound: set[str] = set()
         least = 10**6
         for number, record in enumerate(self.flow.records(BINDINGS)):
@@ -69,7 +69,7 @@ class GuardedWorld(NodeWorld):
         return Counter(event.state for event in self.flow.table(EVICTIONS).values())
 
     def assert_whole(self) -> None:
-        """Nothing waits, nothing is remembered, nothing was requested twice."""
+        """Check that nothing waits, nothing is remembered, and nothing was requested twice."""
         assert self.flow.table(EVICTION_ASKS) == {}
         assert self.flow.table(EVICTION_SLOTS) == {}
         assert self.flow.table(TIMERS) == {}
@@ -82,7 +82,7 @@ def is_request(record: Record) -> bool:
 
 
 def web_on(*nodes: str, spare: tuple[str, ...] = (), seed: int | None = None, **settings: Any) -> GuardedWorld:
-    """A pod of a deployment on each node, and spare nodes to go to."""
+    """A pod of a deployment on each node, and spare nodes for replacements."""
     world = GuardedWorld(*nodes, seed=seed, settings=lifted(partitions=3, **settings))
     world.deployment("web", len(nodes))
     world.run()
@@ -241,7 +241,7 @@ def record(now: datetime) -> TaintRecord:
 
 
 def test_bindings_of_an_earlier_version_get_their_labels() -> None:
-    """They had none; without them no disruption budget would select what has run since."""
+    """They had none. Without labels no disruption budget would select the pods that still run."""
     world = web_on("n1", "n2", spare=("s1", "s2"))
     for record in world.flow.records(BINDINGS):
         old = record.event.model_copy(update={"labels": {}})
@@ -302,7 +302,7 @@ def test_work_leaves_clusters_at_the_rate() -> None:
 
 
 def bare(count: int, **settings: Any) -> GuardedWorld:
-    """Pods that nothing makes, on one node."""
+    """Bare pods on one node."""
     world = GuardedWorld("n1", settings=lifted(partitions=3, **settings))
     for number in range(count):
         world.declare("Pod", f"p{number}", {"containers": [{"name": "c"}]}, labels={"app": "web"})
@@ -311,9 +311,9 @@ def bare(count: int, **settings: Any) -> GuardedWorld:
 
 
 def watch(world: GuardedWorld, seconds: int) -> list[int]:
-    """Move the clock on; how many were requested more at each second, the first of them now.
+    """Advance the clock. Returns how many more were requested at each second, starting now.
 
-    A record names the time of its cause, an answer say, and not that at which it was written.
+    A record contains the time of its cause, such as an answer, and not the time at which it was written.
     """
     counts = [len(world.requested())]
     for _ in range(seconds):
@@ -325,13 +325,13 @@ def watch(world: GuardedWorld, seconds: int) -> list[int]:
 
 
 def in_windows(counts: list[int], width: int) -> int:
-    """The most of them in any window of so many seconds."""
+    """The highest number of them in any window of this width."""
     return max(sum(counts[first : first + width]) for first in range(len(counts)))
 
 
 @pytest.mark.parametrize("seconds", [1, 15, 60, 600])
 def test_a_window_holds_though_eviction_was_away_while_it_granted(seconds: int) -> None:
-    """Not one grant for each window waits for it, and what waits is not used."""
+    """Grants do not accumulate while it is away, and an old grant is not used."""
     world = bare(6)
     world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=10)
     world.flow.run()
@@ -350,7 +350,7 @@ def test_a_window_holds_though_eviction_was_away_while_it_granted(seconds: int) 
 
 
 def test_a_window_holds_though_the_taint_manager_was_away_while_it_granted() -> None:
-    """What is let go waits until the taints are known, and asks anew then, once."""
+    """A granted eviction waits until the taints are known, and then asks again, once."""
     world = bare(4)
     world.guard("EvictionBudget", "slow", maxInWindow=1, windowSeconds=10)
     world.flow.run()
@@ -432,7 +432,7 @@ def test_a_budget_that_came_after_the_leave_to_go_holds_when_eviction_is_back(ki
 
 @pytest.mark.parametrize("seed", range(25))
 def test_crashes_and_any_order_change_nothing(seed: int) -> None:
-    rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     world = web_on("n1", "n2", "n3", "n4", "n5", "n6", spare=("s1", "s2", "s3"), seed=seed)
     world.pdb(minAvailable=4)
     world.guard("EvictionBudget", "slow", maxConcurrent=1, scope={"namespaces": ["default"]})

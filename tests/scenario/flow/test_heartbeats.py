@@ -1,4 +1,4 @@
-"""Sources that fall silent, through condition-ingest, timer and taint-manager on a virtual clock."""
+"""Silent sources, through condition-ingest, timer and taint-manager on a virtual clock."""
 
 from __future__ import annotations
 
@@ -162,11 +162,11 @@ def test_any_report_is_a_heartbeat_but_no_stale_one_and_no_duplicate() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_source_is_not_silent_while_its_reports_wait_to_be_read(seed: int) -> None:
     # With a seed the driver mixes the sources, so what the timer says is read before reports that wait for longer.
-    flow = make_flow(rng=random.Random(seed))  # noqa: S311 - a seeded shuffle, no secret
+    flow = make_flow(rng=random.Random(seed))  # noqa: S311 - a seeded shuffle, not a secret
     World(flow).node("n1")
     say(flow, "n1")
     flow.advance(1)
-    # condition-ingest is away for minutes; the timer fires, and the probe goes on.
+    # condition-ingest is away for minutes. The timer fires, and the probe continues.
     away = flow.services.pop("condition-ingest")
     for _ in range(20):
         say(flow, "n1")
@@ -321,7 +321,7 @@ def test_a_timer_whose_firing_was_lost_is_set_anew() -> None:
     assert held(flow, "n1").last_transition_time == START + GRACE
 
 
-# Any interleaving: a condition is Unknown exactly when its source has been silent for its grace period.
+# In any order of events, a condition is Unknown exactly if its source has been silent for its grace period.
 
 NAMES = ("n1", "n2")
 TYPES = ("Ready", "DiskPressure", "RaidDegraded")
@@ -330,11 +330,11 @@ PERIODS = {"probe/a": 40, "probe/b": 7, "cli/c": None}
 
 @dataclass
 class Model:
-    """What should be: who owns each condition, and when each source was heard."""
+    """The expected result: the source of each condition, and the last report of each source."""
 
     heard: dict[tuple[str, str], datetime] = field(default_factory=dict)
     owned: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """By node and type: the source, and the status that it said."""
+    """By node and type: the source, and the status that it reported."""
 
     def say(self, now: datetime, name: str, source: str, condition: str, status: str) -> None:
         self.settle(now)
@@ -342,7 +342,7 @@ class Model:
         self.owned[name, condition] = (source, status)
 
     def settle(self, now: datetime) -> None:
-        """Silence by now is silence for good, until there is a report."""
+        """A source that is silent now stays silent until it reports."""
         for (name, condition), (source, _) in self.owned.items():
             period = PERIODS[source]
             if period is not None and self.heard[name, source] + timedelta(seconds=period) <= now:
@@ -351,7 +351,7 @@ class Model:
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
-    # Odd fractions of a second, so that no report comes at the very instant at which silence begins.
+    # Odd fractions of a second, so that no report comes at the instant at which silence begins.
     ticks = itertools.count(1)
     report = st.tuples(
         st.sampled_from(NAMES),
@@ -369,7 +369,7 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
 def test_a_condition_is_unknown_exactly_when_its_source_is_silent(
     story: list[tuple[Any, ...]], seed: int, crash: Crash | None
 ) -> None:
-    rng, dice = random.Random(seed), random.Random(seed + 1)  # noqa: S311 - a seeded shuffle, no secret
+    rng, dice = random.Random(seed), random.Random(seed + 1)  # noqa: S311 - a seeded shuffle, not a secret
     flow = make_flow(settings={"source_grace_periods": "Node:probe/b=7s"}, rng=rng)
     fleet, model = World(flow), Model()
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""What policies claim, and what becomes of it when they, or it, change; through all services on a virtual clock."""
+"""The resources that policies claim, and the effect of changes, through all services on a virtual clock."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_an_edited_way_of_leaving_reaches_the_bindings() -> None:
 
 
 def test_a_policy_that_was_written_just_before_is_known_in_time() -> None:
-    """Policy and resource are applied together: in different partitions, so one may be read long before the other."""
+    """Policy and resource are applied together in different partitions, so one may be read long before the other."""
     world = KarmadaWorld("m1")
     world.run()
     world.flow.behind.add("placement")

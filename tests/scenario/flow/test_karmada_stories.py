@@ -1,4 +1,4 @@
-"""Long stories of clusters that fail, come and go: whatever the order and the crashes, work is where it should be."""
+"""Long histories of clusters that fail, are added and removed. With any order and crashes, the result is correct."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS, TAINTS
 
 
 def story(world: KarmadaWorld) -> datetime:
-    """Clusters come, fail and go under many resources."""
+    """Clusters with many resources are added, fail and are removed."""
     world.policy(placement={**ONE, "clusterTolerations": []}, failover={"cluster": {"gracePeriodSeconds": 60}})
     world.policy("cm", kind="ConfigMap")
     for index in range(6):
@@ -47,7 +47,7 @@ def test_decisions_survive_crashes_of_the_service() -> None:
     plain = KarmadaWorld("c1", "c2", "c3")
     story(plain)
     for seed in range(6):
-        rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+        rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
         world = KarmadaWorld("c1", "c2", "c3")
 
         def crash(service: str, _partition: int, rng: random.Random = rng) -> Crash | None:
@@ -109,7 +109,7 @@ PLACEMENTS_OF_STORIES: tuple[dict[str, Any], ...] = (
 
 
 class Weather:
-    """Things that happen to clusters and to a resource, drawn one after another."""
+    """Random changes of clusters and of a resource."""
 
     def __init__(self, world: KarmadaWorld, rng: random.Random) -> None:
         self.world, self.rng = world, rng
@@ -165,7 +165,7 @@ class Weather:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_it_is_somewhere_as_long_as_it_can_be(seed: int) -> None:
-    rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     world = KarmadaWorld("c0", "c1", "c2", seed=seed)
     weather = Weather(world, rng)
     placement = rng.choice(PLACEMENTS_OF_STORIES)

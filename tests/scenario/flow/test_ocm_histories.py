@@ -1,4 +1,4 @@
-"""After any history, with crashes at any point, what is written is what deciding everything anew would give."""
+"""After any history, with crashes at any point, the records equal new decisions on everything."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class History:
     """A random history of a world."""
 
     def __init__(self, seed: int, own: Service[Any] | None = None) -> None:
-        self.rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+        self.rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
         self.world = OcmWorld(*CLUSTERS[:4], seed=seed, own=own)
         self.uids = 0
         self.calm = (30, 1000)[seed % 2]
@@ -170,7 +170,7 @@ def declared(world: OcmWorld) -> tuple[ManagedFleet, ManagedSets, dict[str, set[
 
 
 def anew(world: OcmWorld) -> None:
-    """Decide on every placement with nothing but what is declared, and compare."""
+    """Decide on every placement from the declared objects only, and compare."""
     resources, placed = world.flow.table(RESOURCES), world.flow.table(PLACEMENTS)
     fleet, sets, bound = declared(world)
     usage = Usage(fleet)
@@ -236,7 +236,7 @@ def tidy_at_once(view: ManagedView) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_workers_that_see_the_log_late_come_to_the_same(seed: int) -> None:
-    own = Apart(random.Random(seed))  # noqa: S311 - drawn to be repeated
+    own = Apart(random.Random(seed))  # noqa: S311 - the random choices must be repeatable
     history = History(seed, own)
     world = history.world
     for number in range(60):

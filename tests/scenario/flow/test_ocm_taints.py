@@ -90,7 +90,7 @@ class AgentWorld(World):
         self.flow.compact()
 
     def quiet(self) -> None:
-        """Nothing that is about nodes was written, and the reconcilers find nothing to repair."""
+        """Check that nothing about nodes was written, and that the reconcilers find nothing to repair."""
         self.flow.run()
         for topic in (ZONE_MEMBERS, ZONE_GRANTS, EVICTIONS, DEAD_LETTERS):
             assert self.flow.records(topic) == []
@@ -434,7 +434,7 @@ def test_zones_policies_and_evictions_keep_out_of_managed_clusters() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_crashes_at_any_step_do_not_change_what_becomes_of_it(seed: int) -> None:
-    """What is known at the end of each phase is the same, whatever died on the way."""
+    """The result at the end of each phase is the same with any crashes."""
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
     world = AgentWorld(seed=seed)
     world.flow.crash_when = lambda _service, _partition: rng.choice((None, None, *Crash))

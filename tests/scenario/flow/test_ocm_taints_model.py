@@ -1,4 +1,4 @@
-"""A managed cluster with its add-ons, through any life, with crashes and compaction, against a naive model."""
+"""A managed cluster with its add-ons, with any history, crashes and compaction, compared with a simple model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE = 10
 
 @dataclass
 class Model:
-    """What is declared, and since when; instants are seconds from the beginning."""
+    """The declared objects and the times of changes. Instants are seconds from the start."""
 
     now: int = 0
     declared: bool = False
@@ -53,7 +53,7 @@ ACTIONS = st.one_of(
 
 
 class Pair:
-    """The services and the model, side by side."""
+    """The services and the model."""
 
     def __init__(self, seed: int, faults: float) -> None:
         self.away = 0
@@ -65,7 +65,7 @@ class Pair:
         )
 
     def do(self, word: str, *rest: Any) -> None:
-        """Do one thing, and look what became of it, unless the services are away."""
+        """Do one step, and check the result unless the services are away."""
         if word == "wait":
             self.away = 0
         getattr(self, f"do_{word}")(*rest)
@@ -113,7 +113,7 @@ class Pair:
         self.world.flow.crash_process("taint-manager")
 
     def do_away(self) -> None:
-        """The service dies, and comes back after the next few things that happen."""
+        """The service dies, and comes back after the next few steps."""
         self.do_crash()
         self.away = 4
 

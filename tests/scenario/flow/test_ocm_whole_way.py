@@ -1,4 +1,4 @@
-"""From what probes and people say of managed clusters to PlacementDecisions, through all services."""
+"""From the reports on managed clusters by probes and people to PlacementDecisions, through all services."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_everything_starts_again_from_its_topics(world: WholeWorld) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_cluster_whose_report_is_read_before_its_declaration_can_be_chosen(seed: int) -> None:
-    """Between topics there is no order: the seed draws which of them the taint-manager reads first, and how far."""
+    """There is no order between topics. The seed determines which one the taint-manager reads first, and how far."""
     world = WholeWorld("c1", "c2", "c3", "c4", seed=seed)
     world.placement()
     for partition in range(SETTINGS.partitions):

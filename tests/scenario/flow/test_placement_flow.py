@@ -336,7 +336,7 @@ def test_a_node_whose_taints_are_wished_in_one_breath_gets_nobody() -> None:
 
 
 def scenario(world: NodeWorld) -> None:
-    """A day in the life of a small fleet."""
+    """A long history of a small fleet."""
     for number in range(4):
         world.node(f"n{number}", allocatable={"cpu": "4"})
     world.declare("Deployment", "web", {"replicas": 5, "template": changed("1")})
@@ -357,7 +357,7 @@ def scenario(world: NodeWorld) -> None:
 
 
 def settled(world: NodeWorld) -> dict[str, int]:
-    """How many pods of each owner run and wait, apart from where and under which name."""
+    """How many pods of each owner run and wait, regardless of their nodes and names."""
     counts: dict[str, int] = {}
     for event in world.pods().values():
         key = f"{event.owner.name} {event.state.value}"
@@ -378,7 +378,7 @@ def test_crashes_at_any_point_lose_and_double_nothing(seed: int) -> None:
     calm = NodeWorld()
     scenario(calm)
     world = NodeWorld(seed=seed)
-    rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    rng = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
 
     def maybe(service: str, _partition: int) -> Crash | None:
         return (
@@ -410,7 +410,7 @@ def test_a_restarted_process_with_compacted_topics_decides_nothing_anew() -> Non
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_taint_that_was_written_just_before_is_known_in_time(first: int) -> None:
-    """A worker that was cut off finds the workload, or its new size, before it finds the taint."""
+    """A worker that was cut off reads the workload, or its new size, before it reads the taint."""
     world = NodeWorld("n1", "n2")
     world.declare("Deployment", "web", {"replicas": first, "template": TEMPLATE})
     world.run()
@@ -427,7 +427,7 @@ def test_a_taint_that_was_written_just_before_is_known_in_time(first: int) -> No
 
 @pytest.mark.parametrize("seconds", [0, -5])
 def test_a_taint_that_is_tolerated_for_no_time_at_all_keeps_replicas_away(seconds: int) -> None:
-    """Else each would be evicted at once, and its replacement after it, for ever."""
+    """Otherwise each pod and each replacement would be evicted at once, without end."""
     world = NodeWorld("n1")
     world.taint("n1", "bad")
     world.run()

@@ -1,4 +1,4 @@
-"""Workers of placement that see the log late give room away twice; the log decides, and it comes right."""
+"""Workers of placement that read the log late use the same room twice. The order of the log decides who is right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODES = 6
 
 
 class Fan(GlobalView):
-    """Hands every record to each partition's own view, some time."""
+    """Gives every record to each partition's own view, sooner or later."""
 
     def __init__(self) -> None:
         self.history: list[Input] = []
@@ -41,7 +41,7 @@ class Fan(GlobalView):
 
 
 class Apart(PlacementService):
-    """As if every partition were in a process of its own, reading the log at its own pace."""
+    """Behaves as if every partition were in a separate process that reads the log at its own speed."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(Settings(partitions=PARTITIONS))
@@ -86,7 +86,7 @@ def total(flow: Flow) -> dict[str, int]:
 
 
 def run_apart(seed: int) -> tuple[Flow, bool]:
-    """The flow at rest, and whether any room was given away twice on the way."""
+    """The flow at rest, and whether any room was used twice on the way."""
     rng = random.Random(seed)  # noqa: S311 - drawn to be repeated
     service = Apart(rng)
     flow = Flow([service], partitions=PARTITIONS, rng=rng)

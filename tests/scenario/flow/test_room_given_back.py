@@ -1,4 +1,4 @@
-"""Room that is given back without a record that says so must be found by those that wait for it."""
+"""Room that is released without a record must be found by the workloads that wait for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_transaction_that_failed_gives_its_room_to_other_partitions() -> None:
     world.declare("Pod", second, pod_spec("1"))
 
     def fail(_service: str, _partition: int) -> Crash:
-        """While the first is being written, the second finds no room; then the write fails."""
+        """While the first one is being written, the second one finds no room. Then the write fails."""
         flow.crash_when = lambda _service, _partition: None
         flow.step("placement", other)
         assert world.where(second) == ["-"]
@@ -62,7 +62,7 @@ def test_a_pod_made_again_counts_although_the_end_of_the_first_was_compacted() -
     flow.run()
     assert [event.state for event in flow.events(EVICTIONS)] == [EvictionState.SCHEDULED]
     fleet.unbind("p", "n1")
-    # Placement counts generations anew when it knows of no eviction yet.
+    # Placement starts to count generations again if it does not know of an eviction yet.
     again = WorkloadBound(
         workload=pod("p"),
         uid="another",

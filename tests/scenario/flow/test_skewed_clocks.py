@@ -1,4 +1,4 @@
-"""Machines whose clocks differ: what is held does not become scheduled again, and pauses hold and let go."""
+"""Machines with different clocks: a held eviction is not scheduled again, and pauses hold and release evictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKEWS = [(service, seconds) for service in SERVICES for seconds in (-20, -2, 2, 
 
 
 def held_world(service: str, seconds: float) -> GuardedWorld:
-    """Two pods that tolerate the taint for 30 s, with a pause, when everything but one clock is right."""
+    """Two pods that tolerate the taint for 30 s, with a pause. All clocks except one are correct."""
     world = GuardedWorld("n1", settings=lifted(partitions=3))
     world.flow.skew = {service: timedelta(seconds=seconds)}
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
@@ -87,7 +87,7 @@ def test_a_pause_that_the_governor_has_not_read_is_heeded(service: str, seconds:
 
 @pytest.mark.parametrize("seconds", [-20, -2, 2, 20])
 def test_the_governor_s_clock_moves_no_deadline(seconds: float) -> None:
-    """A clock of eviction or of the timer that is ahead makes a deadline early, by no more than that; no other does."""
+    """If eviction's or the timer's clock is ahead, a deadline is early by at most that time. No other clock matters."""
     world = GuardedWorld("n1", settings=lifted(partitions=3))
     world.flow.skew = {"governor": timedelta(seconds=seconds)}
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]

@@ -1,4 +1,4 @@
-"""A process that stands still and goes on: what came due meanwhile rests on what is committed now, unread as it is.
+"""A process stops and continues. Evictions that came due meanwhile depend on what is committed now, even if unread.
 
 A step with `limit=0` is a process that has read nothing yet when its alarm rings.
 """
@@ -27,7 +27,7 @@ def fleet(settings: Settings) -> World:
 
 
 def without(flow: Flow, service: str) -> None:
-    """Let all the others work until they are at rest."""
+    """Let all other services run until they are at rest."""
     others = [name for name in flow.services if name != service]
     while any([flow.step(name, 0) for name in others]):  # noqa: C419 - each gets its turn
         pass
@@ -77,7 +77,7 @@ def test_a_node_is_not_granted_when_the_news_of_the_others_is_unread() -> None:
 
 
 def test_a_node_that_moves_to_a_new_zone_is_not_granted_when_the_news_of_the_others_is_unread() -> None:
-    """A new zone has a token at once, so the very record that tells of the move would grant."""
+    """A new zone has a token at once, so the record of the move itself would lead to a grant."""
     world = fleet(Settings(partitions=1, node_monitor_grace_period=0, node_eviction_rate=0.001))
     flow = world.flow
     for name in ("n2", "n3", "n4"):

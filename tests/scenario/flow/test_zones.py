@@ -1,4 +1,4 @@
-"""Outages of zones, through all services on a virtual clock: what is rare stays rare, and what comes back stays."""
+"""Outages of zones, through all services on a virtual clock: rates are respected, and pods of recovered nodes stay."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Outage(NodeWorld):
         return (when - START).total_seconds()
 
     def words(self) -> list[tuple[float, str, bool]]:
-        """What the governor has said, and when."""
+        """The governor's grants and withdrawals, with their times."""
         said = self.flow.events(ZONE_GRANTS)
         return sorted((self.seconds(one.granted_time), one.target.name, one.granted) for one in said)
 
@@ -145,7 +145,7 @@ def test_what_is_granted_while_the_taint_manager_is_away_does_not_come_all_at_on
     outage.flow.advance(60)
     outage.flow.start("taint-manager")
     outage.flow.advance(25)
-    # The zone has kept one token meanwhile; from then on it goes as it always does.
+    # The zone has kept one token. From then on the usual rate applies.
     assert outage.tainted() == [(660.0, "a00"), (660.0, "a01"), (670.0, "a02"), (680.0, "a03")]
     assert [at for at, _, _ in outage.words()] == [5.0, 660.0, 670.0, 680.0]
 
@@ -241,10 +241,10 @@ def test_a_node_that_is_deleted_leaves_nothing_behind() -> None:
 
 
 def play(seed: int | None, *, crashes: bool) -> Outage:
-    """A fleet through a long day."""
+    """A fleet with a long history."""
     outage = Outage({"a": 6, "b": 6, "c": 3}, replicas=30, seed=seed)
     if crashes:
-        draw = random.Random(seed)  # noqa: S311 - drawn to be repeated
+        draw = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
         outage.flow.crash_when = lambda _service, _partition: draw.choice([None, None, None, *Crash])
     flow = outage.flow
     outage.ready("Unknown", *outage.of("a"))
@@ -296,7 +296,7 @@ def test_the_same_topics_are_compacted_and_read_back_to_the_same_decisions() -> 
 
 
 class Upgraded(World):
-    """A fleet as a version that knew of no zones has left it: one node is lost, and carries the taint that evicts."""
+    """A fleet from a version without zones: one node is lost and has the taint that evicts."""
 
     def __init__(self, lost: str, others: int) -> None:
         settings = Settings(partitions=PARTITIONS, node_monitor_grace_period=0)
@@ -329,7 +329,7 @@ class Upgraded(World):
         return [taint.time_added for taint in taints if taint.effect == TaintEffect.NO_EXECUTE]
 
     def govern(self, seconds: float) -> None:
-        """Let time pass in which only the governor works."""
+        """Let time pass while only the governor runs."""
         for _ in range(2):
             while any([self.flow.step("governor", p) for p in range(PARTITIONS)]):  # noqa: C419 - every one of them steps
                 pass

@@ -1,4 +1,4 @@
-"""Golden histories: recorded runs that must come out byte for byte, so that a decision that changes is seen.
+"""Golden histories: recorded runs that must be reproduced byte for byte, so that changed decisions are noticed.
 
     python -m tests.scenario.replay.golden          makes them anew, after decisions have changed on purpose
 
@@ -21,7 +21,7 @@ SEEDS = (39, 81, 85, 149, 155, 226, 247, 275, 318, 391)
 
 
 def made(seed: int) -> Recording:
-    """What is committed in the run of a seed."""
+    """The records that are committed in the run of a seed."""
     play = Play(draw(seed))
     world = play.world()
     world.play(play)

@@ -1,4 +1,4 @@
-"""The words of `moorage replay`: what it answers, and its exit codes."""
+"""`moorage replay`: its output and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old decisions hold still: golden histories come out byte for byte with today's code."""
+"""Golden histories are reproduced byte for byte with the present code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHANGED = (
     "silence-unheard",
     "no-hold",
 )
-"""Bugs that are planted elsewhere; here each stands for a decision that was changed."""
+"""Bugs that are planted elsewhere. Here each of them stands for a changed decision."""
 
 
 def test_there_is_a_file_for_each_seed() -> None:
@@ -58,7 +58,7 @@ def test_a_changed_decision_shows(bug: str) -> None:
 
 
 def test_an_engine_that_asks_for_something_else_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes after it in the same session rests on another state, so it is not compared."""
+    """Later steps of the same session depend on another state, so they are not compared."""
     monkeypatch.setattr(Eviction, "needs", lambda _self, _state, _now: None)
     found = again(FOLDER / "seed-39.jsonl.gz")
     (eviction,) = [one for one in found.tallies if one.difference is not None]

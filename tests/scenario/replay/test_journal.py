@@ -1,4 +1,4 @@
-"""What a journal notes, how it is packed, and what becomes of what nobody writes."""
+"""What a journal records, how it is packed, and what happens to steps that are never written."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_steps_that_ride_with_no_record_come_out_again(monkeypatch: pytest.Monke
 
 
 def test_small_slices_and_portions_come_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a slice takes long the next is smaller, and a decision with many events leaves records for the next."""
+    """After a slow slice the next one is smaller, and a decision with many events leaves records for the next one."""
     sizes = iter(range(10**9))
     live = BatchProcessor._measure
 
@@ -75,7 +75,7 @@ async def poisoned(world: World) -> None:
 
 
 def test_records_on_which_a_service_fails_come_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that fails is taken singly after a restore, and the record that fails again is dead-lettered."""
+    """The records of a failed batch are tried one by one after a restore. One that fails again goes to dead-letters."""
     service = taint_manager.service(Settings())
     process = type(service).process
 

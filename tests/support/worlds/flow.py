@@ -1,4 +1,4 @@
-"""The stack of the simulation for tests: everything passes through the codec, and faults can be planted.
+"""The stack of the simulation, for tests: all records pass through the codec, and faults can be injected.
 
 A crash throws a partition's state away, and the next step restores it from the topics in the runtime's order. With a
 `random.Random` the order of partitions, the size of batches and the interleaving of sources are drawn from it;
@@ -20,13 +20,13 @@ from moorage.simulation.copy.stack import CopyTask, Stack
 from moorage_schemas.topics import TOPICS, Cleanup, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-_EARLY = datetime.min.replace(tzinfo=UTC)  # stands for at once
+_EARLY = datetime.min.replace(tzinfo=UTC)  # means at once
 
 __all__ = ["START", "Crash", "Flow", "Record", "replay"]
 
 
 class Crash(Enum):
-    """Where in a step the process dies."""
+    """The point in a step at which the process dies."""
 
     BEFORE_COMMIT = "before commit"
     AFTER_COMMIT = "after commit"
@@ -48,19 +48,19 @@ class Flow(Stack):
             services, partitions=partitions, start=start, report_max_bytes=report_max_bytes, through_codec=True
         )
         self.lagging: set[str] = set()
-        """Services that see followed topics only when they ask for it with `NeedFresh`."""
+        """Services that see followed topics only when they request it with `NeedFresh`."""
 
         self.behind: set[str] = set()
-        """Services whose view of the whole learns only what they ask for with `NeedFresh`."""
+        """Services whose global view is only updated when they request it with `NeedFresh`."""
 
         self.stopped: set[str] = set()
-        """Services that do not run; one that was stopped is restored when it runs again."""
+        """Services that are not running. A stopped service is restored when it runs again."""
 
         self.skew: dict[str, timedelta] = {}
-        """By how much the clock of a service's machine is ahead; behind when negative."""
+        """The time by which the clock of a service's machine is ahead. Negative if it is behind."""
 
         self.crash_when: Callable[[str, int], Crash | None] = lambda _service, _partition: None
-        """Asked at each step that would commit something."""
+        """Called at each step that would commit something. Returns where the process dies."""
 
         self._crash: Crash | None = None
         self._rng = rng
@@ -78,7 +78,7 @@ class Flow(Stack):
         return self.topics.append(topic, partition, key, value=value, headers=tuple(headers))
 
     def compact(self, topics: Iterable[Topic] = TOPICS, *, keep_tombstones: bool = True) -> None:
-        """Keep only the latest record of each key in compacted topics; offsets stay."""
+        """Keep only the latest record of each key in compacted topics. Offsets stay."""
         for topic in (topic for topic in topics if topic.cleanup is Cleanup.COMPACT):
             records = self.records(topic)
             latest = {(record.partition, record.key): record for record in records}
@@ -89,7 +89,7 @@ class Flow(Stack):
             )
 
     def step(self, service: str, partition: int, *, limit: int | None = None, crash: Crash | None = None) -> bool:
-        """As a stack's; `crash` dies at this point, None asks `crash_when`."""
+        """See `Stack`. The process dies at the point `crash`. If None, `crash_when` decides."""
         self._crash = crash
         skew = self.skew.get(service, timedelta())
         self.now += skew
@@ -99,12 +99,12 @@ class Flow(Stack):
             self.now -= skew
 
     def next_wake(self, service: str, partition: int) -> datetime | None:
-        """When a partition of a service waits for, by the right clock."""
+        """The next wake of a partition of a service, by the correct clock."""
         due = super().next_wake(service, partition)
         return due if due is None or due <= _EARLY else due - self.skew.get(service, timedelta())
 
     def reconcile(self, service: str | None = None) -> list[Emit]:
-        """Let the reconcilers look at every partition that has caught up; what they repair is written and returned."""
+        """Run the reconcilers on every partition that has caught up. Repairs are written and returned."""
         repairs: list[Emit] = []
         for name, p in self._places():
             if service in {None, name} and self._owner(name, p).engine.caught_up:
@@ -117,13 +117,13 @@ class Flow(Stack):
     # Faults.
 
     def crash(self, service: str, partition: int) -> None:
-        """Throw a partition's state away; the next step restores it."""
+        """Discard a partition's state. The next step restores it."""
         owner = self._owners.pop((service, partition), None)
         if owner is not None:
             owner.engine.forget()
 
     def crash_process(self, service: str) -> None:
-        """Throw away every partition of a service and its view of the whole."""
+        """Discard every partition of a service and its global view."""
         for p in range(self.partitions):
             self.crash(service, p)
         self._views.pop(service, None)
@@ -134,18 +134,18 @@ class Flow(Stack):
         self.stopped.add(service)
 
     def start(self, service: str) -> None:
-        """Let one that was stopped run again."""
+        """Let a stopped service run again."""
         self.stopped.discard(service)
 
     def redeliver(self, service: str, topic: Topic, partition: int, count: int = 1) -> None:
-        """Give a service the last records of a source that it has had already once more, without a restore."""
+        """Give a service the last records of a source once more, without a restore."""
         engine = self._owner(service, partition).engine
         position = engine.positions[topic]
         had = [record for record in self.topics.partition(topic, partition) if record.offset < position]
         for record in had[-count:]:
             engine.offer(topic, [record])
 
-    # What it does otherwise than a stack.
+    # Differences from a stack.
 
     def _places(self) -> list[tuple[str, int]]:
         places = [place for place in super()._places() if place[0] not in self.stopped]
@@ -162,7 +162,7 @@ class Flow(Stack):
     def _order(self, owner: CopyTask, waiting: Mapping[str, list[Record]]) -> list[Record]:
         if self._rng is None:
             return super()._order(owner, waiting)
-        # The log's order holds within a topic; between topics none does.
+        # There is an order within a topic, but not between topics.
         queues = {topic.short: list(waiting.get(topic.short, ())) for topic in owner.service.sources}
         count = self._rng.randint(1, sum(map(len, queues.values())))
         return [self._rng.choice([q for q in queues.values() if q]).pop(0) for _ in range(count)]
@@ -179,7 +179,7 @@ class Flow(Stack):
 
 
 def replay(services: Sequence[Service[Any]], flow: Flow, topics: Sequence[Topic], **options: Any) -> Flow:
-    """Give services the records of some topics of a flow once more, at another time and in the same order."""
+    """Give services the records of some topics of a flow again, at another time and in the same order."""
     again = Flow(services, partitions=flow.partitions, **options)
     for record in sorted((record for topic in topics for record in flow.records(topic)), key=lambda record: record.seq):
         again.produce_raw(record.topic, record.partition, key=record.key, value=record.value, headers=record.headers)

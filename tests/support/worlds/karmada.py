@@ -1,4 +1,4 @@
-"""Karmada clusters, policies and what deployers report, for tests that drive all services."""
+"""Karmada clusters, policies and reports of deployers, for tests that run all services."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def api_of(kind: str) -> str:
 
 
 class KarmadaWorld(World):
-    """All services, clusters, policies and what is placed on clusters.
+    """All services, clusters, policies and resources on clusters.
 
     Args:
         clusters: names of clusters to declare.
-        seed: draws the order in which services get their turn.
-        settings: beside `GATES`.
+        seed: determines the order in which services run.
+        settings: settings in addition to `GATES`.
     """
 
     kind: ClassVar[TargetKind] = TargetKind.CLUSTER
@@ -69,15 +69,15 @@ class KarmadaWorld(World):
         return self.declare("PropagationPolicy", name, body, annotations=annotations)
 
     def healthy(self, cluster: str, name: str = "web-deployment", status: str = "True") -> Record:
-        """Report what a deployer runs on a cluster as healthy, or not."""
+        """Report a workload on a cluster as healthy or not, like a deployer."""
         return self.report(cluster, HEALTHY, status, source="deployer", workload=self.placed(name).workload)
 
     def ready(self, cluster: str, status: str = "True") -> Record:
-        """Report a cluster as ready, or not."""
+        """Report a cluster as ready or not."""
         return self.report(cluster, "Ready", status)
 
     def check(self) -> None:
-        """Every target, and every one that is being left, has exactly its binding, and nothing else is bound."""
+        """Check that every target, including one that is being left, has its binding, and that there are no others."""
         wanted = set()
         for event in self.flow.table(PLACEMENTS).values():
             if event.workload.kind == "ResourceBinding":
@@ -114,7 +114,7 @@ class KarmadaWorld(World):
 
 
 def ref(cluster: str) -> TargetRef:
-    """The reference of a cluster."""
+    """The reference to a cluster."""
     return TargetRef(kind=TargetKind.CLUSTER, name=cluster)
 
 

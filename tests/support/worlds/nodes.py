@@ -1,4 +1,4 @@
-"""Nodes and pods, for tests that drive all services."""
+"""Nodes and pods, for tests that run all services."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moorage_schemas.topics import BINDINGS, PLACEMENTS
 
 
 class NodeWorld(World):
-    """All services, nodes, and what makes pods.
+    """All services, nodes, and controllers of pods.
 
     Args:
         nodes: names of nodes to declare.
-        seed: draws the order in which services get their turn.
+        seed: determines the order in which services run.
         settings: those of all services; rates are lifted when None.
         start: the time at which it begins.
     """
@@ -32,7 +32,7 @@ class NodeWorld(World):
             self.node(name)
 
     def check(self) -> None:
-        """Every placed pod has exactly its binding, and nothing else is bound."""
+        """Check that every placed pod has its binding, and that there are no others."""
         wanted = {
             (f"{event.workload}|{event.target}", event.binding_generation)
             for event in self.pods().values()
@@ -41,16 +41,16 @@ class NodeWorld(World):
         assert {(key, event.generation) for key, event in self.flow.table(BINDINGS).items()} == wanted
 
     def pods(self, owner: str = "") -> dict[str, WorkloadPlaced]:
-        """What was decided of each pod, by its name."""
+        """The decision on each pod, by its name."""
         table = self.flow.table(PLACEMENTS)
         return {event.workload.name: event for event in table.values() if owner in {"", event.owner.name}}
 
     def where(self, owner: str = "") -> list[str]:
-        """The nodes of an owner's pods, sorted; `-` for one that waits."""
+        """The nodes of an owner's pods, sorted. `-` for a pod that waits."""
         return sorted(event.target.name if event.target else "-" for event in self.pods(owner).values())
 
 
 def pod_spec(cpu: str = "", **spec: Any) -> dict[str, Any]:
-    """The spec of a pod that asks for some CPU, or for nothing."""
+    """The spec of a pod that requests some CPU, or nothing."""
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}} if cpu else {"name": "c"}
     return {"containers": [container], **spec}

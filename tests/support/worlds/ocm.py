@@ -1,4 +1,4 @@
-"""OCM's clusters, sets and placements, for tests that drive the placement service alone or beside the others."""
+"""OCM's clusters, sets and placements, for tests that run the placement service alone or with others."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class OcmWorld(World):
 
     Args:
         clusters: names of clusters in the set `default`, which is bound to the namespace `default`, without taints.
-        seed: draws the order in which partitions get their turn.
-        own: the placement service itself, when it is another one.
-        services: others than placement; the taints are those that they write.
+        seed: determines the order in which partitions run.
+        own: replaces the placement service.
+        services: other services. If there are any, they write the taints.
     """
 
     kind: ClassVar[TargetKind] = TargetKind.MANAGED_CLUSTER
@@ -56,14 +56,14 @@ class OcmWorld(World):
             self.cluster(name)
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Record:
-        """Delete an object; with a cluster, its taints."""
+        """Delete an object. With a cluster, its taints are also deleted."""
         if kind == "ManagedCluster" and self.own_taints:
             self._taints.pop(name, None)
             self.flow.produce(TAINTS, self.ref(name).key, None)
         return super().delete(kind, name, namespace=namespace)
 
     def cluster(self, name: str, *, uid: str = "", **parts: Any) -> Record:
-        """Declare a cluster; with the taints that it has by now."""
+        """Declare a cluster, with its present taints."""
         record = self.declare("ManagedCluster", name, uid=uid, **parts)
         if self.own_taints and name not in self._taints:
             self._taints[name] = {}
@@ -90,7 +90,7 @@ class OcmWorld(World):
         return self._write_taints(name)
 
     def available(self, name: str, status: str = "True", *, source: str = "agent") -> Record:
-        """Report a cluster as available, or not."""
+        """Report a cluster as available or not."""
         return self.report(name, AVAILABLE, status, source=source)
 
     def _write_taints(self, cluster: str, uid: str = "") -> Record:
@@ -104,7 +104,7 @@ class OcmWorld(World):
         return self.flow.produce(TAINTS, event.target.key, event)
 
     def set(self, name: str, selector: dict[str, Any] | None = None) -> Record:
-        """A set: exclusive, or of the clusters that a label selector selects."""
+        """Declare a set: exclusive, or with a label selector."""
         kind = {"selectorType": "ExclusiveClusterSetLabel"}
         if selector is not None:
             kind = {"selectorType": "LabelSelector", "labelSelector": selector}  # type: ignore[dict-item]  # as JSON
@@ -120,18 +120,18 @@ class OcmWorld(World):
         return self.declare("Placement", name, uid=uid, namespace=namespace, annotations=annotations, spec=spec)
 
     def score(self, cluster: str, value: int, *, until: str | None = None, name: str = "load") -> Record:
-        """An add-on's score of a cluster."""
+        """Write an add-on's score of a cluster."""
         status: dict[str, Any] = {"scores": [{"name": "s", "value": value}]}
         status |= {"validUntil": until} if until else {}
         return self.declare("AddOnPlacementScore", name, namespace=cluster, status=status)
 
     def placed(self, name: str = "p", namespace: str = "default") -> WorkloadPlaced:
-        """What is said of a placement."""
+        """The record of a placement."""
         found: WorkloadPlaced = self.flow.table(PLACEMENTS)[f"Placement/{namespace}/{name}"]
         return found
 
     def decisions(self, name: str = "p", namespace: str = "default") -> dict[str, tuple[str, ...]]:
-        """Its PlacementDecisions by name."""
+        """The PlacementDecisions of a placement by name."""
         owner = f"Placement/{namespace}/{name}"
         return {
             event.workload.name: event.clusters
@@ -140,26 +140,26 @@ class OcmWorld(World):
         }
 
     def selected(self, name: str = "p", namespace: str = "default") -> list[str]:
-        """The clusters that it has, sorted."""
+        """The clusters of a placement, sorted."""
         return sorted(one for part in self.decisions(name, namespace).values() for one in part)
 
     def writes(self) -> int:
-        """How many records of decisions there are, tombstones too."""
+        """The number of records of decisions, including tombstones."""
         return len(self.flow.records(PLACEMENTS))
 
     def restart(self, *, compact: bool = True) -> None:
-        """Let the service's process die; the topics may have been compacted when it starts again."""
+        """Let the service's process die. The topics may be compacted before it starts again."""
         if compact:
             self.compacted = True
             self.flow.compact(keep_tombstones=False)
         self.flow.crash_process("placement")
 
     def check(self) -> None:
-        """What is true of the records of decisions at any time.
+        """Check the invariants of the records of decisions.
 
-        Whoever adds `added` and takes away `removed`, record for record, has what the PlacementDecisions list, and is
-        told of each cluster once; the placement's own record counts them; every generation is newer than that before.
-        (Of compacted topics, only the last can be told.)
+        A reader that adds `added` and removes `removed`, record by record, has the clusters in the PlacementDecisions,
+        and gets each cluster once. The placement's own record counts them. Every generation is newer than the one
+        before. In compacted topics, only the last of these can be checked.
         """
         told: dict[str, set[str]] = {}
         last: dict[str, int] = {}
@@ -195,7 +195,7 @@ class OcmWorld(World):
 
 
 def ref(cluster: str) -> TargetRef:
-    """The reference of a cluster."""
+    """The reference to a cluster."""
     return TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=cluster)
 
 
@@ -212,7 +212,7 @@ def labelled(**labels: str) -> dict[str, Any]:
 
 
 def weights(**values: int) -> dict[str, Any]:
-    """A policy that counts exactly these built-in prioritizers."""
+    """A policy with exactly these built-in prioritizers."""
     configurations = [
         {"scoreCoordinate": {"type": "BuiltIn", "builtIn": name}, "weight": weight} for name, weight in values.items()
     ]
@@ -220,6 +220,6 @@ def weights(**values: int) -> dict[str, Any]:
 
 
 def by_score(weight: int = 1) -> dict[str, Any]:
-    """A policy that counts an add-on's score only."""
+    """A policy with only an add-on's score."""
     add_on = {"type": "AddOn", "addOn": {"resourceName": "load", "scoreName": "s"}}
     return {"mode": "Exact", "configurations": [{"scoreCoordinate": add_on, "weight": weight}]}

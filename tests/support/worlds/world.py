@@ -1,4 +1,4 @@
-"""What people, probes, agents and deployers write to services on a virtual clock, in one line each."""
+"""Records of people, probes, agents and deployers for services on a virtual clock, with one line for each."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES
 
 PARTITIONS = 3
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
-"""The template of pods that ask for nothing."""
+"""The template of pods that request nothing."""
 
 WITNESS = "witness"
-"""A node that tests declare and leave alone: were every node down, no taint that evicts would be added."""
+"""A node that tests declare and do not change. If all nodes were down, no taint that evicts would be added."""
 
 
 def lifted(**changes: Any) -> Settings:
-    """Settings with which a node that is not ready gets the taint that evicts at once, and no source falls silent."""
+    """Settings with which a node that is not ready gets the evicting taint at once, and sources never fall silent."""
     return Settings(
         **{
             "node_monitor_grace_period": 0,
@@ -58,23 +58,23 @@ def flow_of(
     seed: int | None = None,
     start: datetime = START,
 ) -> Flow:
-    """Services on topics in memory; a seed draws the order in which they get their turn."""
-    rng = None if seed is None else random.Random(seed)  # noqa: S311 - drawn to be repeated
+    """Services on topics in memory. A seed determines the order in which they run."""
+    rng = None if seed is None else random.Random(seed)  # noqa: S311 - the random choices must be repeatable
     return Flow(services, partitions=partitions, rng=rng, start=start)
 
 
 def node(name: str) -> TargetRef:
-    """The reference of a node."""
+    """The reference to a node."""
     return TargetRef(kind=TargetKind.NODE, name=name)
 
 
 def pod(name: str) -> WorkloadRef:
-    """The reference of a pod."""
+    """The reference to a pod."""
     return WorkloadRef(kind="Pod", namespace="default", name=name)
 
 
 def tolerate(key: str, seconds: int | None = None, *, value: str = "", effect: str = "NoExecute") -> Toleration:
-    """A toleration of one key, for ever or for some seconds."""
+    """A toleration of one key, forever or for some seconds."""
     return Toleration(
         key=key,
         operator="Equal" if value else "Exists",
@@ -85,23 +85,23 @@ def tolerate(key: str, seconds: int | None = None, *, value: str = "", effect: s
 
 
 class World:
-    """A flow, and what is written to it from outside.
+    """A flow, and the records that are written to it from outside.
 
-    Objects are written as the gateway writes them: with a uid and a time of creation for each life, a version that
-    grows with each change, and the edits of taints beside the object. A subclass is about one kind of target, and adds
-    what is particular to that.
+    Objects are written as by the gateway: with a uid and a creation time for each life, a version that increases with
+    each change, and the taint edits beside the object. A subclass is about one kind of target, and adds what that kind
+    needs.
     """
 
     kind: ClassVar[TargetKind] = TargetKind.NODE
-    """The kind of target that a name means where a test gives no more than that."""
+    """The kind of target that a plain name refers to."""
 
     effect: ClassVar[str] = "NoExecute"
-    """The effect of a taint when a test does not say which."""
+    """The default effect of a taint."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.objects: dict[str, dict[str, Any]] = {}
-        """What is declared, by record key."""
+        """The declared objects, by record key."""
 
         self._versions: dict[str, int] = {}
         self._lives: dict[str, int] = {}
@@ -123,17 +123,17 @@ class World:
         annotations: Mapping[str, str] | None = None,
         **parts: Any,
     ) -> Record:
-        """Declare an object, or change it.
+        """Declare or change an object.
 
         Args:
-            kind: one that Moorage serves.
+            kind: a kind that Moorage serves.
             name: its name.
             spec: its `spec`.
             namespace: ignored for cluster-scoped kinds.
-            uid: another than that of its present life.
+            uid: replaces the uid of its present life.
             labels: its labels.
             annotations: its annotations.
-            parts: other fields beside `spec`, such as `status`.
+            parts: fields in addition to `spec`, such as `status`.
         """
         key = self._key(kind, name, namespace)
         if key not in self.objects:
@@ -155,7 +155,7 @@ class World:
         return self.write(key)
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Record:
-        """Delete an object, if it is there; one of the same name that is declared later is another one."""
+        """Delete an object if it exists. A later object with the same name is a different one."""
         key = self._key(kind, name, namespace)
         self.objects.pop(key, None)
         self._versions.pop(key, None)
@@ -163,7 +163,7 @@ class World:
         return self.flow.produce(RESOURCES, key, None, partition_key=resource_partition_key(key))
 
     def write(self, key: str) -> Record:
-        """Write an object that is declared once more, with the edits of its taints."""
+        """Write a declared object again, with its taint edits."""
         self._versions[key] = self._versions.get(key, 0) + 1
         event = ResourceDeclared(
             object=self.objects[key],
@@ -172,18 +172,18 @@ class World:
         )
         return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
 
-    # Targets. Each is named by its name, or by `Kind/name` when it is not of the world's own kind.
+    # Targets. Each is given by its name, or by `Kind/name` if it is not of the world's own kind.
 
     def ref(self, name: str) -> TargetRef:
-        """The reference of a target."""
+        """The reference to a target."""
         return TargetRef.parse(name) if "/" in name else TargetRef(kind=self.kind, name=name)
 
     def uid(self, name: str) -> str:
-        """The uid that a target has now, or had last."""
+        """The present or the last uid of a target."""
         return self._uid(self._target_key(name))
 
     def target(self, name: str, *, uid: str = "", **spec: Any) -> Record:
-        """Declare a target, or change its spec."""
+        """Declare a target or change its spec."""
         ref = self.ref(name)
         return self.declare(ref.kind, ref.name, spec, uid=uid)
 
@@ -201,7 +201,7 @@ class World:
         allocatable: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> Record:
-        """Declare a node, or change its zone, its labels, its resources and its spec."""
+        """Declare a node, or change its zone, labels, resources and spec."""
         given = dict(labels or {}) | ({"topology.kubernetes.io/zone": zone} if zone else {})
         status: dict[str, Any] = {"status": {"allocatable": dict(allocatable)}} if allocatable is not None else {}
         return self.declare("Node", name, spec, labels=given, **status)
@@ -209,11 +209,11 @@ class World:
     def taint(
         self, name: str, key: str = "bad", effect: str = "", value: str = "", *, time: datetime | None = None
     ) -> Record:
-        """Put a taint on a target, as a person does."""
+        """Put a taint on a target, like a person."""
         return self._edit(name, key, effect, value, present=True, time=time)
 
     def untaint(self, name: str, key: str = "bad", effect: str = "") -> Record:
-        """Take a taint from a target, as a person does."""
+        """Remove a taint from a target, like a person."""
         return self._edit(name, key, effect, "", present=False, time=None)
 
     def report(
@@ -228,17 +228,17 @@ class World:
         partition_key: str | None = None,
         workload: WorkloadRef | None = None,
     ) -> Record:
-        """Report a condition of a target, or of what a deployer runs there.
+        """Report a condition of a target, or of a workload there.
 
         Args:
             name: the target.
             condition: its type.
             status: True, False or Unknown.
             source: the name of the probe, agent or deployer.
-            at: when it was observed; now, when None.
-            id: of the event; drawn when empty.
-            partition_key: another than the target's.
-            workload: what the condition is about, when it is not the target.
+            at: when it was observed. None means now.
+            id: the id of the event. If empty, it is generated.
+            partition_key: replaces the target's.
+            workload: the subject of the condition, if it is not the target.
         """
         target = self.ref(name)
         event = ConditionReported(
@@ -253,10 +253,10 @@ class World:
             CONDITION_REPORTS, target.key, event, id=id, source=source, partition_key=partition_key or target.key
         )
 
-    # Bindings, where placement does not run.
+    # Bindings, if placement is not running.
 
     def bind(self, workload: str, name: str, tolerations: Sequence[Toleration] = (), *, revision: int = 1) -> Record:
-        """Bind a pod to a target, as placement does; a revision above one changes the standing binding."""
+        """Bind a pod to a target, like placement. A revision above one changes the present binding."""
         key = binding_key(pod(workload), self.ref(name))
         if revision == 1:
             self._bindings[key] = self._bindings.get(key, 0) + 1
@@ -280,19 +280,19 @@ class World:
     # Time.
 
     def run(self) -> Self:
-        """Run the services until all is quiet, and check what is written."""
+        """Run the services until they are at rest, and check the records."""
         self.flow.run()
         self.check()
         return self
 
     def advance(self, seconds: float) -> Self:
-        """Let time pass, and check what is written."""
+        """Let time pass, and check the records."""
         self.flow.advance(seconds)
         self.check()
         return self
 
     def check(self) -> None:
-        """Assert what must hold of the topics at any time; a subclass says what."""
+        """Check the invariants of the topics. Subclasses define them."""
 
     def _edit(self, name: str, key: str, effect: str, value: str, *, present: bool, time: datetime | None) -> Record:
         where, effect = self._target_key(name), effect or self.effect

@@ -1,4 +1,4 @@
-"""Machine sets: who has to go, what new nodes are called, and what they are like."""
+"""Machine sets: which nodes are deleted, and the names and contents of new nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with roles, bindings and Open Cluster Management's objects, where it is not said over HTTP already."""
+"""Errors in roles, bindings and Open Cluster Management's objects that the tests over HTTP do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities against a table of upstream's forms, and against decimal arithmetic."""
+"""Quantities, compared with a table of upstream's forms and with decimal arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selectors by tables: what upstream selects, and what is wrong selects nothing."""
+"""Selectors by tables: they select the same as upstream, and invalid ones select nothing."""
 
 from __future__ import annotations
 

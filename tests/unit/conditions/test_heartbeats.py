@@ -1,4 +1,4 @@
-"""Grace periods, who is silent, and when to look again."""
+"""Grace periods, silent sources, and the time of the next check."""
 
 from __future__ import annotations
 

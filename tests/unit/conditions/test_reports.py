@@ -1,4 +1,4 @@
-"""Reports: what is refused, which of several counts, and what a condition is then."""
+"""Reports: what is refused, which of several counts, and the resulting condition."""
 
 from __future__ import annotations
 

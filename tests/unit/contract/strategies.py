@@ -1,4 +1,4 @@
-"""Hypothesis strategies for every event model, made from the models' own annotations."""
+"""Hypothesis strategies for every event model, built from the models' annotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 M = TypeVar("M", bound=BaseModel)
 
-INSTANTS = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants naive bounds
+INSTANTS = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis requires naive bounds
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 def instances(model: type[M]) -> st.SearchStrategy[M]:
-    """Instances of a model: every required field, and any of the others."""
+    """Instances of a model with every required field and any of the others."""
     required: dict[str, st.SearchStrategy[Any]] = {}
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for name, field in model.model_fields.items():

@@ -1,4 +1,4 @@
-"""What may change in the contract: the checker itself, and the present models against the released ones."""
+"""Changes in the contract: the checker itself, and the present models compared with the released ones."""
 
 from __future__ import annotations
 

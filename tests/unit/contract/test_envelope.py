@@ -1,4 +1,4 @@
-"""CloudEvents around every event, held against the CloudEvents project's own package."""
+"""The CloudEvents envelope of every event, compared with the CloudEvents project's own package."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_package_reads_what_we_write_in_structured_mode(meta: Meta, report: 
     value = json.dumps(to_structured(meta, report)).encode()
     event = from_structured_event(KafkaMessage({"content-type": b"application/cloudevents+json"}, None, value))
     assert (event.get_id(), event.get_source(), event.get_type()) == (meta.id, meta.source, meta.type)
-    if meta.time is not None:  # the package takes the present time when there is none
+    if meta.time is not None:  # the package uses the present time if there is none
         assert event.get_time() == meta.time
     assert event.get_data() == json.loads(report.model_dump_json())
 
@@ -173,7 +173,7 @@ def test_bad_documents_name_attribute_value_and_rule(document: object, field: st
 
 
 def test_a_header_without_value_counts_as_absent() -> None:
-    """Kafka allows them, and anybody may write one."""
+    """Kafka allows them, and any program may write one."""
     assert from_headers([*to_headers(META), ("other", None)]) == META
     assert from_headers([("ce_subject", None), *(h for h in to_headers(META) if h[0] != "ce_subject")]).subject == ""
     assert not is_structured([("content-type", None)])

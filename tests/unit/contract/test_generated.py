@@ -1,4 +1,4 @@
-"""The generated contract is what the models say, complete and well formed."""
+"""The generated contract matches the models, and is complete and well formed."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_asyncapi_references_resolve(asyncapi: dict[str, Any]) -> None:
 
 def test_asyncapi_payloads_are_schemas_of_both_drafts(asyncapi: dict[str, Any]) -> None:
     for schema in asyncapi["components"]["schemas"].values():
-        Draft7Validator.check_schema(schema)  # what AsyncAPI 3 reads when no other format is named
+        Draft7Validator.check_schema(schema)  # what AsyncAPI 3 reads if no other format is named
         Draft202012Validator.check_schema(schema)
 
 

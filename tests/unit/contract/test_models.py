@@ -1,4 +1,4 @@
-"""Every event survives its way over the wire, and keeps to its JSON Schema."""
+"""Every event survives serialization and conforms to its JSON Schema."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_round_trip_and_schema(topic: Topic, data: st.DataObject) -> None:
 def test_a_reader_by_the_schema_survives_a_new_field_in_what_moorage_writes(topic: Topic, data: st.DataObject) -> None:
     newer = {**json.loads(data.draw(instances(topic.event)).model_dump_json()), "addedLater": 1}
     schema = event_schema(topic)
-    # What others write is refused with fields that are not known, by the services and by the schema.
+    # Records from third parties with unknown fields are refused by the services and by the schema.
     assert Draft202012Validator(schema).is_valid(newer) is (topic is not CONDITION_REPORTS)
     closed = sum(one is False for one in _values("additionalProperties", schema))
     assert closed == (3 if topic is CONDITION_REPORTS else 0)
@@ -115,8 +115,8 @@ def test_required_fields_of_a_report(missing: str) -> None:
         ("yesterday", "is not an RFC 3339 time"),
         ("2026-01-01T00:00:00", "has no time zone"),
         ("2026-13-01T00:00:00Z", "is not an RFC 3339 time"),
-        ("0001-01-01T00:00:00+14:00", "cannot be told in UTC"),
-        ("9999-12-31T23:59:59-14:00", "cannot be told in UTC"),
+        ("0001-01-01T00:00:00+14:00", "cannot be expressed in UTC"),
+        ("9999-12-31T23:59:59-14:00", "cannot be expressed in UTC"),
     ],
 )
 def test_bad_time_is_refused_with_value_and_rule(text: str, rule: str) -> None:
@@ -144,7 +144,7 @@ def test_times_are_written_short() -> None:
 @given(target=instances(TargetRef), workload=instances(WorkloadRef))
 def test_keys_parse_back(target: TargetRef, workload: WorkloadRef) -> None:
     assert TargetRef.parse(str(target)) == target
-    # A kind has neither, and a name of a workload no slash.
+    # A kind contains neither, and the name of a workload no slash.
     if ":" not in workload.kind and "/" not in workload.key.replace("/", "", 2):
         assert WorkloadRef.parse(str(workload)) == workload
 
@@ -179,8 +179,8 @@ def test_a_target_resource_is_partitioned_as_its_target() -> None:
 def test_every_typed_view_is_that_of_its_kind() -> None:
     typed = {kind.kind: kind.model for kind in kinds.declared() if kind.model is not Resource}
     assert all(model.__name__ == kind for kind, model in typed.items())
-    # A view that no kind has would never be used.
-    # A module that another test made and took away again is no part of the contract.
+    # A view without a kind would never be used.
+    # A module that another test created and removed is not part of the contract.
     present = [view for view in Resource.__subclasses__() if view.__module__ in sys.modules]
     views = {view.__name__ for view in present if view.__module__.startswith("moorage_schemas.")}
     assert set(typed) == views

@@ -1,4 +1,4 @@
-"""Every client agrees on partitions: ours is Kafka's default partitioner."""
+"""All clients agree on partitions, because ours is Kafka's default partitioner."""
 
 from __future__ import annotations
 

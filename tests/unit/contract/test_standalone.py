@@ -1,4 +1,4 @@
-"""`moorage-schemas` stands alone: pydantic is all it needs."""
+"""`moorage-schemas` needs only pydantic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import moorage_schemas
 CONTRACT = Path(moorage_schemas.__file__).parent.parent
 UV = Path(sys.executable).with_name("uv")
 
-# Pydantic and what it depends on itself.
+# Pydantic and its own dependencies.
 ALLOWED = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
 
 IMPORT_ALL = """

@@ -1,4 +1,4 @@
-"""Buckets of one token: exact to the microsecond, never more than their rate, nothing gained by reading them back."""
+"""Buckets of one token: exact to the microsecond, never above their rate, and unchanged by a restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A zone has one name for people and one for the API's paths; each leads to the other."""
+"""A zone has one name for people and one for the API's paths. Each can be computed from the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zones: states and rates by the rules, and random outages against a model with crashes, moves and late news."""
+"""Zones: states and rates by the rules, and random outages, crashes, moves and late records compared with a model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_rate_of_a_zone() -> None:
 
 
 class World:
-    """A table, what it has written, and a taint-manager that does what it is told, sooner or later."""
+    """A table, its records, and a taint-manager that acts on its grants sooner or later."""
 
     def __init__(self, rules: ZoneRules = DEFAULT) -> None:
         self.rules = rules
@@ -68,13 +68,13 @@ class World:
         self.stops: list[tuple[datetime, bool]] = []
         self.rates: list[tuple[datetime, dict[str, float]]] = []
         self.lost: set[str] = set()
-        """Zones that had no nodes any more at some time."""
+        """Zones that had lost all their nodes at some time."""
 
         self.places: list[str] = []
-        """The zone of each word."""
+        """The zone of each grant or withdrawal."""
 
         self.lives_said: list[tuple[str, int, bool]] = []
-        """The uid, incident and content of each word."""
+        """The uid, incident and content of each grant or withdrawal."""
 
     def member(self, name: str, **changes: object) -> ZoneMembered:
         known = self.members.get(name)
@@ -114,7 +114,7 @@ class World:
         self.table.set_member(f"Node/{name}", None)
 
     def heed(self, name: str) -> bool:
-        """Let the taint-manager do what it was told last; False when that changes nothing."""
+        """Let the taint-manager act on the last grant or withdrawal. Returns False if that changes nothing."""
         word, member = self.words.get(name), self.members.get(name)
         if word is None or member is None or (word.target_uid, word.incident) != (member.target_uid, member.incident):
             return False
@@ -156,7 +156,7 @@ class World:
         return settled
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, with a taint-manager that does at once what it is told unless it is away."""
+        """Let time pass, with a taint-manager that acts on grants at once unless it is away."""
         end = self.now + timedelta(seconds=seconds)
         self.settle_and_heed()
         while (due := self.table.next_wake()) is not None and due <= end:
@@ -174,9 +174,9 @@ class World:
             self.settle()
 
     def restart(self, seed: int = 0) -> None:
-        """A new table from what is in the topics, in the order in which a worker reads them."""
+        """Build a new table from the topics, in the order in which a worker reads them."""
         self.table = ZoneTable(self.rules)
-        order = random.Random(seed)  # noqa: S311 - drawn to be repeated
+        order = random.Random(seed)  # noqa: S311 - the random choices must be repeatable
         members = list(self.members.items())
         order.shuffle(members)
         records = list(self.records.items())
@@ -233,7 +233,7 @@ def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:
         ZoneState.NORMAL,
     ]
     assert {name[:5] for name in world.granted()} == {"large"}
-    # A new limiter is full when the one before it was: the first goes at once, then one in 100 s.
+    # A new limiter is full if the one before it was. The first node is granted at once, then one in 100 s.
     assert [(when - START).total_seconds() for when, *_ in world.said] == [5, 105, 205]
     world.recover("small0", "small1")
     world.settle()
@@ -247,7 +247,7 @@ def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:
 
 def test_a_state_that_is_passed_through_costs_no_token() -> None:
     world = fleet({"a": 6, "b": 1})
-    for number in range(6):  # normal, partial, and full in the end
+    for number in range(6):  # normal, partial, and finally full
         world.fail(f"a{number}")
         world.settle()
     assert world.records["a"].state is ZoneState.FULL_DISRUPTION
@@ -316,7 +316,7 @@ def test_a_node_that_was_told_late_is_told_again_while_all_is_stopped() -> None:
     world.fail("a0")
     world.settle()
     assert world.records["a"].stopped
-    world.member("a0", tainted=True)  # such as one of an earlier version, that knew of no zones
+    world.member("a0", tainted=True)  # such as one of an earlier version without zones
     (grant,) = world.settle().grants
     assert (grant.granted, grant.incident) == (False, world.members["a0"].incident)
 
@@ -456,7 +456,7 @@ def test_a_rate_is_not_limited_by_the_way_there_and_back(rate: float, seconds: f
         known = len(world.said)
         world.settle()
         on_their_way += [(world.now + timedelta(seconds=seconds), name) for _, name, *_ in world.said[known:]]
-    # A bucket holds one token at most, so nothing can be made up for: any wait would show here.
+    # A bucket has at most one token, so no time can be made up for. Any wait would show here.
     assert world.said[299][0] - begin <= timedelta(seconds=299 / rate, milliseconds=1)
 
 
@@ -569,7 +569,7 @@ rules = st.builds(
 
 
 class Play:
-    """Does the same to a table and to the model."""
+    """Applies the same steps to a table and to the model."""
 
     def __init__(self, chosen: ZoneRules) -> None:
         self.world, self.model = World(chosen), ZonesModel(chosen)
@@ -581,13 +581,13 @@ class Play:
 
     def settle(self) -> None:
         self.world.settle()
-        # Of one instant the order between zones is nobody's business.
+        # Within one instant, the order between zones does not matter.
         self.said += self.model.settle(self.world.now)
         assert sorted(self.world.said) == sorted(self.said)
         assert self.world.table.next_wake() == self.model.next_due(self.world.now)
 
     def see(self, name: str) -> None:
-        """Tell the model what the taint-manager has said."""
+        """Give the taint-manager's record to the model."""
         member = self.world.members[name]
         known = self.model.nodes.get(name)
         same = known is not None and known.incident == member.incident
@@ -647,7 +647,7 @@ class Play:
         self.world.now = end
 
     def restart(self, seed: int) -> None:
-        self.settle()  # what is not written yet would be read again, which the driver of services tries
+        self.settle()  # records that are not written yet would be read again; the tests of services cover that
         self.world.restart(seed)
 
     def redeliver(self, name: str) -> None:
@@ -655,10 +655,10 @@ class Play:
             self.world.table.set_member(f"Node/{name}", self.world.members[name])
 
     def check_rates(self) -> None:
-        """No interval of a zone has more grants than a token and what the highest rate in it gives."""
+        """No interval of a zone has more grants than one token plus what the highest rate in it gives."""
         world = self.world
         spans = list(zip(world.rates, [*(when for when, _ in world.rates[1:]), world.now], strict=True))
-        for zone in sorted({*"abc"} - world.lost):  # a zone that comes anew begins with a token
+        for zone in sorted({*"abc"} - world.lost):  # a zone that is created again starts with a token
             grants = [s[0] for s, place in zip(world.said, world.places, strict=True) if s[3] and place == zone]
             for first, begin in enumerate(grants):
                 for count, end in enumerate(grants[first:], 1):
@@ -685,7 +685,7 @@ def test_random_outages_are_decided_as_by_the_model(
     for uid, incident, granted in world.lives_said:
         assert not (granted and standing.get((uid, incident))), "nothing is granted twice"
         standing[uid, incident] = granted
-    # In the end everyone whose zone has a rate gets the taint.
+    # In the end, every node whose zone has a rate gets the taint.
     world.member("witness", zone="z")
     play.see("witness")
     for _ in range(3 * len(NAMES)):

@@ -1,4 +1,4 @@
-"""Zones once more, in the simplest way: all worked out from all each time, tokens as running fractions."""
+"""A simple model of zones: everything is computed again each time, and tokens are fractions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moorage.core.disruption.zones import ZoneRules
 
 MICRO = timedelta(microseconds=1)
 Said = tuple[datetime, str, int, bool]
-"""When, of which node, for which incident, and whether granted or withdrawn."""
+"""Time, node, incident, and whether granted (otherwise withdrawn)."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class ModelZone:
     time: datetime
 
     def whole(self, now: datetime) -> bool:
-        """Refill, and say whether a token is there."""
+        """Refill the bucket. Returns whether there is a token."""
         if math.isinf(self.rate):
             return True
         seconds = Fraction((now - self.time) // MICRO, 1_000_000)
@@ -43,7 +43,7 @@ class ModelZone:
         return self.rate > 0 and self.tokens == 1
 
     def swap(self, rate: float, now: datetime, *, waited: bool) -> None:
-        """Another rate: empty unless a token was there, or was kept while nobody asked for it."""
+        """Set another rate. The bucket is then empty, unless it had a token or kept one that no node waited for."""
         if rate != self.rate:
             whole = self.whole(now) or (self.rate == 0 and self.tokens == 1 and not waited)
             self.rate, self.time, self.tokens = rate, now, Fraction(int(whole))
@@ -51,7 +51,7 @@ class ModelZone:
 
 @dataclass
 class ZonesModel:
-    """All nodes."""
+    """All nodes and zones."""
 
     rules: ZoneRules
     nodes: dict[str, ModelNode] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class ZonesModel:
     resumed: datetime | None = None
 
     def state(self, zone: str) -> str:
-        """What a zone is like."""
+        """The state of a zone."""
         ready = [not node.incident for node in self.nodes.values() if node.zone == zone]
         lost = ready.count(False)
         if not any(ready):
@@ -69,7 +69,7 @@ class ZonesModel:
         return "Partial" if lost > 2 and part >= Fraction(str(self.rules.threshold)) else "Normal"
 
     def rate(self, zone: str) -> float:
-        """How fast it may be tainted."""
+        """The rate of a zone."""
         if self.stopped:
             return 0.0
         if self.state(zone) != "Partial":
@@ -78,7 +78,7 @@ class ZonesModel:
         return self.rules.secondary_rate if size > self.rules.large else 0.0
 
     def waits(self, zone: str) -> list[tuple[datetime, datetime, str]]:
-        """Who waits, in order."""
+        """The nodes that wait, in order."""
         found = []
         for name, node in self.nodes.items():
             if node.zone == zone and node.since is not None and not node.tainted and not node.granted:
@@ -86,7 +86,7 @@ class ZonesModel:
         return sorted(found)
 
     def settle(self, now: datetime) -> list[Said]:
-        """Decide."""
+        """Decide. Returns the grants and withdrawals."""
         names = {node.zone for node in self.nodes.values()}
         stopped = bool(names) and all(self.state(name) == "Full" for name in names)
         said: list[Said] = []
@@ -114,12 +114,12 @@ class ZonesModel:
         return said
 
     def room(self, zone: str, rate: float) -> bool:
-        """Whether few enough are granted and not tainted yet: as many as are granted in two seconds, or one."""
+        """Whether one more grant may be open: at most as many as the rate gives in two seconds, and at least one."""
         unheeded = sum(node.zone == zone and node.granted and not node.tainted for node in self.nodes.values())
         return unheeded < max(1, Fraction(2) * Fraction(str(rate)) if not math.isinf(rate) else 2000)
 
     def next_due(self, now: datetime) -> datetime | None:
-        """When somebody is granted if nothing happens."""
+        """When the next node is granted if nothing else happens."""
         dues = []
         for name, zone in self.zones.items():
             waits = self.waits(name)

@@ -1,4 +1,4 @@
-"""Placement in plain Python, node by node: what the columns must agree with."""
+"""Placement in plain Python, node by node. The columns must agree with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bound:
 
 
 def offered(node: NodeFacts, resource: str) -> int | None:
-    """What the node has; None when it has enough of it."""
+    """The amount that the node has. None if it counts as enough."""
     if resource in node.allocatable:
         return node.allocatable[resource]
     return None if resource in TAKEN_AS_ENOUGH else 0
@@ -56,7 +56,7 @@ def reasons(shape: PodShape, node: NodeFacts, bound: Sequence[Bound]) -> list[st
 
 
 def left(shape: PodShape, node: NodeFacts, bound: Sequence[Bound]) -> int:
-    """LeastAllocated of one node."""
+    """The score LeastAllocated of one node."""
     shares = []
     for resource, least in COUNTED_AT_LEAST.items():
         has = offered(node, resource)
@@ -70,7 +70,7 @@ def left(shape: PodShape, node: NodeFacts, bound: Sequence[Bound]) -> int:
 
 
 def spread(feasible: Sequence[NodeFacts], nodes: Mapping[str, NodeFacts], bound: Sequence[Bound]) -> list[int]:
-    """PodTopologySpread of the feasible nodes."""
+    """The scores PodTopologySpread of the feasible nodes."""
     mine = [nodes[one.node] for one in bound if one.mine and one.node in nodes]
     zones = {node.labels[ZONE] for node in feasible if ZONE in node.labels}
     raw = []

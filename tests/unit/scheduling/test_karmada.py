@@ -1,4 +1,4 @@
-"""Filter → score → spread → divide over Karmada clusters: rules one by one, and held against plain models."""
+"""Filter → score → spread → divide over Karmada clusters: single rules, and comparisons with plain models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def placement(**spec: Any) -> Placement:
 
 
 def divided(preference: str = "Weighted", dynamic: str = "", **weights: int) -> dict[str, Any]:
-    """A `replicaScheduling` that divides, with static weights by the clusters' names."""
+    """A `replicaScheduling` that divides by static weights, given by cluster name."""
     strategy: dict[str, Any] = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference}
     if dynamic:
         strategy["weightPreference"] = {"dynamicWeight": dynamic}
@@ -260,7 +260,7 @@ def test_spreading_over_clusters_against_every_combination(
 
 
 def model_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> tuple[str, ...]:
-    """All combinations that will do and cease to when the last group, in the order of size, is left out."""
+    """The best of all combinations that are sufficient, but not without their last group in the order of size."""
     ordered = sorted(groups, key=lambda one: (one.clusters, -one.score, one.name))
 
     def will_do(some: Sequence[SpreadGroup]) -> bool:
@@ -339,10 +339,10 @@ VECTORS = json.loads(Path(__file__).with_name("cluster_division_vectors.json").r
 
 
 def test_spread_and_division_are_as_karmadas_scheduler_answers() -> None:
-    """What Karmada 1.16's `SelectClusters` and `AssignReplicas` answered; None where they refused.
+    """The answers of Karmada 1.16's `SelectClusters` and `AssignReplicas`. None if they refused.
 
-    Left out is where they divide by zero (duplicated over regions of which one has no room), and where replicas that
-    are taken away are shared out over clusters that were not chosen.
+    Not included are cases in which they divide by zero (duplicated over regions one of which has no room), and cases in
+    which scaling down leaves replicas on clusters that were not chosen.
     """
     assert len(VECTORS) == 250
     for case in VECTORS:

@@ -1,4 +1,4 @@
-"""A filter or a prioritizer of each family is one file: it is found, rules out, and changes what is chosen."""
+"""A filter or prioritizer of each family is one file. It is discovered, rules targets out, and changes decisions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Add = Callable[[type[Plugin[Any, Any]], str], None]
 
 @pytest.fixture
 def add(tmp_path: Path) -> Iterator[Add]:
-    """Adds one of the examples to the plugins, until the test ends."""
+    """Adds one of the examples to the plugins until the test ends."""
     with ExitStack() as stack:
         yield lambda kind, file: stack.enter_context(added(kind, EXAMPLES / file, tmp_path))
 
@@ -271,13 +271,13 @@ class Groundless(PreferNoSelect):
         (Undescribed(), "its class has no docstring"),
         (
             Remembering(),
-            "it rests on what was decided, but pods of one shape share the decision that no node takes them",
+            "it depends on earlier decisions, but pods of one shape share the decision that no node fits",
         ),
         (Odd(), "its scores are between 100 and 100, not within -100 and 100"),
         (Relative(), "its scores are relative, but clusters are scored one by one"),
         (Terse(), "it has no summary"),
-        (Crowded(), "it rests on usage, but its answers are shared by placements"),
-        (Groundless(), "its scores rest on the clusters, and it names no columns"),
+        (Crowded(), "it depends on usage, but placements share its answers"),
+        (Groundless(), "its scores depend on the clusters, but it names no columns"),
     ],
 )
 def test_a_plugin_that_contradicts_itself_is_refused(plugin: Plugin[Any, Any], flaw: str) -> None:

@@ -1,4 +1,4 @@
-"""Pods from what makes pods: numbers, names, objects."""
+"""Pods of controllers: numbers, names, objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Console sessions of pages are read and compared as their authors mean them."""
+"""Console sessions on pages are parsed and compared as intended."""
 
 from __future__ import annotations
 

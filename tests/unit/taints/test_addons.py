@@ -1,4 +1,4 @@
-"""The states of add-ons: by lease, by the cluster, by their own word, and after something was lost."""
+"""The states of add-ons: by lease, by cluster, by their own conditions, and after records were lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which clusters an affinity selects; the random cases are in the conformance vectors of `ctp`."""
+"""The clusters that an affinity selects. Random cases are in the conformance vectors of `ctp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When policies match, in which order they act, and how they are read."""
+"""When policies match, in which order they act, and how they are parsed."""
 
 from __future__ import annotations
 

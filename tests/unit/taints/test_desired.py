@@ -1,4 +1,4 @@
-"""The taints of a target: from conditions, from its spec, from wishes, and all of them together."""
+"""The taints of a target: from conditions, from its spec, from taint edits, and from all of them together."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def conditions(uid: str = "u1", **statuses: str) -> dict[str, ConditionChanged]:
 
 
 def word(incident: int, *, granted: bool = True, time: float = 0, uid: str = "u1") -> NoExecuteGranted:
-    """The governor's word on an incident."""
+    """The governor's answer for an incident."""
     return NoExecuteGranted(
         target=TargetRef(kind=TargetKind.NODE, name="n1"),
         target_uid=uid,
@@ -94,7 +94,7 @@ def follow(
     now: datetime,
     report_time: datetime | None = None,
 ) -> TargetTainted | None:
-    """What follows where the governor grants at once, whatever incident there is."""
+    """The resulting taints if the governor grants every incident at once."""
     incident = 1 if current is None else current.incident or current.generation + 1
     grant = word(incident, uid=resource.uid)
     return reconcile_taints(current, resource, conditions, now, report_time, grant=grant).event
@@ -242,7 +242,7 @@ def test_taking_away_what_is_not_there_is_written_down_once() -> None:
 
 
 def earlier(value: str = "", effect: str = "NoExecute", *, of_condition: bool = True) -> TargetTainted:
-    """A set of an earlier version, in which a person's word about not-ready counted from 2 on."""
+    """A record of an earlier version, in which a person's edit of not-ready counted from generation 2."""
     first = follow(None, node(), conditions(Ready="False"), at(1))
     assert first is not None
     origins = (*((TaintOrigin.CONDITION,) if of_condition else ()), TaintOrigin.EXPLICIT)
@@ -309,7 +309,7 @@ PEOPLES = [
 def test_what_is_built_in_comes_by_no_person(
     kind: str, key: str, effect: str, value: str, known: dict[str, str]
 ) -> None:
-    """As upstream's controllers take it away again; the rest of what is wished at once stays."""
+    """Upstream's controllers would remove it again. The other edits made at the same time stay."""
     resource = node(wish(1, key, effect, value, time=3), wish(2, "own", effect, time=3), kind=kind)
     assert belongs_to_state(resource.object, key, effect, value) is ((kind, key, effect) in OWNED)
     event = follow(None, resource, conditions(**known), at(9))
@@ -739,7 +739,7 @@ def test_a_condition_adds_only_when_it_has_held() -> None:
 
 
 def test_what_a_condition_brings_did_not_begin_before_it() -> None:
-    """The declaration of a node can be read after later news of its conditions."""
+    """The declaration of a node can be read after later records of its conditions."""
     first = damped(None, 1, Ready=("False", 4)).event
     assert first is not None
     assert (first.incident_time, {held.since for held in first.held}) == (at(4), {at(4)})
@@ -768,7 +768,7 @@ def test_a_condition_removes_only_when_it_has_held() -> None:
 def test_a_taint_goes_at_once_when_its_condition_had_ended_before_its_hold(
     ended: float, left: int, due: float | None
 ) -> None:
-    """What ended it was read after the hold was over, from another topic than what was read then."""
+    """The record that ended it was read after the hold was over, from another topic."""
     first = damped(None, 1, DiskPressure=("True", 1)).event
     second = damped(first, 11, DiskPressure=("True", 1)).event
     assert len(listed(second)) == 1
@@ -850,7 +850,7 @@ def test_what_is_withdrawn_goes_though_removals_are_held() -> None:
 
 
 def test_what_is_withdrawn_goes_from_a_node_that_is_well_again_too() -> None:
-    """The hold keeps a taint against flapping; it does not keep what the governor has taken back."""
+    """The hold keeps a taint against flapping. It does not keep a taint whose grant was withdrawn."""
     first = damped(None, 20, word(1), Ready=("False", 20)).event
     carried = damped(first, 30, word(1, time=5), Ready=("False", 20)).event
     ready = damped(carried, 40, word(1, time=5), Ready=("True", 40)).event

@@ -1,4 +1,4 @@
-"""The taints of a managed cluster, by its availability, by people, and after what is known of it is lost."""
+"""The taints of a managed cluster: by its availability, by people, and after records were lost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_(status: str | None, *, uid: str = "u1", since: float = 0) -> Known:
 
 
 def listed(event: TargetTainted | None) -> list[tuple[str, str, float]]:
-    """Key, effect, and when it was added."""
+    """The taints as (key, effect, when it was added)."""
     assert event is not None
     return [(t.key, t.effect, (t.time_added - T0).total_seconds()) for t in event.taints]
 
@@ -184,7 +184,7 @@ TAINTS = st.lists(
 
 @given(taints=TAINTS, steps=st.lists(st.sampled_from((None, "True", "False", "Unknown")), min_size=1, max_size=4))
 def test_what_eval_says_of_a_cluster_is_what_becomes_of_one(taints: list[Taint], steps: list[str | None]) -> None:
-    """By whichever way a cluster comes to be with a status and a person's taints."""
+    """The result does not depend on how a cluster got its status and its person's taints."""
     wishes = [
         TaintWish(key=t.key, value=t.value, effect=t.effect, present=True, generation=number, time=at(0))
         for number, t in enumerate(taints, start=1)

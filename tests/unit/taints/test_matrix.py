@@ -12,7 +12,7 @@ from moorage.core.taints.matching import fits, prefer_count
 from moorage.core.taints.matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
-# A step: a node's name, and its taints, or None to take it out.
+# A step: a node's name, and its taints, or None to remove it.
 STEPS = st.lists(st.tuples(st.integers(0, 90).map("n{}".format), st.none() | TAINT_LISTS), max_size=60)
 WORKLOADS = st.lists(TOLERATION_LISTS, min_size=1, max_size=5)
 
@@ -25,7 +25,7 @@ def agree(
     comparison: bool = True,
     strict: bool = True,
 ) -> None:
-    """The matrix answers what the scalar matcher does, for each node and workload."""
+    """Check that the matrix gives the same answer as the scalar matcher for each node and workload."""
     assert len(matrix) == len(nodes)
     for tolerations, words in zip(workloads, matrix.fits_many(workloads), strict=True):
         expected = sorted(

@@ -1,4 +1,4 @@
-"""Timers: due at or after their time, once for each generation, whatever order they come in."""
+"""Timers: due at or after their time, once for each generation, in any order of records."""
 
 from __future__ import annotations
 

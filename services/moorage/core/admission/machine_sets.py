@@ -46,10 +46,10 @@ class Machine:
     """When it was created, RFC 3339 in UTC."""
 
     ready: str = ""
-    """The status of its condition `Ready`. Empty if nobody has reported it."""
+    """The status of its condition `Ready`. Empty if it was never reported."""
 
     marked: bool = False
-    """Whether somebody has marked it to be removed first."""
+    """Whether it is marked to be removed first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What becomes of an object before it is written: defaults, versions, feature gates, validation, edits of taints.
+"""What is done to an object before it is written: defaults, versions, feature gates, validation, taint edits.
 
-It asks the rules of the core and knows neither HTTP nor Kafka.
+It applies the rules of the core and does not depend on HTTP or Kafka.
 """

@@ -1,4 +1,4 @@
-"""What the gateway makes of an object before it is written: system fields, defaults, what is not kept."""
+"""Changes an object before it is written: adds system fields and defaults, removes what is not stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SYSTEM = ("uid", "creationTimestamp", "generation")
 
 
 def prepared(document: Mapping[str, Any], kind: Kind[Any], rules: Iterable[DedicatedNodes]) -> Document:
-    """An object with the defaults of its kind, and without what the services decide, as it is stored.
+    """The object as it is stored: with the defaults of its kind, and without what the services decide.
 
     Raises:
-        QuantityError: a pod's request or limit is no quantity.
+        QuantityError: a pod's request or limit is not a quantity.
     """
     metadata = {k: v for k, v in document["metadata"].items() if k not in _NOT_KEPT}
     return kind.admitted(kind.declared(kind.stored({**document, "metadata": metadata})), rules)
@@ -38,12 +38,12 @@ def created(document: Document, *, uid: str, now: datetime) -> Document:
 
 
 def updated(document: Document, stored: Mapping[str, Any], *, wished: bool) -> Document:
-    """A changed object with the system fields of the one that is stored.
+    """A changed object with the system fields of the stored one.
 
     Args:
-        document: what is wanted.
-        stored: what is stored.
-        wished: the edit also changes the target's taints, which are part of its spec though not stored there.
+        document: the changed object.
+        stored: the stored object.
+        wished: whether the edit also changes the target's taints. They belong to its spec but are not stored there.
     """
     before = stored["metadata"]
     metadata = {**document["metadata"], **{key: before[key] for key in _SYSTEM if key in before}}

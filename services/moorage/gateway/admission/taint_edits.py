@@ -1,7 +1,7 @@
-"""People's edits of a target's taint list, as wishes for the taint-manager.
+"""People's edits of a target's taint list, as taint edits for the taint-manager.
 
-A target has one list, which the taint-manager writes. An edit is the difference between the list as it is shown and
-the list that is wanted; what is the same in both is nobody's wish.
+A target has one list, which the taint-manager writes. A person submits a whole list. Its differences from the list
+that is shown are the taint edits (`TaintWish`). A taint that is the same in both is not edited.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from moorage_schemas.taint import Taint, TargetTainted
 
 
 def asked_for(document: Mapping[str, Any], wanted: Iterable[Taint], shown: TargetTainted | None) -> Iterator[Taint]:
-    """Of a list that is wanted what people can ask for.
+    """The part of a submitted list that people can request.
 
-    A built-in taint comes and goes with the target's state. One that is there stays as it is, whatever the list says of
-    it; one that is not is nobody's to add. But where it takes the place of a person's own taint of the same identity,
-    that one is no longer wanted, and the taint-manager must hear of it.
+    The target's state determines its built-in taints. One that is present stays unchanged, whatever the list contains.
+    One that is absent cannot be added. But if it replaces a person's own taint of the same identity, that taint is no
+    longer requested, and the taint-manager must be informed.
     """
     before = {taint.identity: taint for taint in shown.taints} if shown is not None else {}
     for taint in wanted:
@@ -41,14 +41,14 @@ def difference(
     now: datetime,
     actor: str,
 ) -> list[TaintWish]:
-    """The wishes of an edit, each with a generation above all that were ever used.
+    """The taint edits in a submitted list, each with a generation higher than all that were ever used.
 
     Args:
-        shown: the taints as they are shown to whoever edits.
-        wanted: the list that is wanted.
-        known: the wishes that the target's record holds.
-        now: the time of wishes about taints that have no `timeAdded` of their own.
-        actor: who edits.
+        shown: the taints as they are shown to the person.
+        wanted: the submitted list.
+        known: the taint edits in the target's record.
+        now: the time of edits of taints without a `timeAdded` of their own.
+        actor: the person.
     """
     before = {taint.identity: taint for taint in shown.taints} if shown is not None else {}
     after = {taint.identity: taint for taint in wanted}
@@ -76,7 +76,7 @@ def difference(
         if there is None:
             wish(*identity, taint.value, taint.time_added or now, present=True)
         elif there.value != taint.value:
-            # A changed taint begins anew; a list that was read and sent back still carries the old time.
+            # A changed taint gets a new time. A list that was read and sent back still contains the old one.
             own = taint.time_added if taint.time_added != there.time_added else None
             wish(*identity, taint.value, own or now, present=True)
     return wishes
@@ -85,7 +85,7 @@ def difference(
 def with_defaults(
     wishes: Sequence[TaintWish], taints: Iterable[Taint], *, now: datetime, actor: str
 ) -> list[TaintWish]:
-    """The wishes for a new target, and after them those for taints that it gets by default."""
+    """The taint edits of a new target, followed by those for its default taints."""
     generation = max((wish.generation for wish in wishes), default=0)
     more = [
         TaintWish(
@@ -103,9 +103,9 @@ def with_defaults(
 
 
 def merged(known: Iterable[TaintWish], new: Iterable[TaintWish], applied: int) -> tuple[TaintWish, ...]:
-    """The wishes that a target's record holds from now on: the last word on each (key, effect).
+    """The taint edits that a target's record contains from now on: the last one for each (key, effect).
 
-    A removal that the taint-manager has worked in (`applied`) says nothing any more and is left out.
+    A removal that the taint-manager has applied (`applied`) has no meaning any more and is left out.
     """
     last = {(wish.key, wish.effect): wish for wish in (*known, *new)}
     kept = (wish for wish in last.values() if wish.present or wish.generation > applied)

@@ -1,4 +1,4 @@
-"""Fields that a kind's model does not have: most likely slips. The kind says whether they are refused or warned of."""
+"""Fields that a kind's model does not have, most likely typos. The kind determines whether they are errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage_schemas.resources.meta import Resource
 
 
 def unknown_fields(resource: Resource, kind: Kind[Any]) -> list[FieldError]:
-    """The fields of an object, and of its `spec`, that mean nothing."""
+    """The unknown fields of an object and of its `spec`."""
     elsewhere = kind.fields_elsewhere
     known = ", ".join(_names(resource))
     found = [_unknown(name, known) for name in resource.model_extra or {} if name not in elsewhere]
@@ -22,7 +22,7 @@ def unknown_fields(resource: Resource, kind: Kind[Any]) -> list[FieldError]:
 
 
 def unknown_field_warnings(document: Mapping[str, Any], kind: Kind[Any]) -> Iterator[str]:
-    """What the writer of an object is told of its unknown fields, where these are taken with a warning."""
+    """Warnings about the unknown fields of an object, if its kind accepts them with a warning."""
     if kind.unknown_fields is UnknownFields.WARNED:
         for error in unknown_fields(kind.model.model_validate(document), kind):
             yield f'unknown field "{error.path}"'

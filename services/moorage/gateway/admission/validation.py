@@ -1,4 +1,4 @@
-"""Whether an object may be written: its types, and the rules of its kind."""
+"""Checks whether an object may be written: the types of its fields, and the rules of its kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
     """The typed view of an object.
 
     Raises:
-        StatusError: 400 when a field has a wrong type, 422 when one is missing or has a value that cannot be.
+        StatusError: 400 if a field has a wrong type, 422 if one is missing or has an impossible value.
     """
     try:
         resource: Resource = kind.definition.model.model_validate(document)
@@ -39,10 +39,10 @@ def typed(document: Mapping[str, Any], kind: ServedKind) -> Resource:
 
 
 def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
-    """Hold an object to the rules of its kind, and to what is switched on.
+    """Check an object against the rules of its kind and the features that are turned on.
 
     Raises:
-        StatusError: 422 with a cause for each rule that is broken.
+        StatusError: 422, with a cause for each broken rule.
     """
     definition = kind.definition
     found = definition.validate_metadata(resource.metadata)
@@ -54,20 +54,20 @@ def check(resource: Resource, kind: ServedKind, switches: FeatureGates) -> None:
 
 
 def quantity_error(error: QuantityError, kind: ServedKind, name: str) -> errors.StatusError:
-    """422 for a quantity that cannot be read."""
+    """422 for an invalid quantity."""
     return errors.invalid(kind.group, kind.kind, name, [invalid(error.field, error.value, error.rule)])
 
 
 def check_update(before: Mapping[str, Any], after: Mapping[str, Any], kind: ServedKind) -> None:
-    """Hold a change to the rules on what may not change.
+    """Check a change against the rules about immutable fields.
 
     Args:
         before: the object as it is shown.
-        after: the object as it is wanted, with what admission adds.
-        kind: their kind.
+        after: the changed object, with what admission adds.
+        kind: the kind of both.
 
     Raises:
-        StatusError: 422 when a field changes that may not.
+        StatusError: 422 if an immutable field changes.
     """
     if found := kind.definition.validate_update(before, after):
         raise errors.invalid(kind.group, kind.kind, str(after["metadata"]["name"]), found)

@@ -1,1 +1,1 @@
-"""What the gateway does by itself: it keeps machine sets at their number, and deletes bare pods that were evicted."""
+"""What the gateway does on its own: it creates and deletes machines of machine sets, and deletes evicted bare pods."""

@@ -1,6 +1,6 @@
-"""Keeps the number of nodes that each machine set wants: makes those that are missing, deletes those too many.
+"""Keeps the number of nodes that each machine set requests: creates missing nodes and deletes surplus ones.
 
-What is there is counted anew each time, so a gateway that starts after a crash finishes what another one began.
+The nodes are counted again each time, so a gateway that starts after a crash finishes what another one began.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from moorage_schemas.resource import ResourceDeclared, resource_key
 _log = structlog.get_logger(__name__)
 
 _CALLER = Caller("moorage/machines")
-_PAUSE = 1.0  # seconds before a machine set that could not be settled is tried again
+_PAUSE = 1.0  # seconds before a machine set that could not be reconciled is tried again
 _AT_ONCE = 100
 _REMEMBERED = 10_000
 _NODE = ServedKind(node.KIND, node.KIND.versions[0])
-_GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # somebody else was faster: look again
+_GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # another write came first: check again
 
 
 class MachineKeeper:
-    """Settles machine sets in the background, one after the other.
+    """Reconciles machine sets in the background, one after the other.
 
     Args:
-        store: what is there.
-        writer: makes and deletes nodes as people's writes do.
+        store: the present objects.
+        writer: creates and deletes nodes in the same way as people's writes.
     """
 
     def __init__(self, store: Store, writer: Writer) -> None:
@@ -45,10 +45,10 @@ class MachineKeeper:
         self._writer = writer
         self._wake = asyncio.Event()
         self._seen: dict[str, set[str]] = {}
-        """By machine set the names that its nodes have had while this process ran: a new one is called otherwise."""
+        """The names that the nodes of each machine set have had while this process ran. New nodes get other names."""
 
     def changed(self) -> None:
-        """Something about some machine set has changed."""
+        """Note that something about a machine set has changed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -62,11 +62,11 @@ class MachineKeeper:
             failures = await self._settle_all()
             why = failures[0] if failures else ""
             if why and why != said:
-                _log.warning("machine sets not settled yet", machine_sets=len(failures), why=why)
+                _log.warning("gateway.machine_sets_not_reconciled", machine_sets=len(failures), why=why)
             said = why
 
     async def _settle_all(self) -> list[str]:
-        """Settle every machine set that something has changed about. Return the reasons of failures."""
+        """Reconcile every machine set that has changed. Returns the reasons for failures."""
         unsettled = self._store.tables.unsettled
         failed: dict[str, str] = {}
         while self._store.ready and (waiting := sorted(unsettled - failed.keys())):
@@ -74,8 +74,8 @@ class MachineKeeper:
                 unsettled.discard(uid)
                 try:
                     why = await self._settle(uid)
-                except Exception as error:  # noqa: BLE001 - one machine set must not stop the others, nor for good
-                    _log.exception("machine set not settled", uid=uid)
+                except Exception as error:  # noqa: BLE001 - one machine set must not stop the others, and is tried again
+                    _log.exception("gateway.machine_set_failed", uid=uid)
                     why = repr(error)
                 if why:
                     failed[uid] = why
@@ -83,7 +83,7 @@ class MachineKeeper:
         return list(failed.values())
 
     async def _settle(self, uid: str) -> str:
-        """Bring one machine set to its number. Return the reason if that failed."""
+        """Bring one machine set to its number. Returns why that failed, or an empty text."""
         tables = self._store.tables
         key = tables.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
@@ -97,7 +97,7 @@ class MachineKeeper:
             self._seen.pop(uid, None)
         if not work:
             return ""
-        tables.unsettled.add(uid)  # it is looked at again after this
+        tables.unsettled.add(uid)  # it is checked again after this
         return _worst(await asyncio.gather(*work, return_exceptions=True))
 
     def _names(self, declared: ResourceDeclared, present: Iterable[machine_sets.Machine], count: int) -> list[str]:
@@ -124,10 +124,10 @@ class MachineKeeper:
 
 
 def _worst(outcomes: Iterable[object]) -> str:
-    """Why the work failed, if it did so for good.
+    """Why the work failed, if the failure is permanent.
 
     Raises:
-        BaseException: something failed that is no refusal.
+        BaseException: a failure that is not a refusal.
     """
     why = ""
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""Deletes the resources of bare pods that were evicted: as in Kubernetes, such a pod is gone."""
+"""Deletes the resources of evicted bare pods. As in Kubernetes, such a pod is gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 64
 
 
 class Sweeper:
-    """Deletes what it is told of, in the background, until it succeeds."""
+    """Deletes evicted pods in the background, and tries again until it succeeds."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -25,7 +25,7 @@ class Sweeper:
         self._wake = asyncio.Event()
 
     def found(self, object_id: ObjectId, uid: str) -> None:
-        """A bare pod of this uid was evicted."""
+        """Note that the bare pod with this uid was evicted."""
         self._found[object_id] = uid
         self._wake.set()
 
@@ -38,11 +38,11 @@ class Sweeper:
                 batch = list(self._found.items())[:_AT_ONCE]
                 outcomes = await asyncio.gather(*(self._sweep(object_id, uid) for object_id, uid in batch))
                 if failures := [why for why in outcomes if why]:
-                    _log.warning("evicted pods not deleted yet", pods=len(failures), why=failures[0])
+                    _log.warning("gateway.evicted_pods_not_deleted", pods=len(failures), why=failures[0])
                     await asyncio.sleep(_PAUSE)
 
     async def _sweep(self, object_id: ObjectId, uid: str) -> str:
-        """Delete one; returns why that failed, nothing when it did not."""
+        """Delete one pod. Returns why that failed, or an empty text."""
         try:
             await self._writer.sweep(object_id, uid)
         except StatusError as error:

@@ -40,7 +40,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class Gateway:
-    """What an application serves, and how."""
+    """What an application serves, and the parts that it uses."""
 
     store: Store
     log: Log
@@ -49,20 +49,20 @@ class Gateway:
     limits: Limits = field(default_factory=Limits)
     switches: FeatureGates = field(default_factory=FeatureGates)
     hosts: frozenset[str] | None = frozenset()
-    """Names beside the local ones by which the gateway may be called; None allows every name."""
+    """Host names, in addition to the local ones, under which the gateway may be called. None allows every name."""
 
     progress: Callable[[], str] = lambda: "reading its tables"
-    """How far the restoring has come, in words."""
+    """The progress of the restore, as text."""
 
     behind: Callable[[], str] = lambda: ""
-    """Why what is shown may be old, in words; empty when it is not."""
+    """Why the objects shown may be out of date. Empty if they are not."""
 
     explanations: Explanations = field(default_factory=Explanations)
-    """Whom the gateway asks for explanations."""
+    """The source of explanations."""
 
 
 def create_app(gateway: Gateway) -> Starlette:
-    """The application of a gateway."""
+    """Create the application of a gateway."""
     writer = Writer(gateway.store, gateway.log, gateway.clock, gateway.switches)
     sweeper = Sweeper(writer)
     gateway.store.evicted = sweeper.found
@@ -108,7 +108,7 @@ def create_app(gateway: Gateway) -> Starlette:
 
 
 class _Endpoints:
-    """What is answered beside condition reports."""
+    """The endpoints other than condition reports."""
 
     def __init__(self, gateway: Gateway, writer: Writer) -> None:
         self._gateway = gateway
@@ -122,7 +122,7 @@ class _Endpoints:
         return await self._resource("", parts[0], parts[1:], request)
 
     async def groups(self, request: Request) -> Response:
-        """`/apis/…`: the groups with a name."""
+        """`/apis/…`: the named groups."""
         parts = request.path_params.get("path", "").rstrip("/").split("/")
         if parts == [""]:
             return answer(200, discovery.api_groups())
@@ -144,12 +144,12 @@ class _Endpoints:
         return PlainTextResponse("ok")
 
     async def readyz(self, _: Request) -> Response:
-        """`/readyz`: reads and writes are served; else why not."""
+        """`/readyz`: reads and writes are served. Otherwise the reason why not."""
         obstacle = _obstacle(self._gateway)
         return PlainTextResponse(obstacle or "ok", 503 if obstacle else 200)
 
     async def metrics(self, _: Request) -> Response:
-        """`/metrics`, of the gateway and of the process."""
+        """`/metrics`: the metrics of the gateway and of the process."""
         own = self._gateway.metrics
         own.ready.set(0 if _obstacle(self._gateway) else 1)
         for topic, size in self._gateway.store.tables.sizes().items():
@@ -157,7 +157,7 @@ class _Endpoints:
         return Response(generate_latest(REGISTRY) + generate_latest(own.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def unknown(self, _: Request) -> Response:
-        """Everything else."""
+        """Every other path."""
         raise no_such_path()
 
 
@@ -169,7 +169,7 @@ def _obstacle(gateway: Gateway) -> str:
 
 
 def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
-    """The handler with its errors as `Status` answers, counted and measured."""
+    """Wrap a handler: errors become `Status` answers, and requests are counted and timed."""
 
     async def guard(request: Request) -> Response:
         began = time.monotonic()
@@ -178,9 +178,9 @@ def _guarded(gateway: Gateway, verb: str, handler: Handler) -> Handler:
             response = await handler(request)
         except StatusError as error:
             response = _failure(error)
-        except Exception:  # noqa: BLE001 - whatever it is, the caller gets an answer and the log the trace
-            _log.exception("request failed", method=request.method, path=request.url.path)
-            response = _failure(StatusError(500, "the gateway failed on this request; its log says more"))
+        except Exception:  # noqa: BLE001 - after any error the caller gets an answer, and the log gets the trace
+            _log.exception("gateway.request_failed", method=request.method, path=request.url.path)
+            response = _failure(StatusError(500, "the gateway failed on this request; see its log"))
         gateway.metrics.requests.labels(request.method, verb, str(response.status_code)).inc()
         gateway.metrics.seconds.labels(f"{verb} {request.method}").observe(time.monotonic() - began)
         return response

@@ -1,4 +1,4 @@
-"""From a request's body to an object of the kind that its path names."""
+"""Turns a request's body into an object of the kind that its path names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from moorage.gateway.errors import StatusError, bad_request, shorten, too_large
 from moorage.kinds.kind import ServedKind
 
 BODY_LIMIT = 1_000_000
-"""Bytes of the largest body: with what the gateway adds it must fit a Kafka record of 1 MiB."""
+"""The maximum size of a body in bytes. With what the gateway adds, it must fit into a Kafka record of 1 MiB."""
 
-_DEEPEST = 100  # levels of nesting; deeper documents are no resource, and cost recursion
+_DEEPEST = 100  # levels of nesting; deeper documents are not resources and would cost recursion
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -22,10 +22,10 @@ Document = dict[str, Any]
 
 
 async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
-        StatusError: 413, without reading on, when it is larger than `limit`; 400 when the client went away.
+        StatusError: 413 if it is larger than `limit`, without reading the rest; 400 if the client disconnected.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > limit:
@@ -38,12 +38,12 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
                 raise too_large("the request's body", limit)
             parts.append(part)
     except ClientDisconnect:
-        raise bad_request("the client went away before its body was read") from None
+        raise bad_request("the client disconnected before the body was read") from None
     return b"".join(parts)
 
 
 def media_type(request: Request) -> str:
-    """The content type without parameters, lower case; JSON when there is none."""
+    """The content type without parameters, in lower case. JSON if there is none."""
     return request.headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
 
 
@@ -51,7 +51,7 @@ def check_media_type(request: Request, *allowed: str) -> str:
     """The content type of a request.
 
     Raises:
-        StatusError: 415 when it is none of the allowed ones.
+        StatusError: 415 if it is not one of the allowed ones.
     """
     found = media_type(request)
     if found not in allowed:
@@ -64,10 +64,10 @@ def check_media_type(request: Request, *allowed: str) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """Any JSON document.
+    """Parse a JSON document of any type.
 
     Raises:
-        StatusError: 400 when it is none, or is nested too deeply.
+        StatusError: 400 if it is not JSON, or is nested too deeply.
     """
     try:
         document = orjson.loads(body)
@@ -84,14 +84,14 @@ def parse_json(body: bytes) -> Any:
         ]
         if not level:
             return document
-    raise bad_request(f"the body is nested too deeply: at most {_DEEPEST} levels are taken")
+    raise bad_request(f"the body is nested too deeply: at most {_DEEPEST} levels are allowed")
 
 
 def parse_object(body: bytes) -> Document:
-    """A JSON object.
+    """Parse a JSON object.
 
     Raises:
-        StatusError: 400 when it is none.
+        StatusError: 400 if it is not a JSON object.
     """
     document = parse_json(body)
     if not isinstance(document, dict):
@@ -100,16 +100,16 @@ def parse_object(body: bytes) -> Document:
 
 
 def check_identity(document: Document, kind: ServedKind, namespace: str, name: str) -> Document:
-    """The object with `apiVersion`, `kind` and `metadata` in place, as the path names them.
+    """The object with `apiVersion`, `kind` and `metadata` filled in from the path.
 
     Args:
-        document: the object as it came.
-        kind: the kind of the path.
-        namespace: the namespace of the path; empty for a kind without.
-        name: the name of the path; empty when it names none.
+        document: the object in the request.
+        kind: the kind in the path.
+        namespace: the namespace in the path. Empty for a kind without namespaces.
+        name: the name in the path. Empty if there is none.
 
     Raises:
-        StatusError: 400 when the object says something else than the path.
+        StatusError: 400 if the object contradicts the path.
     """
     for field, expected, words in (
         ("apiVersion", kind.api_version, "API version"),
@@ -156,10 +156,10 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def patched(shown: Document, patch: Document) -> Document:
-    """What a merge patch makes of an object as it is shown; it asks for a version only when it names one itself."""
+    """Apply a merge patch to an object as it is shown. The result requires a version only if the patch names one."""
     merged: Document = merge_patch(shown, patch)
     metadata, named = merged.get("metadata"), patch.get("metadata")
     if isinstance(metadata, dict) and "resourceVersion" not in (named if isinstance(named, dict) else {}):
-        # What is left is the present one.
+        # The one that remains is the present one.
         merged["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
     return merged

@@ -1,4 +1,4 @@
-"""Discovery, in its light first form: which groups, versions and resources are served."""
+"""Discovery in its first form, without aggregation: the groups, versions and resources that are served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage.kinds.kind import ServedKind
 Document = dict[str, Any]
 
 KUBERNETES_MINOR = "34"
-"""The minor version of the Kubernetes API whose forms are spoken."""
+"""The minor version of the Kubernetes API whose formats are used."""
 
 
 def api_versions() -> Document:
@@ -22,7 +22,7 @@ def api_versions() -> Document:
 
 
 def api_groups() -> Document:
-    """`/apis`: the groups with a name."""
+    """`/apis`: the named groups."""
     names = dict.fromkeys(kind.group for kind in served() if kind.group)
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]}
 
@@ -31,7 +31,7 @@ def api_group(name: str) -> Document:
     """`/apis/{group}`: one group.
 
     Raises:
-        StatusError: 404 when there is none of that name.
+        StatusError: 404 if there is no group of that name.
     """
     if name not in {kind.group for kind in served() if kind.group}:
         raise no_such_path()
@@ -42,7 +42,7 @@ def resources(group: str, api_version: str) -> Document:
     """`/api/v1`, `/apis/{group}/{version}`: the resources of one version.
 
     Raises:
-        StatusError: 404 when it is not served.
+        StatusError: 404 if the version is not served.
     """
     found = [kind for kind in served() if (kind.group, kind.version) == (group, api_version)]
     if not found:
@@ -56,7 +56,7 @@ def resources(group: str, api_version: str) -> Document:
 
 
 def server_version() -> Document:
-    """`/version`: what this is."""
+    """`/version`: the version of the server."""
     try:
         own = version("moorage")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""`GET /v1/explain`: passed on to the query worker, for explaining rests on what is above the gateway."""
+"""`GET /v1/explain`: forwarded to the query worker, because the gateway may not import what explanations need."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from moorage.gateway.http import paths
 _PATH: Final = "/v1/explain"
 _CONNECT_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 20.0
-"""Longer than the query worker takes in any case."""
+"""Longer than the query worker ever takes."""
 
 _AT_ONCE: Final = 32
-"""Requests that are passed on at the same time; others wait."""
+"""The number of requests that are forwarded at the same time. Others wait."""
 
 _PASSED_ON: Final = ("content-type", "retry-after")
 
 
 class Explanations:
-    """Asks a query worker.
+    """Forwards requests to a query worker.
 
     Args:
-        server: its address; empty when there is none.
-        transport: what carries the requests, in tests.
+        server: its address. Empty if there is no query worker.
+        transport: sends the requests, in tests.
     """
 
     def __init__(self, server: str = "", transport: httpx.AsyncBaseTransport | None = None) -> None:
@@ -37,15 +37,15 @@ class Explanations:
         self._http: httpx.AsyncClient | None = None
 
     async def handle(self, request: Request) -> Response:
-        """What the query worker answers.
+        """Return the query worker's answer.
 
         Raises:
-            StatusError: 405 for other methods; 503 when there is no query worker, or it does not answer.
+            StatusError: 405 for other methods; 503 if there is no query worker, or it does not answer.
         """
         if request.method not in {"GET", "HEAD"}:
             raise paths.not_allowed(request.method)
         if not self._server:
-            raise unavailable("the gateway knows of no query worker: MOORAGE_QUERY_SERVER is not set")
+            raise unavailable("the gateway has no query worker: MOORAGE_QUERY_SERVER is not set")
         http = self._http = self._http or httpx.AsyncClient(
             base_url=self._server,
             timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),

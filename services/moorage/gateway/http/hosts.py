@@ -1,4 +1,4 @@
-"""By which names a server may be called that has no authentication."""
+"""Host names under which a server without authentication may be called."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def hosts_of(settings: Settings) -> frozenset[str] | None:
-    """Names beside the local ones by which a server with these settings may be called; None allows every name.
+    """Host names, in addition to the local ones, under which the server may be called. None allows every name.
 
-    Whoever listens beyond the own machine is called by names that nobody can know here.
+    A server that listens beyond its own machine is called under names that are not known here.
     """
     return frozenset() if settings.http_host in _LOOPBACK else None
 
 
 def check_host(request: Request, hosts: frozenset[str] | None) -> None:
-    """Refuse names that are not the gateway's, and pages of other sites.
+    """Refuse host names that are not the gateway's, and web pages of other sites.
 
-    A page in a browser can make its own name resolve to 127.0.0.1 (DNS rebinding) and so reach a server that has no
-    authentication and listens only locally; but the name in `Host` stays its own. A page can also send simple requests
-    to an address that is not its own; these say so in `Origin`.
+    A web page can make its own host name resolve to 127.0.0.1 (DNS rebinding). So it reaches a server that has no
+    authentication and listens only locally, but `Host` still contains the page's own name. A page can also send simple
+    requests to an address that is not its own; `Origin` shows this.
 
     Raises:
-        StatusError: 421 for a name, 403 for an origin.
+        StatusError: 421 for a wrong host name, 403 for a wrong origin.
     """
     if hosts is None:
         return

@@ -1,4 +1,4 @@
-"""Resource paths, as the Kubernetes API has them."""
+"""Resource paths, as in the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from moorage.kinds.kind import ServedKind
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
-    """What a path names."""
+    """The resource that a path names."""
 
     kind: ServedKind
     namespace: str
     """Empty for a kind without namespaces, and for all namespaces."""
 
     name: str
-    """Empty for the collection."""
+    """Empty for a collection."""
 
     subresource: str = ""
-    """`scale` or `status`; empty for the object itself."""
+    """`scale` or `status`. Empty for the object itself."""
 
 
 def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
-    """What is named by the parts of a path after its group and version.
+    """Parse the parts of a path after its group and version.
 
     Raises:
-        StatusError: 404 when nothing is served there.
+        StatusError: 404 if nothing is served there.
     """
     namespace = ""
     if parts[:1] == ["namespaces"] and len(parts) > 2:  # noqa: PLR2004 - namespaces/{ns}/{plural}…
@@ -46,5 +46,5 @@ def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
 
 
 def not_allowed(method: str) -> StatusError:
-    """405: the method means nothing there."""
+    """405: the method is not supported there."""
     return StatusError(405, f"the server does not allow this method on the requested resource ({method})")

@@ -1,7 +1,7 @@
-"""`PlacementDecision`s are written by the system alone; what becomes of one that somebody applies.
+"""Handles a `PlacementDecision` that a person applies. Only the system writes these objects.
 
-Nothing of it is stored. One that says what the system has decided anyway is no error, so that files that were read from
-an API, or from a manual, can be applied; one that says anything else is refused with what is not so.
+Nothing in it is stored. If it equals the system's decision it is accepted, so that files from an API or a manual can be
+applied. Otherwise it is refused, and the error names the difference.
 """
 
 from __future__ import annotations
@@ -16,45 +16,43 @@ from moorage.gateway.store import ShownObject
 from moorage.kinds.families.ocm import PLACEMENT_LABEL
 from moorage.kinds.kind import ServedKind
 
-NOT_STORED: Final = (
-    "PlacementDecisions are written by Moorage alone: this one says what is decided already, and was not stored"
-)
+NOT_STORED: Final = "only Moorage writes PlacementDecisions: this one equals the present decision and was not stored"
 _LABEL: Final = f"metadata.labels[{PLACEMENT_LABEL}]"
 _CLUSTERS: Final = "status.decisions"
-_SHOWN: Final = 10  # names in a message
+_SHOWN: Final = 10  # the maximum number of names in a message
 
 
 def already_decided(document: Mapping[str, Any], kind: ServedKind, present: Sequence[ShownObject]) -> ShownObject:
-    """The system's own decision that says what a person's does.
+    """The system's decision that equals the applied one.
 
-    It is the one of its name if there is one; else the person's is held against all decisions of the placement that
-    its label names, for the names that other systems give to such objects are made up. The uid of its owner is not
-    looked at, since that is another one in each system.
+    If a decision of the same name exists, only that one is compared. Otherwise all decisions of the placement that the
+    label names are compared, because other systems generate the names of such objects. The uid of the owner is ignored,
+    because it is different in each system.
 
     Args:
-        document: what somebody applies.
-        kind: `PlacementDecision`, in the version that was asked for.
+        document: the applied object.
+        kind: `PlacementDecision`, in the requested version.
         present: the decisions of its namespace.
 
     Raises:
-        StatusError: 422 when it says something else, or does not say of which placement it is.
+        StatusError: 422 if it differs, or does not name its placement.
     """
     metadata = part(document, "metadata")
     name = str(metadata.get("name") or "")
     placement = part(metadata, "labels").get(PLACEMENT_LABEL)
     if not isinstance(placement, str) or not placement:
         rule = (
-            "must name the placement: only what is decided already can be applied, for Moorage alone writes decisions"
+            "must name the placement: only the present decision can be applied, because only Moorage writes decisions"
         )
         raise errors.invalid(kind.group, kind.kind, name, [required(_LABEL, rule)])
     own = [shown for shown in present if part(shown.document["metadata"], "labels").get(PLACEMENT_LABEL) == placement]
     if not own:
-        rule = "there are no decisions of a placement of this name; Moorage alone writes them"
+        rule = "there are no decisions of a placement with this name, and only Moorage writes them"
         raise errors.invalid(kind.group, kind.kind, name, [invalid(_LABEL, placement, rule)])
     meant = [shown for shown in own if shown.document["metadata"]["name"] == name] or own
     said, decided = _clusters([document]), _clusters([shown.document for shown in meant])
     if said != decided:
-        rule = f"must be what Moorage has decided, for it alone writes decisions: {_names(decided)}"
+        rule = f"must be what Moorage has decided, because only Moorage writes decisions: {_names(decided)}"
         raise errors.invalid(kind.group, kind.kind, name, [invalid(_CLUSTERS, sorted(said)[:_SHOWN], rule)])
     return meant[0]
 

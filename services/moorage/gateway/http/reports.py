@@ -1,11 +1,11 @@
-"""`POST /v1/conditions`: reports of probes, as CloudEvents over HTTP: binary, structured or a batch.
+"""`POST /v1/conditions`: reports of probes as CloudEvents over HTTP: binary, structured or a batch.
 
-What is wrong with a report is said here at once; what comes through Kafka without this edge meets the same rules in
-condition-ingest. The answer 202 comes after the report is durable in the topic.
+Errors in a report are returned at once. Reports that are written to Kafka directly are checked by condition-ingest
+with the same rules. The answer 202 is sent when the report is durable in the topic.
 
-A report may be about a workload on a target (`data.workload`); whether the workload is bound there is not asked, for a
-deployer may be ahead of what the gateway has read. The gateway reports nothing by itself and leaves a report's source
-as it came: a person's begins with `cli/`, which is how it is known that no heartbeats follow.
+A report may be about a workload on a target (`data.workload`). Whether the workload is bound there is not checked,
+because a deployer may be ahead of what the gateway has read. The gateway reports nothing on its own and does not change
+a report's source. The source of a person's report begins with `cli/`, which shows that no heartbeats follow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from moorage_schemas.topics import CONDITION_REPORTS
 
 BATCH = "application/cloudevents-batch+json"
 BATCH_MOST = 1000
-"""Events of the largest batch."""
+"""The maximum number of events in a batch."""
 
 _BINARY = "ce-"
 _CODES = {RefusalReason.UNKNOWN_TARGET: 404, RefusalReason.TOO_LARGE: 413}
@@ -44,20 +44,20 @@ _CODES = {RefusalReason.UNKNOWN_TARGET: 404, RefusalReason.TOO_LARGE: 413}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a report may be at most."""
+    """The limits for a report."""
 
     clock_skew: timedelta = timedelta(seconds=30)
     max_bytes: int = 65_536
 
 
 class Intake:
-    """Takes reports in.
+    """Accepts reports.
 
     Args:
-        store: which targets are declared.
-        log: where reports go.
-        clock: the present, which no report may be after.
-        limits: what a report may be at most.
+        store: has the declared targets.
+        log: writes the reports.
+        clock: gives the present time. Reports must not be from the future.
+        limits: the limits for a report.
     """
 
     def __init__(self, store: Store, log: Log, clock: Clock, limits: Limits) -> None:
@@ -67,11 +67,11 @@ class Intake:
         self._limits = limits
 
     async def handle(self, request: Request) -> Response:
-        """Answer 202 when every report was taken, 207 when some were, else the error of the first that was not.
+        """Answer 202 if every report was accepted, 207 if some were, otherwise the error of the first refused one.
 
         Raises:
-            StatusError: the request as a whole cannot be read, its single event is refused, or nothing can be
-                written now.
+            StatusError: the request as a whole is invalid, its single event is refused, or nothing can be written
+                now.
         """
         if request.method != "POST":
             raise paths.not_allowed(request.method)
@@ -129,7 +129,7 @@ class Intake:
         }
         if not attributes:
             raise bad_request(
-                "the request is no CloudEvent: it needs ce-* headers (binary mode), or the content type "
+                "the request is not a CloudEvent: it needs ce-* headers (binary mode), or the content type "
                 f"{STRUCTURED} or {BATCH}"
             )
         try:

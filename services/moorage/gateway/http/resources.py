@@ -23,13 +23,13 @@ from moorage.gateway.writing import Caller, Preconditions, Writer
 from moorage.kinds.status.records import ObjectId
 
 Part = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""What of an object a subresource shows."""
+"""Returns the part of an object that a subresource shows."""
 
 _TRUE = frozenset({"true", "1", "t", "T", "TRUE", "True"})
-_LONGEST_WATCH = 3600.0  # seconds; clients that want more begin again where they were
+_LONGEST_WATCH = 3600.0  # seconds; clients that want to continue start again where they stopped
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _LONGEST_ACTOR = 128
-_DIGITS = 18  # of a number in a query: more is no version or timeout that was ever given
+_DIGITS = 18  # of a number in a query; no version or timeout is longer
 
 
 class ResourcesApi:
@@ -45,7 +45,7 @@ class ResourcesApi:
         """Answer one request.
 
         Raises:
-            StatusError: it fails.
+            StatusError: the request fails.
         """
         if not self._store.ready:
             raise errors.unavailable("the gateway is not ready: it is still reading its tables")
@@ -123,14 +123,14 @@ class ResourcesApi:
         return self._object(201, path, shown, document)
 
     async def _said(self, request: Request, path: ResourcePath) -> Response:
-        """Somebody writes what only the system writes: taken if it says what is decided already, and not stored.
+        """Answer a write of an object that only the system writes. It is never stored, but accepted if nothing differs.
 
         Raises:
-            StatusError: 422 when it says something else, 405 where nothing can be said at all.
+            StatusError: 422 if it differs, 405 if no write is possible at all.
         """
         if not path.kind.definition.repeatable or request.method != "POST" or path.name or not path.namespace:
             raise errors.StatusError(
-                405, f"{path.kind.plural}.{path.kind.group} are decided by Moorage's services: they can only be read"
+                405, f"{path.kind.plural}.{path.kind.group} are written by Moorage's services and can only be read"
             )
         bodies.check_media_type(request, bodies.JSON)
         body = bodies.parse_object(await bodies.read_body(request))
@@ -159,7 +159,7 @@ class ResourcesApi:
         return self._object(200, path, shown, patch)
 
     async def _subresource(self, request: Request, path: ResourcePath) -> Response:
-        """`scale` and `status` of an object: a part of it that is read and changed by itself."""
+        """`scale` and `status` of an object: parts of it that are read and changed separately."""
         method = request.method
         show: Part = scale.scale_of if path.subresource == "scale" else dict
         if method in {"GET", "HEAD"}:
@@ -205,12 +205,12 @@ class ResourcesApi:
         if policy == "Orphan" or options.get("orphanDependents"):
             raise bad_request(
                 "propagationPolicy: invalid value 'Orphan': must be Background or Foreground; "
-                "what a controller has made goes with it"
+                "objects that a controller has made are deleted with it"
             )
         wanted = options.get("preconditions") or {}
         if not isinstance(wanted, dict) or not all(isinstance(value, str) for value in wanted.values()):
             raise bad_request(
-                f"preconditions: invalid value {shorten(wanted)!r}: must be an object with the texts "
+                f"preconditions: invalid value {shorten(wanted)!r}: must be an object with the strings "
                 "uid and resourceVersion"
             )
         preconditions = Preconditions(wanted.get("uid", ""), wanted.get("resourceVersion", ""))
@@ -234,7 +234,7 @@ class ResourcesApi:
 
 
 def caller(request: Request) -> Caller:
-    """Who asks, as far as the request says: its `fieldManager`, else the first word of its user agent."""
+    """The caller as the request names it: its `fieldManager`, otherwise the first word of its user agent."""
     agent = request.headers.get("user-agent", "").partition(" ")[0].partition("/")[0]
     actor = request.query_params.get("fieldManager", "") or agent or "anonymous"
     trace = request.headers.get("traceparent", "")
@@ -262,7 +262,7 @@ def _version(request: Request) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         raise bad_request(f"resourceVersion: invalid value {shorten(text)!r}: must be a number from an earlier answer")
     if _flag(request, "sendInitialEvents"):
-        return None  # everything that is there now is not older than any version
+        return None  # no present object is older than any version
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The subresource `scale` (autoscaling/v1): the number of replicas alone."""
+"""The subresource `scale` (autoscaling/v1): only the number of replicas."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def scale_of(shown: Mapping[str, Any]) -> Document:
 
 
 def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Document:
-    """The object with the replicas of a scale, and the preconditions that the scale names.
+    """The object with the replicas from a scale, and the preconditions that the scale states.
 
     Raises:
-        StatusError: 400 when the scale is none of this object, 422 when the number is wrong.
+        StatusError: 400 if the scale is not of this object, 422 if the number is invalid.
     """
     metadata = scale.get("metadata") or {}
     for field, expected, found in (
@@ -50,7 +50,7 @@ def scaled(shown: Mapping[str, Any], scale: Mapping[str, Any], name: str) -> Doc
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else spec
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas > _MOST:
-        raise errors.bad_request(f"spec.replicas: invalid value {shorten(replicas)!r}: must be an integer of 32 bits")
+        raise errors.bad_request(f"spec.replicas: invalid value {shorten(replicas)!r}: must be a 32-bit integer")
     if replicas < 0:
         raise _invalid(name, invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
     own = {key: value for key, value in shown["metadata"].items() if key not in {"resourceVersion", "uid"}}
@@ -69,7 +69,7 @@ def _part(metadata: Any, name: str) -> Any:
 
 
 def _selector(selector: Mapping[str, Any]) -> str:
-    """A label selector as text, as `kubectl -l` takes it."""
+    """A label selector as text, in the form that `kubectl -l` accepts."""
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for requirement in selector.get("matchExpressions") or ():
         key, values = requirement.get("key", ""), ",".join(sorted(requirement.get("values") or ()))

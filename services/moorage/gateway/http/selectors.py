@@ -25,10 +25,10 @@ FIELDS: dict[str, Callable[[Document], str]] = {
 
 
 def selector(labels: str, fields: str) -> Predicate:
-    """Whether an object is selected, by both selectors; empty ones select everything.
+    """Returns a test of whether both selectors select an object. An empty selector selects everything.
 
     Raises:
-        StatusError: a selector cannot be read, or names a field that is not supported.
+        StatusError: a selector is invalid, or names a field that is not supported.
     """
     tests = [_label_test(part, labels) for part in split(labels)] if labels.strip() else []
     tests += [_field_test(part, fields) for part in split(fields)] if fields.strip() else []
@@ -38,7 +38,8 @@ def selector(labels: str, fields: str) -> Predicate:
 def split(text: str) -> list[str]:
     """The requirements of a selector: split at commas that are not in parentheses.
 
-    An empty one is kept, for it is a mistake: passed over, `,` would select everything, also what is to be deleted.
+    An empty requirement is kept, because it is a mistake. If it were ignored, `,` would select everything, also in a
+    request to delete.
     """
     return re.split(r",(?![^()]*\))", text)
 
@@ -55,8 +56,8 @@ def _label_test(part: str, whole: str) -> Predicate:
         key, present = found["key"], not found["not"]
         return lambda document: (key in _labels(document)) is present
     raise bad_request(
-        f"unable to parse requirement: labelSelector: invalid value {whole!r}: {part.strip()!r} is no requirement such "
-        "as key=value, key!=value, key in (a,b), key notin (a,b), key, !key"
+        f"unable to parse requirement: labelSelector: invalid value {whole!r}: {part.strip()!r} is not a requirement "
+        "such as key=value, key!=value, key in (a,b), key notin (a,b), key, !key"
     )
 
 
@@ -64,7 +65,7 @@ def _field_test(part: str, whole: str) -> Predicate:
     found = _PAIR.fullmatch(part)
     if found is None:
         raise bad_request(
-            f"fieldSelector: invalid value {whole!r}: {part.strip()!r} is no requirement such as metadata.name=n1"
+            f"fieldSelector: invalid value {whole!r}: {part.strip()!r} is not a requirement such as metadata.name=n1"
         )
     read = FIELDS.get(found["key"])
     if read is None:

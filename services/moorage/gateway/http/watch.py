@@ -1,4 +1,4 @@
-"""Watches: the changes of a kind as JSON lines, from a resource version on."""
+"""Watches: the changes of a kind after a resource version, as JSON lines."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from moorage.gateway.store import Store
 from moorage.kinds.kind import ServedKind
 
 BOOKMARK_EVERY = 30.0
-"""Seconds without a change after which a bookmark is sent, where bookmarks are wanted."""
+"""Seconds without a change after which a bookmark is sent, if bookmarks are requested."""
 
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is watched."""
+    """A request to watch."""
 
     kind: ServedKind
     namespace: str
     selected: Predicate
     version: int | None
-    """Changes after this one; None begins with everything that is there."""
+    """Changes after this version are sent. None starts with all present objects."""
 
     bookmarks: bool = False
     initial_end: bool = False
-    """Whether a bookmark says where the objects that were there already end (`sendInitialEvents`)."""
+    """Whether a bookmark marks the end of the objects that existed already (`sendInitialEvents`)."""
 
     timeout: float | None = None
-    """Seconds after which the watch ends; None for never."""
+    """Seconds after which the watch ends. None means never."""
 
 
 def expired(version: int, floor: int) -> StatusError:
-    """410: the version is older than what is remembered."""
+    """410: the version is older than the history."""
     return StatusError(410, f"too old resource version: {version} ({floor})", reason="Expired")
 
 
 def start(store: Store, watch: Watch) -> int:
-    """The number of the first change that a watch shows.
+    """Returns the number of the first change that a watch shows.
 
     Raises:
-        StatusError: 410 when its version is too old, 504 when it lies in the future.
+        StatusError: 410 if its version is too old, 504 if it is in the future.
     """
     if watch.version is None:
         return store.history.count
@@ -65,7 +65,7 @@ def start(store: Store, watch: Watch) -> int:
 
 
 async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes]:
-    """The lines of a watch, from the change with this number on; ends with its timeout."""
+    """The lines of a watch, starting with the change of this number. They end at the timeout."""
     if watch.version is None:
         number = store.history.count
         if first := _present(store, watch):
@@ -81,7 +81,7 @@ async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes
         number, reached = store.history.count, store.version
         if lines := b"".join(line for change in changes for line in _lines(watch, change)):
             yield lines
-            continue  # more may have come while these were being sent
+            continue  # more changes may have come while these were being sent
         left = None if end is None else end - loop.time()
         if store.history.closed or (left is not None and left <= 0):
             if watch.bookmarks:
@@ -92,12 +92,12 @@ async def events(store: Store, watch: Watch, number: int) -> AsyncIterator[bytes
                 await store.history.wait()
         except TimeoutError:
             if watch.bookmarks and (left is None or left > BOOKMARK_EVERY):
-                # Not the version of now: something may have come with the end of the time, and is sent next.
+                # Not the present version: a change may have come at the end of the wait, and is sent next.
                 yield _bookmark(reached, watch)
 
 
 def _present(store: Store, watch: Watch) -> bytes:
-    """What is there now, as if it had just been added."""
+    """The present objects, as if they had just been added."""
     objects = store.all(watch.kind.kind, watch.namespace)
     lines = [
         _line("ADDED", watch.kind.converted(shown.document)) for shown in objects if watch.selected(shown.document)

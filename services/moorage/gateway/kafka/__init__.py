@@ -1,1 +1,1 @@
-"""The gateway's side of Kafka: the one transactional writer of the fleet, and the reader of what was written."""
+"""The gateway's access to Kafka: the fleet's single transactional writer, and the reader of its topics."""

@@ -1,8 +1,8 @@
-"""The durable log on Kafka: one transactional writer for the whole fleet, and a reader of what was written.
+"""The durable log on Kafka: one transactional writer for the whole fleet, and a reader of its topics.
 
-Two gateways must not both believe that they hold the latest state, for each checks writes against its own. So all
-writes go through one transactional id: whoever starts takes it over, and Kafka refuses the one before from then on. The
-new writer reads the tables to their end after it has taken over, when nobody else can write any more.
+Each gateway checks writes against its own tables, so two gateways must not both assume that theirs are up to date.
+Therefore all writes use one transactional id. A gateway that starts takes it over, and Kafka refuses the earlier one
+from then on. After the takeover no other gateway can write, and the new one reads the tables to their end.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _log = structlog.get_logger(__name__)
 
 SOURCE = "moorage/gateway"
 FENCED = (
-    "another gateway has taken over the writing for this fleet: this one has been fenced out and must be stopped; "
-    "send writes to the other one"
+    "another gateway has taken over the writes of this fleet, and this one is fenced out: stop it, and send writes to "
+    "the other one"
 )
-_TOO_OLD = "the gateway stood still for so long that it may not know of deletions; it reads its tables anew"
-_RECORD_OVERHEAD = 512  # bytes around a record's value, generously
-_START_TIMEOUT = 30.0  # seconds; the transaction of an earlier writer is ended in that time
+_TOO_OLD = "the gateway was stopped for so long that it may have missed deletions; it is reading its tables again"
+_RECORD_OVERHEAD = 512  # bytes of a record besides key and value, at most
+_START_TIMEOUT = 30.0  # seconds; the transaction of an earlier writer ends in that time
 _CLOSE_TIMEOUT = 5.0
 _REPORT_TIMEOUT = 15.0
-_TAKEOVER_WITHIN = 2.0  # seconds in which a gateway that takes over has said so
+_TAKEOVER_WITHIN = 2.0  # seconds in which a gateway that takes over writes its record
 _RETRY = 1.0  # seconds between attempts to open the writer again
 _FENCING = (ProducerFenced, InvalidProducerEpoch)
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Writes that wait for a transaction, and who waits for them."""
+    """Writes that wait for a transaction, and the future of their result."""
 
     writes: Sequence[Write]
     done: asyncio.Future[list[Place]]
@@ -59,10 +59,10 @@ class KafkaLog:
     """The log of a fleet.
 
     Args:
-        settings: where Kafka is.
-        reader: reads what was written; shared with the store.
-        clock: the time of the record that says that this gateway has taken over.
-        metrics: where transactions are measured.
+        settings: Kafka's addresses.
+        reader: reads the topics, also for the store.
+        clock: gives the time of the record about the takeover.
+        metrics: the durations and sizes of transactions are recorded here.
     """
 
     def __init__(self, settings: Settings, reader: Reader, clock: Clock, metrics: Metrics) -> None:
@@ -80,22 +80,22 @@ class KafkaLog:
         """Set when another gateway has taken over."""
 
         self._committing = False
-        """Whether a commit has been sent whose outcome is not known."""
+        """Whether a commit has been sent whose outcome is unknown."""
 
         self._partitions = 0
         self.age: TableAge | None = None
-        """How old the tables are that writes are checked against; None before they are read."""
+        """The age of the tables that writes are checked against. None before they are read."""
 
     @property
     def obstacle(self) -> str:
-        """Why nothing can be written now, in words; empty when all is well."""
+        """Why nothing can be written now. Empty if writes are possible."""
         return self._obstacle
 
     async def start(self, partitions: int) -> None:
-        """Take the writing over and have the tables read to their end.
+        """Take over the writes, and wait until the tables are read to their end.
 
         Args:
-            partitions: how many each topic has.
+            partitions: the number of partitions of each topic.
 
         Raises:
             KafkaError: Kafka does not answer, or refuses.
@@ -106,7 +106,7 @@ class KafkaLog:
         await self._open()
 
     async def run(self) -> None:
-        """Write what is asked for until cancelled; several that wait share a transaction."""
+        """Write what is requested until cancelled. Writes that wait at the same time share a transaction."""
         while True:
             batch = [await self._queue.get()]
             count = len(batch[0].writes)
@@ -123,7 +123,7 @@ class KafkaLog:
                 await self._reopen()
 
     async def close(self) -> None:
-        """End what is open; never raises."""
+        """Close everything that is open. Never raises."""
         self._obstacle = self._obstacle or "the gateway is stopping"
         while not self._queue.empty():
             self._queue.get_nowait().done.set_exception(unavailable("the gateway is stopping"))
@@ -131,11 +131,10 @@ class KafkaLog:
         await _stop(self._reports)
 
     async def commit(self, writes: Sequence[Write]) -> list[Place]:
-        """Write records of the gateway's own topics, all or nothing; returns when they are durable.
+        """Write records of the gateway's own topics, all or none. Returns when they are durable.
 
         Raises:
-            StatusError: 503 when nothing was written, 504 when it is not known whether it was, 413 when a record is
-                too large.
+            StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
         """
         _check_sizes(writes)
         if self._obstacle:
@@ -145,10 +144,10 @@ class KafkaLog:
         return await pending.done
 
     async def report(self, writes: Sequence[Write]) -> None:
-        """Write condition reports; returns when all of them are durable.
+        """Write condition reports. Returns when all of them are durable.
 
         Raises:
-            StatusError: 503 when that cannot be; some may have been written.
+            StatusError: 503 if not all could be written. Some may have been.
         """
         _check_sizes(writes)
         if not self._partitions:
@@ -159,11 +158,11 @@ class KafkaLog:
                 sent = [await self._send(producer, write) for write in writes]
                 await asyncio.gather(*sent)
         except (KafkaError, TimeoutError) as error:
-            # It may be of no more use (Kafka has forgotten its sequence); the next report gets a new one.
+            # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
             broken, self._reports = self._reports, None
             await _stop(broken)
             raise unavailable(
-                f"Kafka did not take the report within {_REPORT_TIMEOUT:g} s, send it again: {error!r}"
+                f"Kafka did not accept the report within {_REPORT_TIMEOUT:g} s; send it again: {error!r}"
             ) from None
 
     async def _reports_producer(self) -> AIOKafkaProducer:
@@ -185,12 +184,12 @@ class KafkaLog:
             return self._reports
 
     def taken_over(self, instance: str) -> None:
-        """Some gateway has taken the writing over; if it is another one, this one is out."""
+        """Note that a gateway has taken over the writes. If it is another one, this one is fenced out."""
         if instance != self._instance and not self._out.is_set():
             self._fence()
 
     async def _open(self) -> None:
-        """Take the writing over, say so in the log, and wait until everything before has been read."""
+        """Take over the writes, write a record about it, and wait until everything before that record has been read."""
         producer = clients.transactional_producer(
             self._settings, transactional_id=f"{self._settings.topic_prefix}.gateway"
         )
@@ -206,16 +205,16 @@ class KafkaLog:
         self._producer = producer
         if not self._out.is_set():
             self._obstacle = ""
-        _log.info("writer open", transactional_id=f"{self._settings.topic_prefix}.gateway")
+        _log.info("gateway.writer_open", transactional_id=f"{self._settings.topic_prefix}.gateway")
 
     async def _reopen(self) -> None:
-        """Open the writer again after an error, as often as it takes."""
+        """Open the writer again after an error. Try until it succeeds."""
         while not self._out.is_set():
             try:
                 await self._open()
             except (KafkaError, TimeoutError) as error:
-                self._obstacle = f"Kafka does not take writes: {error!r}"
-                _log.warning("writer not open", error=repr(error))
+                self._obstacle = f"Kafka does not accept writes: {error!r}"
+                _log.warning("gateway.writer_not_open", error=repr(error))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_RETRY):
                         await self._out.wait()
@@ -224,7 +223,7 @@ class KafkaLog:
 
     async def _write(self, batch: Sequence[_Pending]) -> None:
         producer = self._producer
-        # What they were checked against may lack deletions; the gateway is about to begin anew.
+        # The tables that the writes were checked against may lack deletions. The gateway is about to start again.
         too_old = self.age is not None and self.age.over
         if self._out.is_set() or producer is None or too_old:
             for pending in batch:
@@ -240,9 +239,9 @@ class KafkaLog:
             if await self._taken():
                 failure = unavailable(FENCED)
             else:
-                self._obstacle = "the writer has to begin anew, for Kafka has given up its transaction"
+                self._obstacle = "the writer has to start again because Kafka has aborted its transaction"
         except (KafkaError, TimeoutError) as error:
-            self._obstacle = f"Kafka does not take writes: {error!r}"
+            self._obstacle = f"Kafka does not accept writes: {error!r}"
             failure = self._failure(error)
         else:
             self._metrics.commit_seconds.observe(time.monotonic() - began)
@@ -252,7 +251,7 @@ class KafkaLog:
         for pending in batch:
             if not pending.done.done():
                 pending.done.set_exception(failure)
-        # After an error nothing is known of the producer: away with it.
+        # After an error the state of the producer is unknown, so it is discarded.
         self._producer = None
         await _stop(producer)
 
@@ -274,7 +273,7 @@ class KafkaLog:
         self._committing = False
         await producer.begin_transaction()
         sent = [await self._send(producer, write) for write in writes]
-        # A commit does not fail because a record of it did: each must be known to be written.
+        # A commit does not fail when one of its records did, so each write has to be confirmed.
         delivered = await asyncio.gather(*sent)
         self._committing = True
         await producer.commit_transaction()
@@ -283,7 +282,7 @@ class KafkaLog:
             Place(write.topic, found.partition, found.offset) for write, found in zip(writes, delivered, strict=True)
         ]
         if any(place.offset < 0 for place in places):
-            # Kafka took a repeated send for a duplicate and does not say where the first one went.
+            # Kafka recognized a repeated send as a duplicate and does not return the offset of the first one.
             await self._reader.catch_up()
         return places
 
@@ -307,10 +306,10 @@ class KafkaLog:
         return Write(AUDIT, TAKEOVER, TAKEOVER, event, meta)
 
     async def _taken(self) -> bool:
-        """Whether another gateway is why Kafka refuses this one.
+        """Whether Kafka refuses this gateway because another one has taken over.
 
-        Kafka says the same when it has ended a transaction that took too long, as after a pause of the machine. But
-        whoever takes over says so in the log.
+        Kafka returns the same error when it has aborted a transaction that took too long, for example after the machine
+        was paused. But a gateway that takes over writes a record about it.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TAKEOVER_WITHIN):
@@ -320,11 +319,11 @@ class KafkaLog:
     def _fence(self) -> None:
         self._obstacle = FENCED
         self._out.set()
-        _log.error("fenced out by another gateway")
+        _log.error("gateway.fenced_out")
 
 
 class _Delivered:
-    """What aiokafka says of a written record (`RecordMetadata`)."""
+    """What aiokafka returns for a written record (`RecordMetadata`)."""
 
     partition: int
     offset: int
@@ -338,7 +337,7 @@ def _check_sizes(writes: Sequence[Write]) -> None:
     for write in writes:
         size = len(_value(write) or b"") + len(write.key.encode()) + _RECORD_OVERHEAD
         if size > write.topic.max_message_bytes:
-            raise too_large(f"{write.key} with all that is kept of it ({size} bytes)", write.topic.max_message_bytes)
+            raise too_large(f"the record of {write.key} ({size} bytes)", write.topic.max_message_bytes)
 
 
 async def _stop(producer: AIOKafkaProducer | None) -> None:

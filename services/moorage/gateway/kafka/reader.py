@@ -1,4 +1,4 @@
-"""Reads the gateway's topics whole, and from then on as they grow, into the store."""
+"""Reads the gateway's topics into the store: all of them at the start, and then each new record."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from moorage_schemas.topics import AUDIT, RESOURCES, Topic, partition_of
 _log = structlog.get_logger(__name__)
 
 TAKEOVER = "gateway"
-"""The `resource` of the audit records that say that a gateway has taken the writing over."""
+"""The `resource` of the audit records about a gateway that has taken over the writes."""
 
-_AT_ONCE = 500  # records between two looks at other work
+_AT_ONCE = 500  # records that are read before other tasks may run
 _WAIT_MS = 500
-_LOOKS = 12  # looks at whether it stands still, within the time after which it begins anew
-_ASKING = 5.0  # seconds in which Kafka says where partitions end
-_WAIT_BEHIND_MS = 20  # while somebody waits for the end, which a transaction marker may hide
+_LOOKS = 12  # checks for a stalled partition, within the time after which the gateway starts again
+_ASKING = 5.0  # seconds in which Kafka returns the ends of partitions
+_WAIT_BEHIND_MS = 20  # while a caller waits for the end, which may be a transaction marker
 
 
 @dataclass(slots=True, eq=False)
@@ -45,12 +45,12 @@ class _Goal:
 
 
 class Reader:
-    """Feeds the store.
+    """Reads records into the store.
 
     Args:
-        settings: where Kafka is.
-        store: what is fed.
-        metrics: where progress and unreadable records are counted.
+        settings: Kafka's addresses.
+        store: gets the records.
+        metrics: progress and unreadable records are counted here.
     """
 
     def __init__(self, settings: Settings, store: Store, metrics: Metrics) -> None:
@@ -69,15 +69,15 @@ class Reader:
         self._standing: tuple[str, ...] = ()
 
     def progress(self) -> str:
-        """How far the first reading has come, in words."""
+        """The progress of the first read, as text."""
         return self._progress
 
     def obstacle(self) -> str:
-        """Why what is shown may be old, in words; empty while everything that Kafka has comes in."""
-        return f"does not get on with reading {', '.join(self._standing)}" if self._standing else ""
+        """Why the objects shown may be out of date. Empty while all records in Kafka are being read."""
+        return f"makes no progress in reading {', '.join(self._standing)}" if self._standing else ""
 
     async def start(self, partitions: int) -> None:
-        """Connect, and stand at the beginning of every partition.
+        """Connect, and go to the beginning of every partition.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -86,7 +86,7 @@ class Reader:
         self._takeover_tp = takeover
         self._tps = [TopicPartition(name, number) for name in self._topics for number in range(partitions)]
         own = RESOURCES.name(self._settings.topic_prefix)
-        # Every fetch names all partitions of its consumer, so what answers wait for has a small consumer of its own.
+        # Every fetch names all partitions of its consumer, so the topic that answers wait for has its own consumer.
         await self._connect([tp for tp in self._tps if tp.topic == own], takeover)
         await self._connect([tp for tp in self._tps if tp.topic != own])
 
@@ -96,7 +96,7 @@ class Reader:
         await consumer.start()
         consumer.assign(tps if takeover is None else [*tps, takeover])
         for tp in tps:
-            consumer.seek(tp, 0)  # where that is cut off, the reset policy takes the earliest
+            consumer.seek(tp, 0)  # if offset 0 has been deleted, the reset policy chooses the earliest
         if takeover is not None:
             await consumer.seek_to_end(takeover)
 
@@ -108,7 +108,7 @@ class Reader:
         """Read until cancelled.
 
         Raises:
-            ExceptionGroup: of KafkaError, when reading failed for good, or of StartAfresh, when it does not get on.
+            ExceptionGroup: of KafkaError if reading has failed for good, or of StartAfresh if it makes no progress.
         """
         async with asyncio.TaskGroup() as tasks:
             for consumer in set(self._consumers.values()):
@@ -116,10 +116,10 @@ class Reader:
             tasks.create_task(self._mind())
 
     async def _mind(self) -> None:
-        """Look again and again whether everything that Kafka has comes in: a consumer can fall silent without an error.
+        """Check regularly that all records in Kafka are being read. A consumer can stop without an error.
 
         Raises:
-            StartAfresh: a partition has stood still for as long as the watchdog bears of services.
+            StartAfresh: a partition has made no progress for as long as the watchdog allows services.
         """
         limit = self._settings.watchdog_timeout
         offsets = Offsets(self._settings, name=f"{self._settings.topic_prefix}.gateway-ends")
@@ -136,16 +136,16 @@ class Reader:
             await offsets.stop()
 
     async def look(self, offsets: Offsets) -> None:
-        """Find the partitions that have stood still since the last look though Kafka has more.
+        """Find the partitions that have made no progress since the last check although Kafka has more records.
 
         Args:
-            offsets: where Kafka is asked anew, over connections that no reading can block.
+            offsets: requests the ends from Kafka, over connections that reads cannot block.
         """
         try:
             async with asyncio.timeout(_ASKING):
                 ends = await offsets.stable(self._tps)
                 positions = {tp: await self._consumers[tp].position(tp) for tp in ends}
-        except (KafkaError, TimeoutError, OSError):  # when Kafka does not answer, nothing can come in
+        except (KafkaError, TimeoutError, OSError):  # while Kafka does not answer, no record can be read
             self._behind, self._standing = {}, ()
             return
         behind = {tp: positions[tp] for tp, end in ends.items() if positions[tp] < end}
@@ -155,7 +155,7 @@ class Reader:
     async def _feed(self, consumer: AIOKafkaConsumer) -> None:
         while True:
             if has_ended(consumer):
-                raise StartAfresh("what reads its tables has ceased to fetch")
+                raise StartAfresh("the consumer of its tables has stopped fetching")
             wait = _WAIT_BEHIND_MS if self._goals else _WAIT_MS
             batches = await consumer.getmany(timeout_ms=wait, max_records=_AT_ONCE)
             for tp, records in batches.items():
@@ -164,9 +164,9 @@ class Reader:
                 await self._check_goals()
 
     async def catch_up(self) -> None:
-        """Return when everything that was in the topics at the time of the call has been folded into the store.
+        """Return when all records that were in the topics at the time of the call have been applied to the store.
 
-        The first time this makes the store ready.
+        The first call makes the store ready.
         """
         ends: dict[TopicPartition, int] = await self._consumers[self._tps[0]].end_offsets(self._tps)
         goal = _Goal(dict(ends), 0, asyncio.get_running_loop().create_future())
@@ -180,7 +180,7 @@ class Reader:
             self._metrics.restored.set(1)
 
     async def read_to_ends(self) -> bool:
-        """Return when all that is committed now has been read; for `TableAge.mind`.
+        """Return when everything that is committed now has been read. For `TableAge.mind`.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -189,13 +189,13 @@ class Reader:
         return True
 
     def watch_takeovers(self, place: Place, tell: Callable[[str], None]) -> None:
-        """Tell of every gateway that takes over after the record at `place`."""
+        """Call `tell` for every gateway that takes over after the record at `place`."""
         self._told = (place.offset, tell)
         self._tell()
 
     def _tell(self) -> None:
         if self._told is None:
-            return  # the own takeover is not written yet
+            return  # this gateway's takeover is not written yet
         own, tell = self._told
         later, self._takeovers = self._takeovers, []
         for offset, instance in later:
@@ -213,7 +213,7 @@ class Reader:
             if isinstance(found, Malformed):
                 self._metrics.unreadable.labels(topic.short).inc()
                 _log.error(
-                    "record passed over", topic=tp.topic, place=f"{tp.partition}@{record.offset}", why=found.message
+                    "gateway.record_skipped", topic=tp.topic, place=f"{tp.partition}@{record.offset}", why=found.message
                 )
                 self._store.apply(inputs)
                 inputs = []
@@ -244,7 +244,7 @@ class Reader:
                     goal.reached.set_result(None)
 
     async def _left(self, goal: _Goal) -> int:
-        """Positions that are still to be read."""
+        """The number of positions that are still to be read."""
         left = 0
         for tp, end in goal.ends.items():
             left += max(0, end - await self._consumers[tp].position(tp))

@@ -113,5 +113,5 @@ class Target(Kind[ResourceT]):
         for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
             key, effect, value = taint.get("key") or "", taint.get("effect") or "", taint.get("value") or ""
             if belongs_to_state(document, key, effect, value) and there.get((key, effect)) != value:
-                why = f"comes and goes with the state of the {self.kind}"
-                yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not taken over"
+                why = f"is determined by the state of the {self.kind}"
+                yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not applied"

@@ -47,7 +47,7 @@ TUNING = {
     # After a kill -9 the controller waits this long before it accepts the restarted broker, so a restart takes as long
     # (default 9 s). But when the broker hangs for longer, its controller takes the leader away from every partition for
     # a moment, and Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage repairs this
-    # (docs/decisions/0013); other clients of this broker may wait for such a partition for ever.
+    # (docs/decisions/0013); other clients of this broker may wait for such a partition forever.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "400",
     # A small machine: fewer threads, and a cleaner's buffer that fits the heap (default 128 MB).

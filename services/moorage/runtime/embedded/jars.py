@@ -260,7 +260,7 @@ def _first_checkpoint(program: Path, class_path: str) -> bytes:
             raise EmbeddedKafkaError(
                 "Kafka could not format its storage.",
                 why=f"kafka-storage format ended with code {run.returncode}.",
-                action="See its output below; removing the cache folder fetches everything anew.",
+                action="See its output below; removing the cache folder downloads everything again.",
                 log="\n".join((run.stdout + run.stderr).splitlines()[-15:]),
             )
         return (folder / config.LOGS / "bootstrap.checkpoint").read_bytes()

@@ -2,7 +2,7 @@
 
 asyncio drops what is written to a closed transport. uvloop raises `RuntimeError`, which aiokafka 0.14 does not expect
 (its issue 1038). When this hits the task that keeps a client's metadata up to date, the task ends without any notice.
-From then on, everything that waits for metadata waits for ever. So one connection that is reset at the wrong moment
+From then on, everything that waits for metadata waits forever. So one connection that is reset at the wrong moment
 stops a consumer, or the client that requests offsets, until its process is ended.
 """
 

@@ -1,4 +1,4 @@
-"""Reads many partitions with one consumer: up to an offset (restoring) or for ever (following).
+"""Reads many partitions with one consumer: up to an offset (restoring) or forever (following).
 
 Each partition has its own position here, so that partitions come and go, and the consumer itself can be replaced after
 an error, without losing a record or reading one twice. A reader never stops silently: a consumer that fails, or has
@@ -29,7 +29,7 @@ Sink = Callable[[Sequence[Any]], None]
 
 _CHUNK = 2000  # records that are taken before other tasks get their turn
 # A read that ends at a transaction's marker returns no records, so positions are checked this often:
-_WAITED_MS = 10  # while somebody waits for one
+_WAITED_MS = 10  # while a caller waits for one
 _LIMITED_MS = 100  # while a tail has a limit
 _IDLE_MS = 1000
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
@@ -45,7 +45,7 @@ class Tail:
     """The next offset to read."""
 
     limit: int | None
-    """The first offset that is not wanted; None to follow for ever."""
+    """The first offset that is not read. None means to follow forever."""
 
     on_failure: Callable[[Exception], None] | None = None
     """Called with the error of the sink, which has taken some of the records; it is not known which."""
@@ -151,7 +151,7 @@ class TableReader:
         return tail
 
     def extend(self, tail: Tail, limit: int | None) -> None:
-        """Move a tail's limit forward; None follows for ever."""
+        """Move a tail's limit forward. None means to follow forever."""
         tail.limit = limit
         self._interrupt()
 
@@ -354,6 +354,6 @@ class TableReader:
 
 
 def has_ended(consumer: AIOKafkaConsumer) -> bool:
-    """Return whether the fetching task has ended: the consumer then waits for ever and raises nothing."""
+    """Return whether the fetching task has ended. The consumer then waits forever and raises nothing."""
     fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka has no public way to find out
     return fetcher is not None and bool(fetcher.error_future.done())

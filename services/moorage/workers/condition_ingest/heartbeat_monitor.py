@@ -182,7 +182,7 @@ class HeartbeatMonitor:
                 self.repair(state, target, source, now, emits)
 
     def _period(self, state: ConditionIngestPartition, target: TargetRef, source: str) -> timedelta | None:
-        """Return how long a source may be silent about a target; None for ever."""
+        """Return how long a source may be silent about a target. None means forever."""
         return self._grace.of(target.kind, source, state.graces.get(target.key))
 
     def _hear(

@@ -84,7 +84,7 @@ _GRACE: Final = timedelta(seconds=10)
 """How long after a deadline the reconciler leaves it to the timer, or an eviction request to the governor."""
 
 _ASK_AGAIN: Final = timedelta(seconds=60)
-"""The time after which a held eviction asks again: answers may be lost, and their topic does not keep them for ever."""
+"""The time after which a held eviction asks again: answers may be lost, and their topic does not keep them forever."""
 
 _PORTION: Final = 1000
 """The approximate number of events that are written for pending evictions in one go. The rest waits for the next."""

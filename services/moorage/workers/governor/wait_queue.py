@@ -153,7 +153,7 @@ class Counter(ABC):
 
         self.id = (key, part)
         self.patience = patience
-        """How long it may hold an eviction that has come due; None for ever."""
+        """How long it may hold an eviction that has come due. None means forever."""
 
         self.queues: dict[WaitQueue, None] = {}
         self._watching: list[tuple[datetime, str, int, WaitQueue]] = []

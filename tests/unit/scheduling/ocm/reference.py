@@ -1,4 +1,4 @@
-"""The rules of OCM placing said as plainly as can be: cluster by cluster, nothing kept. What the core is held to."""
+"""A plain implementation of OCM placement, cluster by cluster and without caches. The core must agree with it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from moorage_schemas.taint import Taint, Toleration
 
 @dataclass
 class World:
-    """All that a decision rests on."""
+    """Everything that a decision depends on."""
 
     clusters: dict[str, ManagedClusterFacts] = field(default_factory=dict)
     scores: dict[tuple[str, str], ScoreFacts] = field(default_factory=dict)
     decisions: list[str] = field(default_factory=list)
-    """Of other placements, one entry each."""
+    """The decisions of other placements, one entry each."""
 
 
 @dataclass
 class Verdict:
-    """What the reference decides."""
+    """The decision of the reference."""
 
     feasible: list[str]
     totals: dict[str, int]
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def decide(world: World, spec: PlacementSpec, decided: Sequence[str], now: datetime) -> Verdict:
-    """Filter, score, choose."""
+    """Filter, score and choose clusters."""
     feasible = [
         one
         for one in world.clusters.values()
@@ -55,7 +55,7 @@ def decide(world: World, spec: PlacementSpec, decided: Sequence[str], now: datet
 
 
 def passes_predicates(cluster: ManagedClusterFacts, predicates: Sequence[ClusterPredicate]) -> bool:
-    """ORed; in one, labels and claims are ANDed."""
+    """Whether a predicate matches. Predicates are ORed; labels and claims in one are ANDed."""
     return not predicates or any(
         matches_labels(one.required_cluster_selector.label_selector or LabelSelector(), cluster.labels)
         and matches_labels(
@@ -73,12 +73,12 @@ def passes_predicates(cluster: ManagedClusterFacts, predicates: Sequence[Cluster
 
 
 def tolerated(cluster: ManagedClusterFacts, spec: PlacementSpec, decided: Sequence[str], now: datetime) -> bool:
-    """Every taint is."""
+    """Whether every taint is tolerated."""
     return all(taint_tolerated(one, spec.tolerations or (), now, has=cluster.name in decided) for one in cluster.taints)
 
 
 def taint_tolerated(taint: Taint, tolerations: Sequence[Toleration], now: datetime, *, has: bool) -> bool:
-    """Some toleration matches and has time left."""
+    """Whether a toleration matches and has time left."""
     if taint.effect == "PreferNoSelect" or (taint.effect == "NoSelectIfNew" and has):
         return True
     for one in tolerations:
@@ -92,7 +92,7 @@ def taint_tolerated(taint: Taint, tolerations: Sequence[Toleration], now: dateti
 
 
 def matches(toleration: Toleration, taint: Taint) -> bool:
-    """Effect, key, and value where it counts."""
+    """Whether effect and key match, and the value if it counts."""
     return (
         toleration.effect in {"", taint.effect}
         and toleration.key in {"", taint.key}
@@ -101,7 +101,7 @@ def matches(toleration: Toleration, taint: Taint) -> bool:
 
 
 def prioritizers(spec: PlacementSpec) -> list[tuple[PrioritizerConfig, int]]:
-    """A built-in one listed twice has its last weight; 0 is off."""
+    """The prioritizers and their weights. A built-in one that is listed twice has its last weight. 0 turns it off."""
     built_in: dict[str, tuple[PrioritizerConfig, int]] = {}
     if spec.prioritizer_policy.mode != "Exact":
         for name in ("Balance", "Steady"):
@@ -157,7 +157,7 @@ def scored(
 
 
 def disliked(cluster: ManagedClusterFacts, spec: PlacementSpec) -> int:
-    """How many of its `PreferNoSelect` taints no toleration matches."""
+    """The number of its untolerated `PreferNoSelect` taints."""
     return sum(
         taint.effect == "PreferNoSelect" and not any(matches(one, taint) for one in spec.tolerations or ())
         for taint in cluster.taints
@@ -165,7 +165,7 @@ def disliked(cluster: ManagedClusterFacts, spec: PlacementSpec) -> int:
 
 
 def allocatable(feasible: Sequence[ManagedClusterFacts], resource: str) -> dict[str, int]:
-    """Between -100 for the least and 100 for the most, cut towards zero."""
+    """Scores from -100 for the least to 100 for the most, truncated towards zero."""
     amounts: Mapping[str, Fraction] = {
         one.name: Fraction(str(one.allocatable[resource]))
         for one in feasible

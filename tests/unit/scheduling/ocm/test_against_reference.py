@@ -1,4 +1,4 @@
-"""The scheduler against the plain rules, while clusters, scores and decisions come, change and go under it."""
+"""The scheduler compared with the reference, while clusters, scores and decisions are added, changed and removed."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ changes = st.one_of(
 
 
 class Both:
-    """A fleet and the plain world, changed alike."""
+    """A fleet and the reference, with the same changes."""
 
     def __init__(self) -> None:
         self.world = World()
@@ -126,7 +126,7 @@ class Both:
         kind, what = change
         world, fleet = self.world, self.fleet
         if kind == "put":
-            # The object is held, not copied; a change is another object.
+            # The object is not copied. A change replaces it.
             world.clusters[what.name] = what
             fleet.put(what)
         elif kind == "remove":
@@ -185,7 +185,7 @@ def test_every_state_is_decided_as_the_rules_say(
     both = Both()
     for step in steps:
         both.apply(step)
-        # What is remembered of the states before must not show.
+        # Caches from earlier states must have no effect.
         for spec in asked:
             for now in times:
                 both.check(spec, decided, now)
@@ -228,7 +228,7 @@ def test_a_change_that_touches_no_column_of_a_placement_changes_no_decision(
     terms = terms_of(spec)
     columns = both.scheduler.columns(terms)
     both.fleet.hold(columns)
-    run: Callable[[], Any] = lambda: both.scheduler.schedule(terms, decided=decided, usage=both.usage, now=NOW)  # noqa: E731 - said twice below
+    run: Callable[[], Any] = lambda: both.scheduler.schedule(terms, decided=decided, usage=both.usage, now=NOW)  # noqa: E731 - used twice below
     before = run()
     seen = (before.decisions, before.totals.tolist(), before.requeue_at)
     touched = both.fleet.put(last)

@@ -1,4 +1,4 @@
-"""The benchmark beside OCM's scheduler runs by itself too."""
+"""The benchmark that compares with OCM's scheduler also runs without it."""
 
 from __future__ import annotations
 

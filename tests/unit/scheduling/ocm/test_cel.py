@@ -1,4 +1,4 @@
-"""CEL expressions: what they may ask, and what is wrong with them. The answers were compared with the oracle's."""
+"""CEL expressions: their functions and their errors. The results were compared with the oracle's."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_what_holds(text: str) -> None:
     [
         "managedCluster.nothing == 1",
         "managedCluster.nothing != 1",
-        "managedCluster.metadata.name",  # no truth
+        "managedCluster.metadata.name",  # not a boolean
         "managedCluster.scores('none').size() == 0",
-        "managedCluster.status.allocatable.cpu > 1",  # a text is no number
+        "managedCluster.status.allocatable.cpu > 1",  # a text is not a number
         "1 / 0 == 1",
         "[1][5] == 1",
         "semver('x').major() == 0",

@@ -1,4 +1,4 @@
-"""The fleet: rows, order, columns, and what a change touches."""
+"""The fleet: rows, order, columns, and the effect of a change."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_many_clusters_and_a_row_without_one() -> None:
     fleet.put_score(ScoreFacts("later", "demo", {"g": 7}))
     for i in range(300):
         fleet.put(ManagedClusterFacts(f"c{i}"))
-    with pytest.raises(LookupError, match="later is no cluster"):
+    with pytest.raises(LookupError, match="later is not a cluster"):
         fleet.at(fleet.row("later"))
     fleet.put(ManagedClusterFacts("later"))
     assert fleet.column(ScoreColumn("demo", "g"))[0, fleet.row("later")] == 7

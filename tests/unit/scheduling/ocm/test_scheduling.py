@@ -208,7 +208,7 @@ def test_scores_that_have_expired_warn_and_are_looked_at_again() -> None:
     later = schedule(made, spec, now=NOW + timedelta(microseconds=1))
     assert later.status.message == "AddOnPlacementScores b/demo c/demo expired"
     assert later.requeue_at == NOW + timedelta(minutes=1, microseconds=1)
-    # Where all that fit are wanted, no score changes what is selected.
+    # If all clusters that fit are requested, scores do not change the selection.
     assert schedule(made, exactly(add_on())).requeue_at is None
 
 
@@ -244,7 +244,7 @@ def test_candidates_come_from_sets_a_mask_or_everywhere() -> None:
     assert decided(None) == ("a", "b")
     assert decided(frozenset({ManagedSet("x", exclusive=True)})) == ("a",)
     assert decided(made.mask(["b", "c", "nobody"])) == ("b", "c")
-    with pytest.raises(ValueError, match="the mask of candidates is of 1 rows"):
+    with pytest.raises(ValueError, match="the mask of candidates has 1 rows"):
         decided(np.ones(1, dtype=np.bool_))
 
 
@@ -269,7 +269,7 @@ def test_why_clusters_are_ruled_out_is_counted_by_the_first_filter_against_them(
 
 
 def some_of_everything() -> ManagedFleet:
-    """Clusters that every prioritizer has something to say of."""
+    """Clusters for which every prioritizer has a score."""
     made = fleet(
         ManagedClusterFacts("a", allocatable={"cpu": "4", "memory": "8Gi"}, capacity={"cpu": "4", "memory": "8Gi"}),
         ManagedClusterFacts("b", allocatable={"cpu": "1"}, capacity={"cpu": "4"}, taints=(taint("PreferNoSelect"),)),

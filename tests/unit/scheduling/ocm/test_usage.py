@@ -1,4 +1,4 @@
-"""Decisions counted by cluster, against counting them all."""
+"""The number of decisions by cluster, compared with a full count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a filter and a prioritizer are, how they are found, and what is said of a target.
+"""The base classes of filters and prioritizers, their discovery, and the form of their results.
 
-The three algorithms share it. It knows neither nodes nor clusters.
+The three algorithms share these modules. They do not depend on nodes or clusters.
 """

@@ -1,7 +1,7 @@
-"""Filters and prioritizers: what every one of them says of itself, and how they are found.
+"""The base classes of filters and prioritizers, and how plugins are discovered.
 
-A plugin is one module in a folder of plugins. The module ends with `PLUGIN = TheClass()`. Nothing else names it: what
-others need to know of a plugin is among its attributes. docs/plugins.md shows how one is written.
+A plugin is one module in a folder of plugins. The module ends with `PLUGIN = TheClass()`. No other module names the
+plugin: everything that others need to know about it is in its attributes. docs/plugins.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -23,40 +23,41 @@ FleetT = TypeVar("FleetT")
 
 
 class Basis(Flag):
-    """What an answer may rest on beside what the workload asks for and what the targets are."""
+    """What an answer may depend on, in addition to the workload's request and the targets."""
 
     NOTHING_ELSE = 0
     CLOCK = auto()
-    """The instant of the decision: time alone may change the answer."""
+    """The instant of the decision. The answer may change with time alone."""
 
     DECIDED = auto()
-    """What was decided on this workload before."""
+    """Earlier decisions on this workload."""
 
     USAGE = auto()
-    """What other workloads take of the targets, or how many of them have a target."""
+    """The resources that other workloads take, or the number of workloads on each target."""
 
 
 class Plugin(ABC, Generic[RequestT, FleetT]):
-    """A filter or a prioritizer, for requests and fleets of one kind."""
+    """A filter or prioritizer for one kind of requests and fleets."""
 
     package: ClassVar[str]
-    """The package whose modules are the plugins of this kind."""
+    """The package that contains the plugins of this kind, one module each."""
 
     name: str
-    """Unique in its package. Decisions and explanations name the plugin by it."""
+    """The plugin's name in decisions and explanations. It is unique in its package."""
 
     order: ClassVar[int] = 0
-    """Plugins of a kind are asked, and listed, from low to high, and by name where it is the same."""
+    """The position of the plugin among those of its kind when they run and are listed. Lower numbers come first. Equal
+    numbers are sorted by name."""
 
     rests_on: ClassVar[Basis] = Basis.NOTHING_ELSE
 
     @property
     def help(self) -> str:
-        """What it does, in one sentence: the first line of its class' docstring."""
+        """What the plugin does, in one sentence: the first line of the class docstring."""
         return (inspect.getdoc(type(self)) or "").partition("\n")[0]
 
     def details(self, request: RequestT, fleet: FleetT, target: str) -> Iterable[str]:
-        """What it sees of one target, one fact each, for people who ask why.
+        """The facts about one target that its answer depends on, one text each. `explain` shows them.
 
         Args:
             request: the workload.
@@ -66,7 +67,7 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
         return ()
 
     def flaws(self) -> Iterable[str]:
-        """What is wrong with how it describes itself; a plugin with a flaw is refused when it is found."""
+        """The errors in the plugin's attributes. A plugin that has any is rejected when it is discovered."""
         if not getattr(self, "name", ""):
             yield "it has no name"
         if not type(self).__doc__:
@@ -74,11 +75,11 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
 
     @classmethod
     def discovered(cls) -> tuple[Self, ...]:
-        """Every plugin of this kind, in their order.
+        """All plugins of this kind, in their order.
 
         Raises:
-            TypeError: a module of the package has no `PLUGIN` of this kind, or one that has a flaw, or whose name
-                another one has.
+            TypeError: a module of the package has no `PLUGIN` of this kind, or its plugin has a flaw or the same name
+                as another one.
         """
         found: tuple[Self, ...] = _plugins_in(tuple(_imported(cls.package).__path__), cls)
         return found
@@ -92,18 +93,18 @@ class Prioritizer(Plugin[RequestT, FleetT]):
     """Scores the targets that passed every filter."""
 
     weight: ClassVar[int]
-    """What its scores are multiplied with, unless the workload says otherwise; 0 leaves it out."""
+    """The factor for its scores, unless the workload sets another. With 0 the prioritizer is not used."""
 
     lowest: ClassVar[int] = 0
     highest: ClassVar[int] = MAX_SCORE
-    """Between which its scores are, these included."""
+    """The range of its scores is `lowest` to `highest`, both inclusive."""
 
     relative: ClassVar[bool] = False
-    """Whether the score of a target depends on which others are scored with it."""
+    """Whether the score of a target depends on the other targets that are scored."""
 
     @property
     def reach(self) -> int:
-        """How far from 0 its scores can be, before their weight."""
+        """The largest absolute value of its scores, before the weight is applied."""
         return max(abs(self.lowest), abs(self.highest))
 
     def flaws(self) -> Iterable[str]:
@@ -120,7 +121,7 @@ def _imported(package: str) -> ModuleType:
 
 @cache
 def _plugins_in(folders: tuple[str, ...], kind: Any) -> Any:
-    """The plugins of a kind; the folders are those of its package, which are searched once."""
+    """The plugins of a kind in the folders of its package. Each package is searched once."""
     found: dict[str, Any] = {}
     for module in pkgutil.iter_modules(folders):
         path = f"{kind.package}.{module.name}"

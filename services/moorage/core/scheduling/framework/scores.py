@@ -1,4 +1,4 @@
-"""The scale of scores, and how raw figures are brought to it."""
+"""The range of scores, and the conversion of raw numbers to it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_SCORE: Final = 100
-"""The best score of a prioritizer, before its weight."""
+"""The highest score of a prioritizer, before its weight is applied."""
 
 
 def normalised(raw: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
-    """Raw figures of all candidates, none negative, brought to 0…100 by the highest; `reverse` makes the lowest best.
+    """Scale numbers of all candidates so that the highest becomes 100. With `reverse`, low numbers get high scores.
 
-    All zeros stay zeros, or become 100 in reverse. Integers, cut down, as upstream's are.
+    The numbers must not be negative. If all are zero, all results are zero, or 100 with `reverse`. Results are rounded
+    down to integers, as upstream does.
     """
     highest = int(raw.max(initial=0))
     if highest == 0:

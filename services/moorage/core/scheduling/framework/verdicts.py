@@ -1,4 +1,4 @@
-"""What every rule says of one target, in the same words for nodes and clusters: for people who ask why."""
+"""The results of all filters and prioritizers for one target, in the same form for nodes and clusters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class FilterVerdict:
-    """What one filter says of one target."""
+    """The result of one filter for one target."""
 
     filter: str
     reasons: tuple[str, ...] = ()
-    """Why it rules the target out, as decisions count them; empty when it lets the target pass."""
+    """Why it rules the target out, as decisions count the reasons. Empty if the target passes."""
 
     details: tuple[str, ...] = ()
-    """What it sees there, one fact each: the taint and what tolerates it, the label, the amounts."""
+    """The facts that it found, one text each: the taint and what tolerates it, the label, the amounts."""
 
     @property
     def passed(self) -> bool:
@@ -27,52 +27,52 @@ class FilterVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PartScore:
-    """What one prioritizer gives a target."""
+    """The score of one prioritizer for a target."""
 
     prioritizer: str
     score: int
     weight: int = 1
     details: tuple[str, ...] = ()
-    """What it sees there, one fact each."""
+    """The facts that it found, one text each."""
 
     @property
     def points(self) -> int:
-        """What of it counts in the total."""
+        """The weighted score, which counts in the total."""
         return self.score * self.weight
 
 
 @dataclass(frozen=True, slots=True)
 class TargetVerdict:
-    """All that is said of one target."""
+    """The results of all filters and prioritizers for one target."""
 
     target: str
     filters: tuple[FilterVerdict, ...]
-    """Every filter, in the order in which they run; a decision stops at the first that rules the target out."""
+    """The results of all filters, in the order in which they run. A decision stops at the first that does not pass."""
 
     scores: tuple[PartScore, ...] = ()
-    """Empty unless every filter lets the target pass."""
+    """Empty unless the target passes every filter."""
 
     rank: int | None = None
-    """Its place among those that pass, from 1; None for one that does not."""
+    """The rank among the targets that pass, from 1. None if the target does not pass."""
 
     @property
     def passed(self) -> bool:
-        """Whether every filter lets the target pass."""
+        """Whether the target passes every filter."""
         return all(one.passed for one in self.filters)
 
     @property
     def total(self) -> int | None:
-        """The sum of its scores, weighted; None for a target that does not pass."""
+        """The sum of the weighted scores. None if the target does not pass."""
         return sum(one.points for one in self.scores) if self.passed else None
 
     @property
     def against(self) -> FilterVerdict | None:
-        """The first filter that rules it out: the one that a decision counts; None when all let it pass."""
+        """The first filter that rules the target out, which a decision counts. None if the target passes them all."""
         return next((one for one in self.filters if not one.passed), None)
 
 
 class Objection(NamedTuple):
-    """Why one filter rules a target out. A tuple, for decisions count thousands of them."""
+    """Why one filter rules a target out. A tuple, because decisions count thousands of these."""
 
     filter: str
     reason: str
@@ -80,7 +80,7 @@ class Objection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """How many targets one filter rules out for one reason, of those that the filters before let pass."""
+    """The number of targets that one filter rules out for one reason, among those that pass the filters before it."""
 
     filter: str
     reason: str
@@ -88,17 +88,17 @@ class Reason:
 
 
 class Verdicts(ABC):
-    """What becomes of each target of a fleet for one workload: the decision again, with nothing thrown away.
+    """The results for each target of a fleet, for one workload: the decision made again, with everything kept.
 
-    It is made from the plugins of a scheduler, apart from deciding, which counts only the targets that each filter
-    rules out and keeps only the best scores. It holds until the fleet changes.
+    They are computed with a scheduler's plugins, separately from the decision itself, which only counts the targets
+    that each filter rules out and only keeps the best scores. They are valid until the fleet changes.
     """
 
     considered: int
-    """How many targets may come into question at all."""
+    """The number of targets that are considered."""
 
     reasons: tuple[Reason, ...]
-    """Why targets are ruled out. Each is counted once, by the first filter against it."""
+    """Why targets are ruled out. Each target counts once, for the first filter that rules it out."""
 
     ranked: tuple[str, ...]
     """The targets that pass every filter, best first."""
@@ -113,13 +113,13 @@ class Verdicts(ABC):
 
     @abstractmethod
     def verdict(self, name: str) -> TargetVerdict:
-        """All that is said of one target.
+        """The results of all filters and prioritizers for one target.
 
         Raises:
             LookupError: there is no such target.
         """
 
     def names(self) -> Iterator[str]:
-        """Every target: those that pass, best first, then the others by name."""
+        """All targets: those that pass, best first, then the others by name."""
         yield from self.ranked
         yield from sorted(set(self.targets()).difference(self.ranked))

@@ -1,4 +1,4 @@
-"""What a filter and a prioritizer of clusters are."""
+"""The base classes of filters and prioritizers of clusters."""
 
 from __future__ import annotations
 
@@ -18,62 +18,63 @@ _NO_TARGETS: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """The resource that looks for clusters."""
+    """The resource to be placed."""
 
     placement: Placement
     key: str
-    """Of the placement: requests with the same one ask for the same."""
+    """The key of the placement. Requests with the same key have the same placement."""
 
     api_version: str
     kind: str
     uid: str = ""
     replicas: int = 0
-    """0 of what has none: it goes whole to each cluster."""
+    """The number of replicas. 0 for a resource without replicas, which goes to each cluster as a whole."""
 
     requests: tuple[tuple[str, int], ...] = ()
-    """What one replica takes, by resource: cpu in millicores, everything else in its own unit."""
+    """What one replica requests, by resource: cpu in millicores, all others in their own unit."""
 
     existing: Mapping[str, int] = field(default_factory=lambda: _NO_TARGETS)
-    """The clusters that it is on and may stay on, each with its replicas."""
+    """The replicas on each cluster that the resource is on and may stay on."""
 
     leaving: frozenset[str] = frozenset()
-    """The clusters that it is about to leave: it does not go there."""
+    """The clusters that the resource is leaving. It cannot be placed there."""
 
     full: frozenset[str] = frozenset()
-    """The clusters that it stays on, and that get no more of it."""
+    """The clusters that the resource stays on, but that get no more replicas."""
 
     affinity_name: str = ""
-    """The group of clusters that it is in now, where the policy has several."""
+    """The group of clusters that the resource is in now, if the policy has several."""
 
     affinity: ClusterAffinity | None = None
-    """The group of clusters that is tried; None means all. The scheduler sets it."""
+    """The group of clusters to try. None means all clusters. The scheduler sets this field."""
 
     now: datetime | None = None
-    """The instant of the decision; without it no tolerated time counts as over."""
+    """The instant of the decision. If None, no tolerated time counts as over."""
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
-        """Of the placement."""
+        """The tolerations of the placement."""
         return tuple(self.placement.cluster_tolerations or ())
 
 
 class ClusterFilter(Filter[ClusterRequest, ClusterFleet]):
-    """Keeps a resource from clusters."""
+    """Rules clusters out for a resource."""
 
     package: ClassVar[str] = "moorage.core.scheduling.karmada.filters"
 
     @property
     def static(self) -> bool:
-        """Whether the answer rests only on the placement, the resource's kind, whether it is there, and the cluster.
+        """Whether the answer depends only on the placement, the resource's kind, whether it is there, and the cluster.
 
-        What a cluster has left is USAGE. Static filters run before the others. Their answers for clusters on which the
-        resource is not are remembered until a cluster changes; they are asked with a request that says nothing else.
+        The resources that a cluster has left are `USAGE`. Static filters run before the others. Their answers for
+        clusters that the resource is not on are cached until a cluster changes. For the cache they get a request in
+        which all other fields have their defaults.
         """
         return self.rests_on is Basis.NOTHING_ELSE
 
     @abstractmethod
     def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
-        """Why the resource may not be on the cluster, in upstream's words; empty when it may."""
+        """Why the resource may not be on the cluster, in upstream's words. Empty if it may."""
 
 
 class ClusterPrioritizer(Prioritizer[ClusterRequest, ClusterFleet]):
@@ -85,7 +86,7 @@ class ClusterPrioritizer(Prioritizer[ClusterRequest, ClusterFleet]):
 
     @abstractmethod
     def score(self, request: ClusterRequest, cluster: ClusterInfo) -> int:
-        """How much the cluster is liked, from `lowest` to `highest`."""
+        """The score of the cluster, from `lowest` to `highest`."""
 
     def flaws(self) -> Iterable[str]:
         """See `Plugin`."""

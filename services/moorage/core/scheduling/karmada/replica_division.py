@@ -40,7 +40,7 @@ class Division(Enum):
 
 
 class NotEnoughError(Exception):
-    """The clusters do not have room for all replicas. The message says so."""
+    """The clusters do not have room for all replicas. The message gives the numbers."""
 
 
 @dataclass(frozen=True, slots=True)

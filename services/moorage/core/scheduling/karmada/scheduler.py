@@ -46,7 +46,7 @@ class ClusterDecision:
 
 
 class ClusterScheduler:
-    """Decides for one resource after another on a fleet; remembers what does not change between them."""
+    """Decides for one resource after another on a fleet, and caches what does not change between them."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class ClusterScheduler:
         passed: list[ClusterInfo] = []
         against: dict[Objection, list[str]] = {}
         for who, cluster in self.fleet.all().items():
-            # What is remembered holds for a cluster on which the resource is not.
+            # Cached results are valid only for clusters that the resource is not on.
             found = _first(self._static, request, cluster) if who in existing else remembered.get(who)
             found = found or _first(self._dynamic, request, cluster)
             if found is None:

@@ -1,4 +1,4 @@
-"""What a filter and a prioritizer of nodes are."""
+"""The base classes of filters and prioritizers of nodes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """The pod that looks for a node."""
+    """The pod to be placed."""
 
     shape: PodShape
     owner: str = ""
-    """The key of what makes it; the key of the pod itself when nothing does."""
+    """The key of the controller that makes the pod. For a bare pod, its own key."""
 
     replica_rows: Rows = field(default_factory=lambda: _NO_ROWS)
-    """The rows of the nodes where replicas of the same owner are, one entry for each replica."""
+    """The row of the node of each replica of the same owner, one entry for each replica."""
 
     spread: bool = False
-    """Whether it is one of several replicas, which are to be spread."""
+    """Whether the pod is one of several replicas, which are to be spread."""
 
     now: datetime | None = None
-    """The instant of the decision; without it no tolerated time counts as over."""
+    """The instant of the decision. If None, no tolerated time counts as over."""
 
 
 class NodeFilter(Filter[PodRequest, Fleet]):
@@ -41,33 +41,33 @@ class NodeFilter(Filter[PodRequest, Fleet]):
     package: ClassVar[str] = "moorage.core.scheduling.nodes.filters"
 
     lasting: ClassVar[bool] = False
-    """Whether a DaemonSet's pod that runs has to go when this rules its node out."""
+    """Whether a running pod of a DaemonSet has to leave a node that this filter rules out."""
 
     @property
     def static(self) -> bool:
-        """Whether the answer rests only on the shape and the nodes.
+        """Whether the answer depends only on the shape and the nodes.
 
-        Static filters run before the others, on a request that has nothing but the shape, and their answers are
-        remembered until a node changes. A DaemonSet wants a pod on every node that passes them.
+        Static filters run before the others, on a request that contains only the shape. Their answers are cached until
+        a node changes. A DaemonSet runs a pod on every node that passes them.
         """
         return self.rests_on is Basis.NOTHING_ELSE
 
     def asked(self, request: PodRequest) -> PodRequest:
-        """What this filter sees of a request."""
+        """The request as this filter sees it."""
         return PodRequest(request.shape) if self.static else request
 
     def flaws(self) -> Iterable[str]:
         """See `Plugin`."""
         yield from super().flaws()
         if Basis.DECIDED in self.rests_on:
-            yield "it rests on what was decided, but pods of one shape share the decision that no node takes them"
+            yield "it depends on earlier decisions, but pods of one shape share the decision that no node fits"
 
     @abstractmethod
     def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
-        """Why nodes are ruled out: pairs of a reason, as kube-scheduler words it, and the rows that it is true of.
+        """Why nodes are ruled out: pairs of a reason, in kube-scheduler's words, and the rows to which it applies.
 
-        Reasons may hold of the same row; a row without any passes. Rows without a node may hold anything. A node that
-        an earlier filter ruled out does not count again.
+        Several reasons may apply to one row. A row without a reason passes. Rows without a node may have any value. A
+        node that an earlier filter has ruled out does not count again.
         """
 
 
@@ -78,4 +78,4 @@ class NodePrioritizer(Prioritizer[PodRequest, Fleet]):
 
     @abstractmethod
     def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
-        """Scores from `lowest` to `highest` for `rows`, in their order; these are all nodes that passed."""
+        """Scores from `lowest` to `highest` for `rows`, in their order. The rows are all nodes that passed."""

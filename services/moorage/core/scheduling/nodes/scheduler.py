@@ -57,7 +57,7 @@ class _Verdict:
 
 
 class NodeScheduler:
-    """Decides for one pod after another on a fleet; remembers what does not change between them.
+    """Decides for one pod after another on a fleet, and caches what does not change between them.
 
     Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same result.
 

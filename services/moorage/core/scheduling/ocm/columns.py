@@ -58,7 +58,7 @@ class ColumnSource(Protocol):
         """The name of the cluster in a row."""
 
     def at(self, row: int) -> ManagedClusterFacts:
-        """What is known of the cluster of a row."""
+        """The facts about the cluster in a row."""
 
     def score(self, cluster: str, resource: str) -> ScoreFacts | None:
         """The scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
@@ -93,5 +93,5 @@ class Column(ABC):
             values[..., row] = self.answer(fleet, row)
 
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether a cluster that changed surely has the answer that it had; False when that is to be found out."""
+        """Whether the answer for a changed cluster is surely the same as before. If False, it is computed again."""
         return False

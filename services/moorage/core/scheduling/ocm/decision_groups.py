@@ -114,7 +114,7 @@ class GroupTerms:
         return length if 0 < length <= selected else max(selected, 1)
 
     def cut(self, selected: Collection[str], facts: Callable[[str], ManagedClusterFacts]) -> list[SelectedGroup]:
-        """The groups of the selected clusters; one without clusters when none is selected.
+        """The groups of the selected clusters. If none is selected, one group without clusters.
 
         Args:
             selected: the names of the selected clusters, each once.

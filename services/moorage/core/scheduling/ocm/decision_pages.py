@@ -49,7 +49,7 @@ class Layout:
 
 
 def layout_of(placement: str, groups: Sequence[SelectedGroup]) -> Layout:
-    """Write decision groups down as PlacementDecisions.
+    """Divide decision groups into PlacementDecisions.
 
     They are named `<placement>-decision-<n>`, where n counts from 1 over all groups. A group without clusters has one
     PlacementDecision without clusters.

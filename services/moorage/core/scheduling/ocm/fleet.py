@@ -130,7 +130,7 @@ class ManagedFleet:
     # --- one cluster
 
     def facts(self, name: str) -> ManagedClusterFacts | None:
-        """What is known of a cluster; None when there is none of the name."""
+        """The facts about a cluster. None if there is no such cluster."""
         row = self._rows.get(name)
         return None if row is None else self._facts[row]
 
@@ -172,18 +172,18 @@ class ManagedFleet:
         return self._names[row]
 
     def at(self, row: int) -> ManagedClusterFacts:
-        """What is known of the cluster of a row.
+        """The facts about the cluster in a row.
 
         Raises:
             LookupError: the row has no cluster.
         """
         found = self._facts[row]
         if found is None:
-            raise LookupError(f"{self._names[row]} is no cluster of the fleet")
+            raise LookupError(f"{self._names[row]} is not a cluster of the fleet")
         return found
 
     def put(self, facts: ManagedClusterFacts) -> Touched:
-        """Add a cluster, or change it."""
+        """Add or replace a cluster."""
         row = self.row(facts.name)
         before = self._facts[row]
         aspects = ALL_ASPECTS if before is None else _differences(before, facts)
@@ -295,7 +295,7 @@ class ManagedFleet:
             order.by_row[row] = place
 
     def code(self, text: str) -> int:
-        """An integer that stands for a text: the same for the same text, 0 or more."""
+        """An integer that stands for a text, always the same for the same text. 0 or more."""
         return self._codes.setdefault(text, len(self._codes))
 
     # --- columns

@@ -36,7 +36,7 @@ class CodeColumn(Column):
         return _ABSENT if value is None else fleet.code(value)
 
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether it has the same value."""
+        """Whether the value is the same as before."""
         return _labels(before).get(self.key) == _labels(after).get(self.key)
 
 
@@ -58,7 +58,7 @@ class ClaimCodeColumn(Column):
         return _ABSENT if value is None else fleet.code(value)
 
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether it has the same value."""
+        """Whether the value is the same as before."""
         return _claims(before).get(self.key) == _claims(after).get(self.key)
 
 
@@ -86,7 +86,7 @@ class LabelColumn(Column):
         return self.terms.hold(_labels(fleet.at(row)))
 
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether it has the same of what the selector names."""
+        """Whether the selector's keys have the same values as before."""
         was, now = _labels(before), _labels(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
 
@@ -115,7 +115,7 @@ class ClaimColumn(Column):
         return self.terms.hold(_claims(fleet.at(row)))
 
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether it has the same of what the selector names."""
+        """Whether the selector's keys have the same values as before."""
         was, now = _claims(before), _claims(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
 

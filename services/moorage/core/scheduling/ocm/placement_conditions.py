@@ -86,7 +86,7 @@ def _satisfied(
 
 
 def leading_condition(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
-    """The condition that says how the placement stands: PlacementMisconfigured when it is True, else the other.
+    """The condition that sums up the placement: PlacementMisconfigured if it is True, otherwise PlacementSatisfied.
 
     None if there are no conditions, which is the case before the first decision.
     """

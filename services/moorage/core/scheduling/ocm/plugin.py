@@ -1,4 +1,4 @@
-"""What a filter and a prioritizer of managed clusters are."""
+"""The base classes of filters and prioritizers of managed clusters, and what they get and return."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Code(StrEnum):
 
     SUCCESS = "Success"
     WARNING = "Warning"
-    """Decisions were made, and there is something to notice."""
+    """Decisions were made, with a warning."""
 
     ERROR = "Error"
     MISCONFIGURED = "Misconfigured"
-    """The placement's spec is wrong; nothing is decided."""
+    """The placement's spec is invalid. Nothing was decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How scheduling ended; codes, plugins and messages are upstream's, for programs read them.
+    """How scheduling ended. Codes, plugins and messages are upstream's, because programs read them.
 
     Attributes:
-        code: how.
-        plugin: the filter or prioritizer that said so; empty when it was none of them.
-        message: in words; empty on success.
+        code: the outcome.
+        plugin: the filter or prioritizer that caused it. Empty if none did.
+        message: the outcome in words. Empty on success.
     """
 
     code: Code = Code.SUCCESS
@@ -55,7 +55,7 @@ SUCCESS: Final = Status()
 
 
 class MisconfiguredError(ValueError):
-    """A filter or the policy cannot be applied, for the placement's spec is wrong."""
+    """A filter or the prioritizer policy cannot be applied because the placement's spec is invalid."""
 
     def __init__(self, plugin: str, message: str) -> None:
         super().__init__(message)
@@ -64,13 +64,13 @@ class MisconfiguredError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """The placement that looks for clusters.
+    """The placement to be scheduled.
 
     Attributes:
-        terms: what it asks for.
-        decided: rows of the clusters that it has.
-        usage: decisions on each cluster.
-        usage_has_decided: whether `usage` counts the clusters of `decided` too.
+        terms: the terms of the placement.
+        decided: the rows of the clusters that it has now.
+        usage: the number of decisions on each cluster.
+        usage_has_decided: whether `usage` includes the clusters of `decided`.
         now: the instant of the decision.
     """
 
@@ -88,11 +88,12 @@ class Scored:
     """The scores of one prioritizer.
 
     Attributes:
-        values: of the rows that were asked, in their order; 0 where there is none.
-        given: which of them have a score; all of them when None.
+        values: the scores of the requested rows, in their order. 0 for a row without a score.
+        given: which rows have a score. None means all.
         status: a warning, or success.
-        until: in microseconds since 1970, until before when they stay as they are if the fleet does; None for ever.
-        since: from when on they are as they are.
+        until: the end of the time for which the scores are valid if the fleet does not change, exclusive, in
+            microseconds since 1970. None means forever.
+        since: the start of that time, inclusive.
     """
 
     values: Scores
@@ -105,21 +106,21 @@ class Scored:
 class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     """Rules clusters out.
 
-    What it answers is shared by all placements that ask the same. A filter that rests on time says in `validity`,
-    `until` and `requeue_at` when its answers change; one that rests on what is decided says where in
-    `differs_if_decided`.
+    Placements with equal terms share its answers. A filter that depends on time states in `validity`, `until` and
+    `requeue_at` when its answers change. A filter that depends on earlier decisions states in `differs_if_decided`
+    for which clusters.
     """
 
     package: ClassVar[str] = "moorage.core.scheduling.ocm.filters"
 
     summary: ClassVar[str]
-    """Why it rules clusters out, in words that hold for all of them: what decisions count."""
+    """Why it rules clusters out, in words that apply to all of them. Decisions count clusters under this text."""
 
     def apply(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """Those of the shown clusters that pass.
+        """The clusters in `shown` that pass.
 
         Raises:
-            MisconfiguredError: the placement's spec is wrong.
+            MisconfiguredError: the placement's spec is invalid.
         """
         if problem := self.problem(request.terms):
             raise MisconfiguredError(self.name, problem)
@@ -127,18 +128,18 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
 
     @abstractmethod
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """Those of the shown clusters that pass. It does not write into `shown`."""
+        """The clusters in `shown` that pass. `shown` must not be modified."""
 
     def problem(self, terms: PlacementTerms) -> str:
-        """Why it cannot be applied to a placement; empty when it can. With a problem the placement is misconfigured."""
+        """Why it cannot be applied to a placement, which is then misconfigured. Empty if it can."""
         return ""
 
     @abstractmethod
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """The columns that the answer rests on: a change of a cluster that touches none of them changes no answer."""
+        """The columns on which the answer depends. If a change of a cluster affects none of them, answers stay."""
 
     def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
-        """Why the cluster of a row does not pass, in words; empty when it does, or when the filter has a problem."""
+        """Why the cluster in a row does not pass. Empty if it passes, or if the filter has a problem."""
         if self.problem(request.terms):
             return ""
         alone = np.zeros(fleet.capacity, dtype=np.bool_)
@@ -146,23 +147,23 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
         return "" if self.passed(request, fleet, alone)[row] else self.summary
 
     def timed(self, terms: PlacementTerms) -> bool:
-        """Whether time alone may change the answer for a placement."""
+        """Whether time alone can change the answer for a placement."""
         return Basis.CLOCK in self.rests_on
 
     def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
-        """From and until when, in microseconds since 1970, the answer stays as it is if the fleet does."""
+        """The period in which the answer is valid if the fleet does not change, in microseconds since 1970."""
         return None, None
 
     def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
-        """Until before when the cluster of a row passes; None when no time ends it, or when it does not pass."""
+        """When the cluster in a row stops passing, exclusive. None if time does not end it, or if it does not pass."""
         return None
 
     def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
-        """When, in microseconds since 1970, a placement that has these clusters is to be decided again; None: never."""
+        """When a placement with these clusters must be decided again, in microseconds since 1970. None means never."""
         return None
 
     def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
-        """The clusters on which the answer is another one when the placement has them already; None for none."""
+        """The clusters for which the answer is different if the placement has them already. None if there are none."""
         return None
 
     def flaws(self) -> Iterable[str]:
@@ -171,13 +172,13 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
         if not getattr(self, "summary", ""):
             yield "it has no summary"
         if Basis.USAGE in self.rests_on:
-            yield "it rests on usage, but its answers are shared by placements"
+            yield "it depends on usage, but placements share its answers"
 
 
 class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
     """Scores clusters that passed every filter. A placement names it in `scoreCoordinate.builtIn`.
 
-    Its `weight` is the one that it has in placements of mode `Additive` which do not name it.
+    `weight` applies in placements of mode `Additive` that do not name it.
     """
 
     package: ClassVar[str] = "moorage.core.scheduling.ocm.prioritizers"
@@ -185,52 +186,52 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
     weight: ClassVar[int] = 0
 
     built_in: ClassVar[bool] = True
-    """Whether placements name it by its own name."""
+    """Whether placements refer to it by its own name."""
 
     upstream: ClassVar[bool] = True
-    """Whether upstream has it."""
+    """Whether upstream has this prioritizer."""
 
     @property
     def static(self) -> bool:
-        """Whether the scores rest only on the clusters that are scored and on the time, not on decisions.
+        """Whether the scores depend only on the scored clusters and on time, not on decisions.
 
-        Then all placements that have the same clusters to score share them.
+        Then placements with the same clusters to score share the scores.
         """
         return not self.rests_on & (Basis.DECIDED | Basis.USAGE)
 
     def answers(self, coordinate: Coordinate) -> ManagedPrioritizer | None:
-        """The prioritizer of a coordinate; None when the coordinate is not of this plugin."""
+        """The prioritizer for a coordinate. None if the coordinate does not belong to this plugin."""
         return self if coordinate.built_in_type and self.built_in and coordinate.built_in == self.name else None
 
     @abstractmethod
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """Scores from `lowest` to `highest` for the rows, in their order; they are all clusters that passed."""
+        """Scores from `lowest` to `highest` for the rows, in their order. The rows are all clusters that passed."""
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """The columns that the scores rest on."""
+        """The columns on which the scores depend."""
         return ()
 
     def score_ends(self, fleet: ManagedFleet, row: int) -> bool:
-        """Whether time ends the score of a cluster."""
+        """Whether the score of a cluster expires."""
         return Basis.CLOCK in self.rests_on
 
     def flaws(self) -> Iterable[str]:
         """See `Plugin`."""
         yield from super().flaws()
         if self.static and type(self).columns is ManagedPrioritizer.columns:
-            yield "its scores rest on the clusters, and it names no columns"
+            yield "its scores depend on the clusters, but it names no columns"
 
     def drifts(self, weight: int) -> bool:
-        """Whether deciding anew may choose other clusters though nothing about the clusters has changed.
+        """Whether a new decision may choose other clusters although no cluster has changed.
 
-        No placement is decided again for that alone.
+        This alone does not cause a new decision.
         """
         return bool(weight) and not self.static
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A prioritizer of a placement."""
+    """A prioritizer of a placement, with its weight."""
 
     prioritizer: ManagedPrioritizer
     weight: int
@@ -238,14 +239,14 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plugins:
-    """The filters and prioritizers that there are, in their order."""
+    """The existing filters and prioritizers, in their order."""
 
     filters: tuple[ManagedFilter, ...]
     prioritizers: tuple[ManagedPrioritizer, ...]
 
     @staticmethod
     def discovered() -> Plugins:
-        """Those in the folders of plugins."""
+        """The plugins in the plugin folders."""
         return _plugins(ManagedFilter.discovered(), ManagedPrioritizer.discovered())
 
     @property
@@ -254,32 +255,32 @@ class Plugins:
         return tuple(one.name for one in self.prioritizers if one.built_in)
 
     def defaults(self, *, as_upstream: bool) -> tuple[tuple[Coordinate, int], ...]:
-        """The prioritizers with which mode `Additive` begins, each with its weight."""
+        """The default prioritizers of mode `Additive`, with their weights."""
         found = (one for one in self.prioritizers if one.built_in and one.weight and (one.upstream or not as_upstream))
         return tuple((Coordinate(one.name), one.weight) for one in found)
 
     def find(self, coordinate: Coordinate, *, as_upstream: bool) -> ManagedPrioritizer | None:
-        """The prioritizer of a coordinate; None when there is none."""
+        """The prioritizer for a coordinate. None if there is none."""
         found = (one.answers(coordinate) for one in self.prioritizers if one.upstream or not as_upstream)
         return next((one for one in found if one is not None), None)
 
     def chosen(self, terms: PlacementTerms) -> tuple[Chosen, ...]:
-        """The prioritizers of a placement, without those that are not there."""
+        """The prioritizers of a placement. Those that do not exist are left out."""
         found = ((self.find(one, as_upstream=terms.as_upstream), weight) for one, weight in terms.weights)
         return tuple(Chosen(one, weight) for one, weight in found if one is not None)
 
     def problems(self, terms: PlacementTerms) -> tuple[tuple[str, str], ...]:
-        """What makes a placement misconfigured: pairs of the filter's name (empty for the policy) and the message."""
+        """The errors that make a placement misconfigured: pairs of filter name (empty for the policy) and message."""
         found = [(one.name, one.problem(terms)) for one in self.filters]
         return tuple((plugin, message) for plugin, message in (*found, ("", terms.policy_error)) if message)
 
     def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
-        """When, in microseconds since 1970, a placement that has these clusters is to be decided again; None: never."""
+        """When a placement with these clusters must be decided again, in microseconds since 1970. None means never."""
         ends = (one.requeue_at(request, fleet, rows) for one in self.filters if one.timed(request.terms))
         return min((end for end in ends if end is not None), default=None)
 
 
 @cache
 def _plugins(filters: tuple[ManagedFilter, ...], prioritizers: tuple[ManagedPrioritizer, ...]) -> Plugins:
-    """One object for the same plugins."""
+    """Returns one shared object for the same plugins."""
     return Plugins(filters, prioritizers)

@@ -114,10 +114,10 @@ class Scheduled:
     The reasons are computed on request. They must be requested before the fleet changes.
 
     Attributes:
-        status: how it ended; with an error nothing is decided.
-        decisions: the clusters' names, best first.
-        unscheduled: how many clusters are missing to the number that is asked for.
-        requeue_at: when to decide again even if nothing changes; None for never.
+        status: how scheduling ended. After an error nothing is decided.
+        decisions: the names of the selected clusters, best first.
+        unscheduled: how many clusters are missing from the requested number.
+        requeue_at: when to decide again even if nothing changes. None means never.
     """
 
     __slots__ = (
@@ -228,7 +228,7 @@ class Scheduled:
         return few[np.lexsort((self._shared.ranks[few], -totals[few]))][:shown]
 
     def is_candidate(self, cluster: str) -> bool:
-        """Whether the placement may choose a cluster at all: it is in one of its sets and not being deleted."""
+        """Whether the placement may choose the cluster at all: it is in one of the sets and not being deleted."""
         return cluster in self._fleet and bool(self._shared.candidates[self._fleet.row(cluster)])
 
     def until(self, cluster: str) -> datetime | None:

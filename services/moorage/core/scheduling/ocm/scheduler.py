@@ -117,7 +117,7 @@ class PlacementScheduler:
         return frozenset(found)
 
     def requeue_at(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
-        """When a tolerated time of a cluster that is decided is over; None for never."""
+        """When a tolerated time of a selected cluster ends. None means never."""
         usage = Usage(self._fleet)
         request = PlacementRequest(
             terms, self._fleet.rows_of(decided), usage, usage_has_decided=False, now=now, now_us=microseconds(now)
@@ -234,7 +234,7 @@ def _candidates(fleet: ManagedFleet, candidates: Candidates) -> Mask:
     if isinstance(candidates, frozenset):
         return members(fleet, candidates)
     if candidates.size != fleet.capacity:
-        raise ValueError(f"the mask of candidates is of {candidates.size} rows, the fleet of {fleet.capacity}")
+        raise ValueError(f"the mask of candidates has {candidates.size} rows, but the fleet has {fleet.capacity}")
     return candidates
 
 

@@ -11,7 +11,7 @@ from moorage.core.scheduling.ocm.columns import Rows, Scores
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 
 _FEW: Final = 64
-"""Up to this many names are counted one by one, more of them all at once."""
+"""Up to this many names are counted one by one. More names are counted together."""
 
 
 class Usage:

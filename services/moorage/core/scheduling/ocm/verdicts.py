@@ -17,8 +17,8 @@ from moorage.core.taints.tolerations import JudgedTaint
 CLUSTER_SETS: Final = "ManagedClusterSets"
 """Used in place of a filter name: a placement chooses from its sets."""
 
-NOT_IN_SETS: Final = "the cluster is in no set that the placement may choose from"
-DELETED: Final = "the cluster is about to be deleted"
+NOT_IN_SETS: Final = "the cluster is not in any set that the placement may choose from"
+DELETED: Final = "the cluster is being deleted"
 
 
 class ManagedVerdicts(Verdicts):

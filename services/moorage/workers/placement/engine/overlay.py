@@ -53,7 +53,7 @@ class Overlay(Generic[V]):
         self._assumed[key] = (by, value)
 
     def assumption(self, key: str) -> tuple[object, V | None] | None:
-        """Return who has assumed what for a key; None when nobody has."""
+        """Return the assumption for a key, with who made it. None if there is none."""
         return self._assumed.get(key)
 
     def put_back(self, key: str, assumption: tuple[object, V | None] | None) -> None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Selections(Generic[T]):
-    """Who has which clusters. With 10,000 placements and 1,000 clusters this takes a megabyte, whatever is selected.
+    """The clusters of each placement. With 10,000 placements and 1,000 clusters it takes a megabyte, for any selection.
 
     Args:
         fleet: gives each name its row.

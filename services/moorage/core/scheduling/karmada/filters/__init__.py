@@ -1,1 +1,1 @@
-"""Rules that keep a resource from clusters; one module each, found by its `PLUGIN`."""
+"""Filters of clusters, one module each. They are discovered by their `PLUGIN`."""

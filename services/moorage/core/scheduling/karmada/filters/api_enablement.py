@@ -11,7 +11,7 @@ from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 class ApiEnablement(ClusterFilter):
     """Rules out clusters that do not serve the resource's kind.
 
-    A resource that is there stays, for the kind may come back.
+    A resource that is on such a cluster stays, because the cluster may serve the kind again.
     """
 
     name = "APIEnablement"
@@ -28,7 +28,7 @@ class ApiEnablement(ClusterFilter):
         """See `Plugin`."""
         cluster = fleet[target]
         if cluster.kinds is None:
-            yield "the cluster does not say what it serves, so it is taken to serve everything"
+            yield "the cluster does not list the kinds that it serves, so every kind counts as served"
         elif (request.api_version, request.kind) not in cluster.kinds:
             here = ", but the resource is there already" if cluster.name in request.existing else ""
             yield f"the cluster does not serve {request.api_version} {request.kind}{here}"

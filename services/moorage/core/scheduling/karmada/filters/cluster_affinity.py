@@ -10,7 +10,7 @@ from moorage.core.taints.desired.cluster_affinity import objections, selects
 
 
 class AffinityFilter(ClusterFilter):
-    """Rules out clusters that the policy's cluster affinity does not select; a resource that is there leaves."""
+    """Rules out clusters that the policy's cluster affinity does not select. A resource leaves such a cluster."""
 
     name = "ClusterAffinity"
     order = 10

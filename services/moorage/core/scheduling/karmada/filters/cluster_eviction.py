@@ -1,4 +1,4 @@
-"""Clusters that the resource is about to leave."""
+"""Clusters that the resource is leaving."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moorage.core.scheduling.karmada.plugin import ClusterFilter, ClusterRequest
 
 
 class ClusterEviction(ClusterFilter):
-    """Rules out clusters that the resource is leaving: it does not come back before it has left."""
+    """Rules out clusters that the resource is leaving. It cannot come back before it has left."""
 
     name = "ClusterEviction"
     order = 50

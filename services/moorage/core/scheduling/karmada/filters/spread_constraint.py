@@ -1,4 +1,4 @@
-"""Clusters that do not say what the placement spreads over."""
+"""Clusters without the region, zone or provider that the placement spreads over."""
 
 from __future__ import annotations
 

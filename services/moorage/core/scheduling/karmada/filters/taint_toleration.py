@@ -15,7 +15,7 @@ from moorage.core.taints.tolerations import judge_taints
 class TaintToleration(ClusterFilter):
     """Rules out clusters with a `NoSchedule` or `NoExecute` taint that the resource does not tolerate.
 
-    Where the resource is already, it is for eviction to say whether it has to go.
+    A cluster that the resource is on already passes. Eviction decides whether the resource has to leave it.
     """
 
     name = "TaintToleration"
@@ -35,7 +35,7 @@ class TaintToleration(ClusterFilter):
             if one.keeps_away:
                 yield str(one)
         if cluster.taints and cluster.name in request.existing:
-            yield "it is there already, and taints only keep new work away"
+            yield "the resource is there already, and the taint only keeps new work away"
 
 
 PLUGIN = TaintToleration()

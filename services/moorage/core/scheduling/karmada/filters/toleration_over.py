@@ -1,7 +1,8 @@
-"""Clusters with a `NoExecute` taint that is tolerated for a time which is over already.
+"""Clusters with a `NoExecute` taint whose tolerated time is over.
 
-The time runs from the taint's `timeAdded`, so a resource that went there would have to leave at once, and come back,
-for ever. (Upstream's filter admits it: deviation `expired-toleration-keeps-away`.)
+The time runs from the taint's `timeAdded`. A resource that went to such a cluster would have to leave at once, and
+would come back and leave again without end. Upstream's filter lets it pass (deviation
+`expired-toleration-keeps-away`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from moorage.core.taints.tolerations import judge_taints
 
 
 class TolerationOver(ClusterFilter):
-    """Rules out clusters with a `NoExecute` taint that the resource tolerates for a time which is over."""
+    """Rules out clusters with a `NoExecute` taint that the resource tolerated for a time that is over."""
 
     name = "TolerationOver"
     order = 25

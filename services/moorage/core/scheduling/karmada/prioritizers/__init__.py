@@ -1,1 +1,1 @@
-"""Rules that score clusters; one module each, found by its `PLUGIN`."""
+"""Prioritizers of clusters, one module each. They are discovered by their `PLUGIN`."""

@@ -1,4 +1,4 @@
-"""A resource stays where it is rather than move."""
+"""Prefers the clusters that a resource is on, so that it does not move without need."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rules that rule nodes out; one module each, found by its `PLUGIN`."""
+"""Filters of nodes, one module each. They are discovered by their `PLUGIN`."""

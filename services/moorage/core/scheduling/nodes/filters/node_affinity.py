@@ -46,13 +46,13 @@ class NodeAffinity(NodeFilter):
         for number, term in enumerate(terms):
             yield f"required node affinity: term {number} fails: {', '.join(_failing(term, labels, target))}"
         if shape.required is not None and not terms:
-            yield "required node affinity: it has no terms, which selects no node"
+            yield "required node affinity: it has no terms, so it selects no node"
 
 
 def _failing(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterable[str]:
-    """What of a term does not hold for a node."""
+    """The requirements of a term that a node does not meet."""
     if not term.match_expressions and not term.match_fields:
-        yield "it is empty, which selects no node"
+        yield "it is empty, so it selects no node"
     for requirement in term.match_expressions or ():
         present = labels.get(requirement.key)
         if not test_of(requirement, node=True)(present):
@@ -63,7 +63,7 @@ def _failing(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> It
 
 
 def _present(value: str | None) -> str:
-    return "the label is not there" if value is None else f"it is {value!r}"
+    return "the label is missing" if value is None else f"it is {value!r}"
 
 
 PLUGIN = NodeAffinity()

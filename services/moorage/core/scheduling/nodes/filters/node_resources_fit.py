@@ -1,4 +1,4 @@
-"""Nodes that have too little left of what the pod requests, or room for no more pods."""
+"""Nodes without enough free resources for the pod, or without room for one more pod."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
 
 
 class NodeResourcesFit(NodeFilter):
-    """Rules out nodes that have too little left of what the pod requests, or no room for one more pod.
+    """Rules out nodes without enough free resources for the pod, or without room for one more pod.
 
-    What is not requested is not looked at, however short it is.
+    A resource that the pod does not request is not checked, even if the node has none left.
     """
 
     name = "NodeResourcesFit"
@@ -33,10 +33,10 @@ class NodeResourcesFit(NodeFilter):
         for resource, amount in (*(one for one in request.shape.requests if one[0] != PODS), (PODS, 1)):
             offered, free = int(fleet.offered(resource)[row]), int(fleet.free(resource)[row])
             if offered >= UNLIMITED:
-                yield f"{resource}: {amount_text(resource, amount)} asked, the node sets no limit"
+                yield f"{resource}: {amount_text(resource, amount)} requested, the node sets no limit"
             else:
                 left, every = amount_text(resource, max(free, 0)), amount_text(resource, offered)
-                yield f"{resource}: {amount_text(resource, amount)} asked, {left} of {every} left"
+                yield f"{resource}: {amount_text(resource, amount)} requested, {left} of {every} left"
 
 
 PLUGIN = NodeResourcesFit()

@@ -1,6 +1,6 @@
-"""Nodes whose `spec.unschedulable` is set, unless the pod tolerates the taint that says so.
+"""Nodes whose `spec.unschedulable` is set, unless the pod tolerates the taint for it.
 
-The taint alone would do; this reads the node itself, so it holds before the taint is there.
+The taint has the same effect. This filter reads the node itself, so it works before the taint is added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moorage.core.taints.tolerations import toleration_text
 
 
 class NodeUnschedulable(NodeFilter):
-    """Rules out cordoned nodes: they take no new pods."""
+    """Rules out cordoned nodes, which take no new pods."""
 
     name = "NodeUnschedulable"
     order = 10

@@ -1,8 +1,8 @@
-"""Nodes with a `NoExecute` taint that the pod tolerates for a time which is over already.
+"""Nodes with a `NoExecute` taint whose tolerated time is over.
 
-The time runs from the taint's `timeAdded`, so a pod that went there would have to leave at once, and its replacement
-after it, for ever. (Upstream counts from when its controller sees the pod, which gives each replacement the time
-anew: deviation `expired-toleration-keeps-away`.)
+The time runs from the taint's `timeAdded`. A pod that went to such a node would have to leave at once, and so would
+each of its replacements. Upstream counts from when its controller sees the pod, which gives each replacement the full
+time again (deviation `expired-toleration-keeps-away`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVER: Final = np.iinfo(np.int64).min
 
 
 class TolerationOver(NodeFilter):
-    """Rules out nodes with a `NoExecute` taint that the pod tolerates for a time which is over."""
+    """Rules out nodes with a `NoExecute` taint that the pod tolerated for a time that is over."""
 
     name = "TolerationOver"
     order = 25
@@ -53,7 +53,7 @@ class TolerationOver(NodeFilter):
 
 
 def _ends(shape: PodShape, fleet: Fleet) -> Counts:
-    """When each node's tolerated time ends, in microseconds; a node that its taints rule out anyway has no end."""
+    """When each node's tolerated time ends, in microseconds. Nodes that their taints rule out anyway have no end."""
     ends = np.full(fleet.rows, _NEVER, dtype=np.int64)
     fits = fleet.fits_taints(shape.tolerations)
     for name, taints in fleet.evicting.items():
@@ -62,7 +62,7 @@ def _ends(shape: PodShape, fleet: Fleet) -> Counts:
             found = verdict(taints, shape.tolerations)
             if isinstance(found, EvictAt):
                 ends[row] = _micros(found.deadline)
-            elif isinstance(found, EvictNow):  # tolerated, for the pod fits, but for no time at all
+            elif isinstance(found, EvictNow):  # The pod fits, so the taint is tolerated, but for no time at all.
                 ends[row] = _EVER
     return ends
 

@@ -1,1 +1,1 @@
-"""Rules that score nodes; one module each, found by its `PLUGIN`."""
+"""Prioritizers of nodes, one module each. They are discovered by their `PLUGIN`."""

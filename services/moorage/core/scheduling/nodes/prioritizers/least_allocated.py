@@ -1,7 +1,8 @@
-"""Nodes with more cpu and memory left are better.
+"""Prefers nodes with more free cpu and memory.
 
-The mean of the two percentages that would be left with the pod there. A pod that asks for none of it counts as a little
-(`COUNTED_AT_LEAST`, upstream's figures, there by container); a node that does not say how much it has counts as empty.
+The score is the mean of the two percentages that would be free with the pod on the node. A pod without requests counts
+with small amounts (`COUNTED_AT_LEAST`; upstream has the same numbers, for each container). A node that does not state
+how much it has counts as empty.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 
 
 class NodeResourcesFit(NodePrioritizer):
-    """Prefers nodes with a larger share of cpu and memory left: LeastAllocated, kube-scheduler's default."""
+    """Prefers nodes with a larger share of free cpu and memory: LeastAllocated, kube-scheduler's default."""
 
     name = "NodeResourcesFit"
     weight = 1
@@ -35,14 +36,14 @@ class NodeResourcesFit(NodePrioritizer):
         for resource, least in COUNTED_AT_LEAST.items():
             offered = int(fleet.offered(resource)[row])
             if offered >= UNLIMITED:
-                yield f"{resource}: the node sets no limit, so all of it counts as left"
+                yield f"{resource}: the node sets no limit, so all of it counts as free"
             elif offered > 0:
                 left = max(offered - int(fleet.weight(resource)[row]) - (requests.get(resource) or least), 0)
-                yield f"{resource}: {amount_text(resource, left)} of {amount_text(resource, offered)} would be left"
+                yield f"{resource}: {amount_text(resource, left)} of {amount_text(resource, offered)} would be free"
 
 
 def _left(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
-    """The mean percentage that would be left on each of the rows."""
+    """The mean percentage that would be free on each of the rows."""
     total = np.zeros(rows.size, dtype=np.int64)
     counted = np.zeros(rows.size, dtype=np.int64)
     for resource, least in COUNTED_AT_LEAST.items():

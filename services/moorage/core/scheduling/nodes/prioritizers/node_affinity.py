@@ -1,4 +1,4 @@
-"""Nodes that the pod's preferred node affinity selects are better, by the sum of the terms' weights."""
+"""Prefers nodes that the pod's preferred node affinity selects, by the sum of the terms' weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moorage.core.scheduling.nodes.shape import PodShape
 class NodeAffinity(NodePrioritizer):
     """Prefers nodes that the pod's preferred node affinity selects.
 
-    100 for the nodes with the highest sum of the terms' weights; 0 everywhere when nothing is preferred or matches.
+    100 for the nodes with the highest sum of the terms' weights. 0 for every node if no term matches.
     """
 
     name = "NodeAffinity"

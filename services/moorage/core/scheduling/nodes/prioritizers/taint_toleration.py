@@ -1,4 +1,4 @@
-"""Fewer untolerated `PreferNoSchedule` taints are better."""
+"""Prefers nodes with fewer untolerated `PreferNoSchedule` taints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.core.taints.matching import untolerated
 class TaintToleration(NodePrioritizer):
     """Prefers nodes with fewer `PreferNoSchedule` taints that the pod does not tolerate.
 
-    100 without such taints, 0 for the nodes with the most of them.
+    100 for nodes without such taints, 0 for the nodes with the most of them.
     """
 
     name = "TaintToleration"

@@ -1,7 +1,7 @@
-"""Replicas of one owner are spread over zones and nodes, as kube-scheduler's default constraints do.
+"""Spreads the replicas of one owner over zones and nodes, as kube-scheduler's default constraints do.
 
-For each topology the replicas that are already in a node's domain count, weighted by the logarithm of the number of
-domains, so that zones and nodes weigh alike; fewer are better. A single pod has nothing to spread.
+For each topology, the replicas that are already in a node's domain are counted; fewer are better. The count is weighted
+by the logarithm of the number of domains, so that zones and nodes have equal weight. A single pod is not spread.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
 ZONE: Final = "topology.kubernetes.io/zone"
 ZONE_SKEW: Final = 5
 NODE_SKEW: Final = 3
-"""How much of a difference between domains is put up with; they water the differences down."""
+"""The tolerated differences between zones and between nodes (kube-scheduler's `maxSkew`). With a higher value,
+differences matter less."""
 
 
 class PodTopologySpread(NodePrioritizer):
     """Prefers zones and nodes with fewer replicas of the same controller.
 
-    100 for the emptiest zone and node, less the more replicas are there.
+    100 for the zone and node with the fewest replicas. The score falls with the number of replicas there.
     """
 
     name = "PodTopologySpread"
@@ -44,7 +45,7 @@ class PodTopologySpread(NodePrioritizer):
         by_zone = _by_zone(zones, request.replica_rows, zones[rows], len(column.values))
         base = by_zone + (NODE_SKEW - 1)
         raw = np.rint(base).astype(np.int64)[zones[rows]]
-        # Few nodes hold replicas, so only these are worked out one by one.
+        # Few nodes have replicas, so only these are computed one by one.
         taken, counts = np.unique(request.replica_rows, return_counts=True)
         at = np.searchsorted(rows, taken)
         there = at < rows.size
@@ -69,7 +70,7 @@ class PodTopologySpread(NodePrioritizer):
 def _by_zone(
     zones: npt.NDArray[np.int32], replicas: Rows, of_rows: npt.NDArray[np.int32], size: int
 ) -> npt.NDArray[np.floating[Any]]:
-    """What each zone adds to the score of its nodes; a node without a zone gets nothing on top."""
+    """What each zone adds to the score of its nodes. A node without a zone gets nothing."""
     in_zone = np.bincount(zones[replicas], minlength=size)
     domains = np.count_nonzero(np.bincount(of_rows, minlength=size)[1:])
     raw = in_zone * math.log(domains + 2) + (ZONE_SKEW - 1)
@@ -78,7 +79,7 @@ def _by_zone(
 
 
 def _reversed(raw: Counts) -> Counts:
-    """Fewer is better, between the lowest and the highest that there are."""
+    """Scale the numbers from lowest to highest, so that the lowest gets the highest score."""
     highest, lowest = int(raw.max(initial=0)), int(raw.min())
     if highest == 0:
         return np.full(raw.size, MAX_SCORE, dtype=np.int64)

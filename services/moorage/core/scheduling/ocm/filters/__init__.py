@@ -1,1 +1,1 @@
-"""Rules that rule managed clusters out; one module each, found by its `PLUGIN`."""
+"""Filters of managed clusters, one module each. They are discovered by their `PLUGIN`."""

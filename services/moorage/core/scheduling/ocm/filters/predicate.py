@@ -1,4 +1,4 @@
-"""Predicate: labels, claims and CEL expressions; a placement's predicates are ORed."""
+"""Predicate: selects clusters by labels, claims and CEL expressions. The predicates of a placement are ORed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from moorage.core.scheduling.ocm.terms import PlacementTerms, SelectorTerms
 
 
 class Predicate(ManagedFilter):
-    """Rules out clusters for which none of the placement's predicates holds; without predicates all pass."""
+    """Rules out clusters that match none of the placement's predicates. Without predicates, all clusters pass."""
 
     name = "Predicate"
     order: ClassVar[int] = 1
     summary: ClassVar[str] = "cluster(s) didn't match any of the predicates"
 
     def problem(self, terms: PlacementTerms) -> str:
-        """That the predicates cannot be read, if so."""
+        """The error in the predicates, if they are invalid."""
         return terms.predicate_error
 
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """Those of which a predicate holds."""
+        """The clusters that match a predicate."""
         predicates = request.terms.predicates
         if not predicates:
             return shown
@@ -40,11 +40,11 @@ class Predicate(ManagedFilter):
         return passed
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """Those of all selectors."""
+        """The columns of all selectors."""
         return tuple(dict.fromkeys(column for one in terms.predicates for column in selector_columns(one)))
 
     def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
-        """That no predicate holds, if so."""
+        """The reason, if the cluster matches no predicate."""
         predicates, facts = request.terms.predicates, fleet.at(row)
         if not predicates:
             return ""
@@ -52,7 +52,7 @@ class Predicate(ManagedFilter):
         return "" if any(holds(one, facts, within) for one in predicates) else self.summary
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
-        """The predicate that holds, or what of each fails."""
+        """The predicate that matches or, if none does, what fails in each."""
         facts, within = fleet.at(fleet.row(target)), scores_of(fleet)
         failing = [list(_failing(one, facts, within)) for one in request.terms.predicates]
         matching = next((number for number, wrong in enumerate(failing) if not wrong), None)
@@ -72,7 +72,7 @@ def selector_columns(terms: SelectorTerms) -> tuple[Column, ...]:
 
 
 def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask) -> Mask:
-    """Those of the shown clusters that a selector selects; expressions are asked last, and of no more than need be."""
+    """The clusters in `shown` that a selector selects. CEL expressions are evaluated last, for as few as possible."""
     passed = shown
     for column in selector_columns(terms):
         values = fleet.column(column)
@@ -87,7 +87,7 @@ def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask) -> Mask:
 
 
 def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: cel.Context) -> bool:
-    """Whether a selector selects one cluster; `within` is from `scores_of`."""
+    """Whether a selector selects one cluster. `within` is the result of `scores_of`."""
     return (
         terms.labels.hold(facts.labels)
         and terms.claims.hold(facts.claims)
@@ -106,7 +106,7 @@ def _unmet(terms: LabelTerms, present: Mapping[str, str], kind: str) -> Iterator
         if not LabelTerms((requirement,)).hold(present):
             key, operator, values = requirement
             asked = f" [{', '.join(sorted(values))}]" if values else ""
-            has = f"it is {present[key]!r}" if key in present else f"the {kind} is not there"
+            has = f"it is {present[key]!r}" if key in present else f"the {kind} is missing"
             yield f"{kind} {key} {operator}{asked} ({has})"
 
 

@@ -1,4 +1,4 @@
-"""TaintToleration: taints that nothing tolerates rule a cluster out."""
+"""TaintToleration: untolerated taints rule a cluster out."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from moorage.core.taints.matching import tolerates
 from moorage_schemas.taint import Taint, Toleration, TolerationOperator
 
 Spans = tuple[int | None, ...]
-"""How long, in microseconds, each toleration that matches a taint lasts; None is for ever."""
+"""The duration of each toleration that matches a taint, in microseconds. None means forever."""
 
 
 def spans(taint: Taint, tolerations: tuple[Toleration, ...], *, as_upstream: bool) -> Spans:
-    """The times of the tolerations that match a taint, in their order."""
+    """The durations of the tolerations that match a taint, in their order."""
     found: list[int | None] = []
     for toleration in tolerations:
         if not tolerates(toleration, taint, comparison=not as_upstream, strict=not as_upstream):
@@ -37,15 +37,15 @@ def spans(taint: Taint, tolerations: tuple[Toleration, ...], *, as_upstream: boo
         if seconds is None or (taint.effect == NO_SELECT_IF_NEW and not as_upstream):
             found.append(None)
         else:
-            # As upstream, a time that does not fit into 64 bits of nanoseconds wraps around.
+            # As upstream, a duration that does not fit into 64 bits of nanoseconds wraps around.
             found.append(wrapped(seconds * NANOSECONDS) // 1000 if as_upstream else seconds * 1_000_000)
     return tuple(found)
 
 
 def ends(taint: Taint, lasting: Spans) -> list[int]:
-    """When each of the times is over, in microseconds since 1970.
+    """When each of the durations is over, in microseconds since 1970.
 
-    A taint without `timeAdded` was added long ago, so no limited time is left of it.
+    A taint without `timeAdded` counts as added long ago, so every limited duration is over.
     """
     if not lasting or all(span is None for span in lasting):
         return [FOREVER] * len(lasting)
@@ -58,7 +58,7 @@ def ends(taint: Taint, lasting: Spans) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class TaintColumn(Column):
-    """Until when a cluster passes: as a new one, as one that is decided already; and whether a time is limited."""
+    """Until when a cluster passes if it is new, until when if it is already selected, and whether a limit applies."""
 
     tolerations: tuple[Toleration, ...]
     as_upstream: bool
@@ -66,17 +66,17 @@ class TaintColumn(Column):
     aspects: ClassVar[Aspect] = Aspect.TAINTS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No taint, no end."""
+        """Without taints there is no end."""
         values = np.full((3, capacity), FOREVER, dtype=np.int64)
         values[2] = 0
         return values
 
     def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int, int]:
-        """All three."""
+        """All three values."""
         return self._answer(fleet, row, {})
 
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Ask about the rows; each kind of taint is matched once."""
+        """Compute the rows. Each distinct taint is matched once."""
         known: dict[tuple[str, str, str], Spans] = {}
         for row in rows.tolist():
             values[:, row] = self._answer(fleet, row, known)
@@ -111,9 +111,9 @@ def _problem(tolerations: tuple[Toleration, ...]) -> str:
 
 
 class TaintToleration(ManagedFilter):
-    """Rules out clusters with a taint that the placement does not tolerate, or tolerates no longer.
+    """Rules out clusters with a taint that the placement does not tolerate, or no longer tolerates.
 
-    `PreferNoSelect` rules nothing out; `NoSelectIfNew` does not where the placement has the cluster already.
+    `PreferNoSelect` rules nothing out. `NoSelectIfNew` rules nothing out that the placement has selected already.
     """
 
     name = "TaintToleration"
@@ -122,15 +122,15 @@ class TaintToleration(ManagedFilter):
     summary: ClassVar[str] = "cluster(s) had untolerated taint(s)"
 
     def problem(self, terms: PlacementTerms) -> str:
-        """What upstream says of the first toleration that is wrong."""
+        """The error in the first invalid toleration, in upstream's words."""
         return _problem(terms.tolerations)
 
     def timed(self, terms: PlacementTerms) -> bool:
-        """Whether the time of a toleration is limited."""
+        """Whether a toleration has a limited duration."""
         return terms.limited
 
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """Those whose taints are tolerated."""
+        """The clusters whose taints are tolerated."""
         values = self._values(request.terms, fleet)
         passed: Mask = shown & (values[0] > request.now_us)
         decided = request.decided
@@ -139,24 +139,24 @@ class TaintToleration(ManagedFilter):
         return passed
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One."""
+        """One column."""
         return (TaintColumn(terms.tolerations, terms.as_upstream),)
 
     def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
-        """Between two ends of tolerated times."""
+        """The period between two ends of tolerated times."""
         values = self._values(request.terms, fleet)[:2]
         past = values[(values <= request.now_us) & (values != NEVER)]
         to_come = values[(values > request.now_us) & (values != FOREVER)]
         return (int(past.max()) if past.size else None, int(to_come.min()) if to_come.size else None)
 
     def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
-        """Those with a `NoSelectIfNew` taint that nothing tolerates for ever."""
+        """The clusters with a `NoSelectIfNew` taint that no toleration tolerates forever."""
         values = self._values(terms, fleet)
         differ: Mask = values[0] != values[1]
         return differ if differ.any() else None
 
     def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
-        """The first taint that is not tolerated."""
+        """The reason, with the first taint that is not tolerated."""
         terms = request.terms
         decided = bool(np.any(request.decided == row))
         for taint in fleet.at(row).taints:
@@ -169,13 +169,16 @@ class TaintToleration(ManagedFilter):
         return ""
 
     def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
-        """When the first tolerated time is over."""
+        """When the first tolerated time ends."""
         decided = bool(np.any(request.decided == row))
         end = int(self._values(request.terms, fleet)[1 if decided else 0][row])
         return None if end in {FOREVER, NEVER} or end <= request.now_us else instant(end)
 
     def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
-        """When a time of the clusters that are decided is over: the first time that is left of each taint counts."""
+        """When a tolerated time of the selected clusters ends.
+
+        For each taint, the first toleration that has not ended counts.
+        """
         terms = request.terms
         values = self._values(terms, fleet)
         there = rows[fleet.present[rows]]
@@ -193,7 +196,7 @@ class TaintToleration(ManagedFilter):
         return found
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
-        """What becomes of each taint that can keep the placement away."""
+        """Whether each taint that can rule the cluster out is tolerated, and until when."""
         return [str(one) for one in judge_taints(request, fleet, target) if one.keeps_away]
 
     def _values(self, terms: PlacementTerms, fleet: ManagedFleet) -> Values:

@@ -1,1 +1,1 @@
-"""The prioritizers of managed clusters; one module each, found by its `PLUGIN`."""
+"""Prioritizers of managed clusters, one module each. They are discovered by their `PLUGIN`."""

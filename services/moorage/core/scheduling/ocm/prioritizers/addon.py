@@ -1,4 +1,4 @@
-"""AddOn: the score of a name that an add-on has given the cluster."""
+"""AddOn: a named score that an add-on has given to the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNTIL: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumn(Column):
-    """The score, 0 where there is none; and the last instant at which it counts."""
+    """The score, or 0 if there is none, and the last instant at which it counts."""
 
     resource: str
     score: str
@@ -31,13 +31,13 @@ class ScoreColumn(Column):
     aspects: ClassVar[Aspect] = Aspect.SCORES | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """No score, for ever."""
+        """No score, and no end."""
         values = np.zeros((2, capacity), dtype=np.int64)
         values[_UNTIL] = FOREVER
         return values
 
     def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int]:
-        """Both."""
+        """Both values."""
         found = fleet.score(fleet.name(row), self.resource)
         if found is None:
             return 0, FOREVER
@@ -48,10 +48,10 @@ class ScoreColumn(Column):
 class AddOn(ManagedPrioritizer):
     """Takes the named score of the cluster's `AddOnPlacementScore`.
 
-    The score is as the add-on says it; 0 where it says nothing, or where what it said is no longer valid.
+    The score is used as the add-on reports it. It is 0 if the add-on reports none, or if the score is no longer valid.
 
     Args:
-        coordinate: which score; without one it is the plugin itself, which scores nothing.
+        coordinate: names the score. The plugin itself has none and scores nothing.
     """
 
     name = "AddOn"
@@ -66,11 +66,11 @@ class AddOn(ManagedPrioritizer):
         self._column = ScoreColumn(found.resource, found.score)
 
     def answers(self, coordinate: Coordinate) -> AddOn | None:
-        """Every coordinate of an add-on."""
+        """A prioritizer for each coordinate of an add-on."""
         return None if coordinate.built_in_type else AddOn(coordinate)
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """The scores that are valid, and a warning that names those that are not."""
+        """The valid scores, and a warning that names those that are not valid."""
         said = fleet.column(self._column)[:, rows]
         values, until = said[_VALUE], said[_UNTIL]
         over = until < request.now_us
@@ -94,7 +94,7 @@ class AddOn(ManagedPrioritizer):
         )
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One."""
+        """One column."""
         return (self._column,)
 
     def score_ends(self, fleet: ManagedFleet, row: int) -> bool:

@@ -1,4 +1,4 @@
-"""Balance: the fewer decisions other placements have on a cluster, the better."""
+"""Balance: prefers clusters on which other placements have fewer decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 class Balance(ManagedPrioritizer):
     """Prefers clusters on which other placements have fewer decisions.
 
-    100 for a cluster without decisions, -100 for those that have the most of the whole fleet.
+    100 for a cluster without decisions, -100 for the clusters with the most decisions in the whole fleet.
     """
 
     name = "Balance"
@@ -29,7 +29,7 @@ class Balance(ManagedPrioritizer):
     rests_on = Basis.USAGE | Basis.DECIDED
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """By the decisions of all placements but this one."""
+        """By the decisions of all other placements."""
         counts, most = _of_others(request)
         return Scored(score_by_count(most)[counts[rows]])
 
@@ -41,13 +41,13 @@ class Balance(ManagedPrioritizer):
 
 
 def _of_others(request: PlacementRequest) -> tuple[Scores, int]:
-    """The decisions of other placements by row, and the most of them on one cluster."""
+    """The number of decisions of other placements by row, and the highest of these numbers."""
     return request.usage.without(request.decided if request.usage_has_decided else _NO_ROWS)
 
 
 @lru_cache(maxsize=1024)
 def score_by_count(most: int) -> Scores:
-    """The score of each number of decisions, where `most` is the highest: always even, cut towards zero."""
+    """The score for each number of decisions from 0 to `most`. Always even, truncated towards zero."""
     if not most:
         return np.array([MAX_SCORE], dtype=np.int64)
     usage = np.arange(most + 1, dtype=np.float64) / most

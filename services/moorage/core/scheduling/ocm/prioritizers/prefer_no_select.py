@@ -1,4 +1,4 @@
-"""PreferNoSelect: the fewer untolerated `PreferNoSelect` taints, the better. Moorage's own; upstream scores none."""
+"""PreferNoSelect: prefers clusters with fewer untolerated `PreferNoSelect` taints. Upstream has no such prioritizer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from moorage_schemas.taint import Toleration
 
 @dataclass(frozen=True, slots=True)
 class PreferColumn(Column):
-    """How many `PreferNoSelect` taints are not tolerated; no time counts for them."""
+    """The number of untolerated `PreferNoSelect` taints. `tolerationSeconds` is ignored for this effect."""
 
     tolerations: tuple[Toleration, ...]
 
     aspects: ClassVar[Aspect] = Aspect.TAINTS | Aspect.LIFE
 
     def empty(self, capacity: int) -> Values:
-        """None."""
+        """No taints."""
         return np.zeros(capacity, dtype=np.int64)
 
     def answer(self, fleet: ColumnSource, row: int) -> int:
@@ -39,7 +39,7 @@ class PreferColumn(Column):
 class PreferNoSelect(ManagedPrioritizer):
     """Prefers clusters with fewer `PreferNoSelect` taints that the placement does not tolerate.
 
-    100 for a cluster without such a taint, down to -100 for those that have the most of those that are scored.
+    100 for a cluster without such a taint, -100 for those with the most of them among the scored clusters.
     """
 
     name = "PreferNoSelect"
@@ -49,13 +49,13 @@ class PreferNoSelect(ManagedPrioritizer):
     upstream = False
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """By the share of the highest count."""
+        """By the number of taints, in proportion to the highest."""
         counts = fleet.column(PreferColumn(request.terms.tolerations))[rows]
         most = int(counts.max(initial=0))
         return Scored(MAX_SCORE - 2 * MAX_SCORE * counts // max(most, 1))
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One."""
+        """One column."""
         return (PreferColumn(terms.tolerations),)
 
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""ResourceAllocatableCPU: the more cpu a cluster may give, the better."""
+"""ResourceAllocatableCPU: prefers clusters with more allocatable cpu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResourceAllocatableMemory: the more memory a cluster may give, the better."""
+"""ResourceAllocatableMemory: prefers clusters with more allocatable memory."""
 
 from __future__ import annotations
 

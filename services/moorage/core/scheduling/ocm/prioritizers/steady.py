@@ -1,4 +1,4 @@
-"""Steady: the clusters that a placement has are the better ones."""
+"""Steady: prefers the clusters that a placement has already."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Steady(ManagedPrioritizer):
     rests_on = Basis.DECIDED
 
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """By what is decided."""
+        """By the present decision."""
         values = np.zeros(fleet.capacity, dtype=np.int64)
         values[request.decided] = MAX_SCORE
         return Scored(values[rows])
@@ -33,7 +33,7 @@ class Steady(ManagedPrioritizer):
         yield "the placement has it already" if decided else "the placement does not have it"
 
     def drifts(self, weight: int) -> bool:
-        """Only turned round: then it prefers the clusters that the placement does not have."""
+        """Only with a negative weight. Then it prefers the clusters that the placement does not have."""
         return weight < 0
 
 
