@@ -33,7 +33,7 @@ STEP = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ShownObject:
-    """One object as the API shows it. It is never changed. `document` has its resource version."""
+    """One object as the API shows it. It is never modified. `document` contains its resource version."""
 
     version: int
     document: Document
@@ -61,7 +61,7 @@ class Store:
         self._positions: dict[tuple[Topic, int], int] = {}
 
     def apply(self, records: Iterable[Input]) -> None:
-        """Fold records in, in the order of their log. Each change gets a version of its own.
+        """Apply records in the order of their log. Each change gets a version of its own.
 
         Counts over many objects, such as the pods of a controller, are computed once, after all records.
         """

@@ -48,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must be true of an object for it to be changed. Empty ones always hold."""
+    """What must be true for an object to be changed. Empty fields are not checked."""
 
     uid: str = ""
     resource_version: str = ""
@@ -79,7 +79,7 @@ class _Locks:
 
 
 class Writer:
-    """Checks and writes objects. Each of several writes to one object sees the result of the one before it.
+    """Checks and writes objects. Each write of an object sees the result of the write before it.
 
     Args:
         store: the present objects.

@@ -1,4 +1,4 @@
-"""The feature gates of the settings, and the warnings for the writer of an object that was accepted."""
+"""The features that the settings turn on, and the warnings about accepted writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moorage.runtime.settings import Settings
 
 
 def feature_gates(settings: Settings) -> FeatureGates:
-    """Return the feature gates that the settings of a process open."""
+    """The features that the settings of a process turn on."""
     return FeatureGates(
         failover=settings.failover,
         allow_no_execute_taint_policy=settings.allow_no_execute_taint_policy,
@@ -22,7 +22,7 @@ def feature_gates(settings: Settings) -> FeatureGates:
 
 
 def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGates) -> Iterator[str]:
-    """Return the warnings for the writer of an object: the parts that have no effect as things stand."""
+    """Warnings for the writer of an object: which parts of it have no effect at present."""
     yield from unknown_field_warnings(document, kind)
     yield from kind.warnings(document, switches)
 

@@ -66,7 +66,7 @@ class MachineKeeper:
             said = why
 
     async def _settle_all(self) -> list[str]:
-        """Settle every machine set that something has changed about. Return the reasons of failures."""
+        """Reconcile every machine set that has changed. Returns the reasons for failures."""
         unsettled = self._store.tables.unsettled
         failed: dict[str, str] = {}
         while self._store.ready and (waiting := sorted(unsettled - failed.keys())):
@@ -83,7 +83,7 @@ class MachineKeeper:
         return list(failed.values())
 
     async def _settle(self, uid: str) -> str:
-        """Bring one machine set to its number. Return the reason if that failed."""
+        """Bring one machine set to its number. Returns why that failed, or an empty text."""
         tables = self._store.tables
         key = tables.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None

@@ -1,4 +1,4 @@
-"""An index of managed clusters: their sets, where the sets are bound, and their add-ons. It follows the records."""
+"""An index of the clusters in each set, the namespaces that sets are bound to, and the add-ons of each cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Name = tuple[str, str, str]
 
 
 class ManagedIndex:
-    """Follows the records of managed clusters, their sets and bindings. Each change returns what looks different."""
+    """Follows the records of managed clusters, their sets and bindings. Each change returns the affected objects."""
 
     def __init__(self) -> None:
         self.sets = ManagedSets()
