@@ -29,28 +29,28 @@ class ManagedIndex:
     def __init__(self) -> None:
         self.sets = ManagedSets()
         self._labels: dict[str, Mapping[str, str]] = {}
-        """The labels of each cluster, with those that the system keeps on it."""
+        """The labels of each cluster, including those that the system maintains."""
 
         self._naming: dict[str, set[str]] = {}
-        """The clusters that name a set, whether it exists or not."""
+        """The clusters that name each set, whether or not the set exists."""
 
         self._members: dict[str, set[str]] = {name: set() for name in self.sets.names}
         self._bound: dict[str, set[str]] = {}
-        """The namespaces to which a set is bound, whether it exists or not."""
+        """The namespaces to which each set is bound, whether or not the set exists."""
 
         self._add_ons: dict[str, set[str]] = {}
 
     def size(self, name: str) -> int:
-        """How many clusters a set has."""
+        """The number of clusters in a set."""
         return len(self._members.get(name, ()))
 
     def resource(self, key: str, declared: ResourceDeclared | None, tainted: TargetTainted | None) -> set[Name]:
-        """A resource is declared, or deleted (None).
+        """Apply a resource that was declared or deleted (None). Returns the objects that look different now.
 
         Args:
-            key: of its record.
-            declared: what it is now.
-            tainted: the taints of the target of that name, if it is one.
+            key: the key of its record.
+            declared: its present state.
+            tainted: the taints of the resource, if it is a target.
         """
         kind, namespace, name, _ = ResourceKey.parse(key)
         if kind == CLUSTER:
@@ -64,7 +64,7 @@ class ManagedIndex:
         return set()
 
     def cluster(self, name: str, declared: ResourceDeclared | None, tainted: TargetTainted | None) -> set[Name]:
-        """A cluster, or what the system keeps on it, is another one now: the sets and add-ons that show it."""
+        """Apply a change of a cluster or its system labels. Returns the sets and add-ons that look different now."""
         before = self._labels.pop(name, None)
         after = None if declared is None else merged_labels(declared, tainted)
         if after is not None:
@@ -90,7 +90,7 @@ class ManagedIndex:
         else:
             try:
                 changed = self.sets.put(name, ManagedClusterSet.model_validate(declared.object).spec)
-            except ValidationError:  # it was checked when it was declared
+            except ValidationError:  # it was validated when it was declared
                 changed = False
             made = self.sets.get(name)
             if changed and made is not None:
@@ -100,7 +100,7 @@ class ManagedIndex:
 
 
 def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> Mapping[str, str]:
-    """The labels of a cluster: those that people declare and those that the system keeps on it."""
+    """The labels of a cluster: those that people declare, and those that the system maintains."""
     own: Mapping[str, Any] = declared.object["metadata"].get("labels") or {}
     if tainted is None or not tainted.labels or tainted.target_uid not in {"", declared.uid}:
         return own
@@ -108,7 +108,7 @@ def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> 
 
 
 def _keep(sets: dict[str, set[str]], group: str, item: str, *, there: bool) -> None:
-    """Put an item into a set of sets, or take it out, and the set with its last one."""
+    """Add an item to a group or remove it. A group without items is removed."""
     if there:
         sets.setdefault(group, set()).add(item)
         return
