@@ -34,7 +34,7 @@ from tests.support.waiting import until
 from moorage.runtime import metrics
 from moorage.runtime.codec import Outgoing
 from moorage.runtime.kafka import clients, dangling_transactions
-from moorage.runtime.kafka.producers import PartitionProducer
+from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers

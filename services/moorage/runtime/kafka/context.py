@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from moorage.runtime.clock import Clock
 from moorage.runtime.engine.journal import Journals
+from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.offsets import Offsets
-from moorage.runtime.kafka.producers import PartitionProducer
 from moorage.runtime.kafka.table_age import TableAge
 from moorage.runtime.kafka.table_reader import TableReader
 from moorage.runtime.service import GlobalView, Service

@@ -22,7 +22,7 @@ from moorage.runtime import codec, metrics
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka import clients
 from moorage.runtime.kafka.context import WorkerContext
-from moorage.runtime.kafka.producers import PartitionProducer
+from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.service import source_name
 from moorage_schemas.topics import DEAD_LETTERS, JOURNAL, Topic
 

@@ -30,7 +30,7 @@ from moorage.runtime.engine.steps import with_steps
 from moorage.runtime.errors import StartAfresh
 from moorage.runtime.kafka.context import WorkerContext
 from moorage.runtime.kafka.dangling_transactions import end_lost_transactions, markers_lost_since, mind_a_slow_commit
-from moorage.runtime.kafka.producers import PartitionProducer
+from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.table_restore import Progress, Restorer
 from moorage.runtime.kafka.upstream_lag import UpstreamEnds, UpstreamWatch
 from moorage.runtime.service import Freshness, Needs

@@ -10,10 +10,10 @@ from tests.chaos.seeded.bugs.planting import Change, bug
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.kafka import clients, dangling_transactions, partition_task
 from moorage.runtime.kafka.context import WorkerContext
+from moorage.runtime.kafka.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.global_tables import GlobalReader
 from moorage.runtime.kafka.offsets import Offsets
 from moorage.runtime.kafka.partition_task import PartitionTask
-from moorage.runtime.kafka.producers import PartitionProducer
 from moorage.runtime.kafka.table_reader import TableReader
 
 _WRITE = PartitionProducer.write
