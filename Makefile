@@ -61,7 +61,7 @@ test: check ## every check and every test
 	@$(BIN)/pytest -n auto
 
 .PHONY: test-fast
-test-fast: $(READY) ## the tests that need no broker; two minutes on two cores
+test-fast: $(READY) ## the tests that need no broker; a minute and a half on two cores
 	@$(BIN)/pytest -n logical $(FAST)
 
 .PHONY: coverage
