@@ -12,3 +12,6 @@ GLOBAL_SET: Final = "global"
 
 MANAGED_CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
 """The condition of a managed cluster that says whether it can be used."""
+
+PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
+"""The label by which a PlacementDecision names its placement, as in Open Cluster Management's API."""

@@ -12,13 +12,14 @@ from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import invalid, not_supported, required
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL, DecisionPart, Layout, layout_of
+from moorage.core.scheduling.ocm.decision_pages import DecisionPart, Layout, layout_of
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.placement_conditions import conditions_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 DISABLE: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
 """The annotation that keeps a placement's decisions unchanged if it is `true`."""

@@ -14,7 +14,6 @@ from moorage.conformance.ocm_controller import RequestedPlacement, controlled
 from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.scheduling.ocm.decision_pages import PLACEMENT_LABEL
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
 from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.result import Scheduled
@@ -22,6 +21,7 @@ from moorage.core.scheduling.ocm.scheduler import Candidates, PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import Placement
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 SCHEDULER: Final = "scheduler"
 CONTROLLER: Final = "controller"

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.ocm import PLACEMENT_LABEL, decided, group_text, selector_text
+from moorage.kinds.families.ocm import decided, group_text, selector_text
 from moorage.kinds.kind import Kind, UnknownFields
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, condition, text
 from moorage.kinds.printing.sections import (
@@ -22,6 +22,7 @@ from moorage.kinds.printing.sections import (
     time_and_age,
     tolerations,
 )
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates

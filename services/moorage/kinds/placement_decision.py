@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.ocm import PLACEMENT_LABEL, available, decided, group_text, placement_of
+from moorage.kinds.families.ocm import available, decided, group_text, placement_of
 from moorage.kinds.kind import View
 from moorage.kinds.printing.columns import NONE, Object, TableColumn, count, label, of
 from moorage.kinds.printing.sections import Pair, Related, Rows, Section
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 if TYPE_CHECKING:
     from moorage.kinds.status.records import Document, ObjectId, Records

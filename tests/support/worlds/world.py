@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
+from tests.support.declared import DeclaredObjects
 from tests.support.worlds.flow import START, Flow, Record
 
 from moorage.kinds.kind import named
@@ -18,7 +19,7 @@ from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
+from moorage_schemas.resource import resource_key, resource_partition_key
 from moorage_schemas.taint import Toleration
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES
@@ -100,13 +101,12 @@ class World:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.objects: dict[str, dict[str, Any]] = {}
+        self._declared = DeclaredObjects()
+        self.objects = self._declared.objects
         """The declared objects, by record key."""
 
-        self._versions: dict[str, int] = {}
         self._lives: dict[str, int] = {}
         self._began: dict[str, datetime] = {}
-        self._wishes: dict[str, dict[tuple[str, str], TaintWish]] = {}
         self._bindings: dict[str, int] = {}
 
     # Objects.
@@ -158,18 +158,13 @@ class World:
         """Delete an object if it exists. A later object with the same name is a different one."""
         key = self._key(kind, name, namespace)
         self.objects.pop(key, None)
-        self._versions.pop(key, None)
-        self._wishes.pop(key, None)
+        self._declared.versions.pop(key, None)
+        self._declared.wishes.pop(key, None)
         return self.flow.produce(RESOURCES, key, None, partition_key=resource_partition_key(key))
 
     def write(self, key: str) -> Record:
         """Write a declared object again, with its taint edits."""
-        self._versions[key] = self._versions.get(key, 0) + 1
-        event = ResourceDeclared(
-            object=self.objects[key],
-            version=self._versions[key],
-            wishes=tuple(self._wishes.get(key, {}).values()),
-        )
+        event = self._declared.next(key)
         return self.flow.produce(RESOURCES, key, event, partition_key=resource_partition_key(key))
 
     # Targets. Each is given by its name, or by `Kind/name` if it is not of the world's own kind.
@@ -296,17 +291,8 @@ class World:
 
     def _edit(self, name: str, key: str, effect: str, value: str, *, present: bool, time: datetime | None) -> Record:
         where, effect = self._target_key(name), effect or self.effect
-        wishes = self._wishes.setdefault(where, {})
-        generation = max((wish.generation for wish in wishes.values()), default=0) + 1
-        wishes[key, effect] = TaintWish(
-            key=key,
-            effect=effect,
-            value=value,
-            present=present,
-            generation=generation,
-            time=time or self.flow.now,
-            actor="tester",
-        )
+        time = time or self.flow.now
+        self._declared.edit_taint(where, key, effect, value, present=present, time=time, actor="tester")
         return self.write(where)
 
     def _key(self, kind: str, name: str, namespace: str) -> str:

@@ -13,7 +13,6 @@ from moorage.core.scheduling.ocm.decision_pages import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
     MOST_CLUSTERS,
-    PLACEMENT_LABEL,
     DecisionPart,
     DecisionRecord,
     layout_of,
@@ -22,6 +21,7 @@ from moorage.core.scheduling.ocm.decision_pages import (
 from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage_schemas.placement import DecisionGroupStatus
 from moorage_schemas.resources.managed import DecisionStrategy
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 
 def strategy(length: int | str | None = None, *groups: dict[str, Any]) -> DecisionStrategy:

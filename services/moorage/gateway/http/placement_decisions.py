@@ -13,8 +13,8 @@ from moorage.core.apimachinery.field_errors import invalid, required
 from moorage.core.apimachinery.unstructured import part
 from moorage.gateway import errors
 from moorage.gateway.store import ShownObject
-from moorage.kinds.families.ocm import PLACEMENT_LABEL
 from moorage.kinds.kind import ServedKind
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 NOT_STORED: Final = "only Moorage writes PlacementDecisions: this one equals the present decision and was not stored"
 _LABEL: Final = f"metadata.labels[{PLACEMENT_LABEL}]"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.printing.columns import Object, condition_status
-from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE, PLACEMENT_LABEL
 
 if TYPE_CHECKING:
     from moorage.core.scheduling.ocm.cluster_sets import ManagedSets
     from moorage.kinds.printing.sections import Related
-
-PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
-"""The label by which a PlacementDecision names its placement."""
 
 
 def available(found: Object) -> str:

@@ -16,6 +16,7 @@ from moorage.kinds.status.records import Document
 from moorage_schemas.placement import WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import BUILT_IN_SETS, DEFAULT_SET, EXCLUSIVE, LABEL_SELECTOR
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.times import format_time
 
@@ -23,7 +24,6 @@ API: Final = "cluster.open-cluster-management.io"
 SET_API: Final = f"{API}/v1beta2"
 PLACEMENT: Final = "Placement"
 PLACEMENT_API: Final = f"{API}/v1beta1"
-PLACEMENT_LABEL: Final = f"{API}/placement"
 
 _BUILT_IN_SELECTORS: Final[Mapping[str, Document]] = {
     name: {"selectorType": EXCLUSIVE} if name == DEFAULT_SET else {"selectorType": LABEL_SELECTOR, "labelSelector": {}}

@@ -14,6 +14,7 @@ from tests.chaos.seeded.kafka.cluster import Cluster, short_name
 from tests.chaos.seeded.kafka.consumer import SimConsumer
 from tests.chaos.seeded.kafka.loop import Process
 from tests.chaos.seeded.kafka.producer import SimProducer
+from tests.support.declared import DeclaredObjects
 
 from moorage.runtime.settings import Settings
 from moorage_schemas.base import Model
@@ -21,7 +22,7 @@ from moorage_schemas.condition import HEALTHY, ConditionReported, ConditionStatu
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-from moorage_schemas.resource import ResourceDeclared, TaintWish, resource_key, resource_partition_key
+from moorage_schemas.resource import resource_key, resource_partition_key
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, RESOURCES, Topic, partition_of
 
@@ -175,13 +176,11 @@ class People:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._clock = writer.process.clock
-        self._versions: dict[str, int] = {}
+        self._declared = DeclaredObjects()
         self._lives: dict[str, int] = {}
         self._began: dict[str, str] = {}
-        self.objects: dict[str, Document] = {}
+        self.objects = self._declared.objects
         """What is declared now, by record key."""
-
-        self._wishes: dict[str, dict[tuple[str, str], TaintWish]] = {}
 
     def declare(
         self,
@@ -199,7 +198,7 @@ class People:
         if key not in self.objects:
             self._lives[key] = self._lives.get(key, 0) + 1
             self._began[key] = format_time(self._clock.now().replace(microsecond=0))
-            self._wishes[key] = {}
+            self._declared.wishes[key] = {}
         metadata: Document = {
             "name": name,
             "uid": self.uid(kind, name, namespace),
@@ -250,17 +249,8 @@ class People:
     ) -> asyncio.Future[int]:
         """Wish a taint on a target, or away from it."""
         where = self.key(kind, name)
-        wishes = self._wishes[where]
-        generation = max((wish.generation for wish in wishes.values()), default=0) + 1
-        wishes[key, effect] = TaintWish(
-            key=key,
-            effect=effect,
-            value=value,
-            present=present,
-            generation=generation,
-            time=self._clock.now(),
-            actor="person",
-        )
+        now = self._clock.now()
+        self._declared.edit_taint(where, key, effect, value, present=present, time=now, actor="person")
         return self._write(where)
 
     def untaint(self, kind: str, name: str, key: str, effect: str = "NoExecute") -> asyncio.Future[int]:
@@ -290,13 +280,7 @@ class People:
         return self._writer.write(CONDITION_REPORTS, target.key, event)
 
     def _write(self, key: str) -> asyncio.Future[int]:
-        self._versions[key] = self._versions.get(key, 0) + 1
-        event = ResourceDeclared(
-            object=self.objects[key],
-            version=self._versions[key],
-            wishes=tuple(self._wishes.get(key, {}).values()),
-        )
-        return self._writer.write(RESOURCES, key, event, partition_key=resource_partition_key(key))
+        return self._writer.write(RESOURCES, key, self._declared.next(key), partition_key=resource_partition_key(key))
 
 
 class Deployer:

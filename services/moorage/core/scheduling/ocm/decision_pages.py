@@ -13,11 +13,11 @@ from typing import Final
 
 from moorage.core.scheduling.ocm.decision_groups import SelectedGroup
 from moorage_schemas.placement import DecisionGroupStatus
+from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 MOST_CLUSTERS: Final = 100
 """The maximum number of clusters in one PlacementDecision."""
 
-PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
 GROUP_NAME_LABEL: Final = "cluster.open-cluster-management.io/decision-group-name"
 GROUP_INDEX_LABEL: Final = "cluster.open-cluster-management.io/decision-group-index"
 
