@@ -6,9 +6,9 @@ when the owner stops the broker, and when the owner ends, even by SIGKILL. Then 
 after a grace period. This works on every system with pipes. On Linux the JVM also dies with this program
 (PR_SET_PDEATHSIG).
 
-Usage: supervisor.py WATCH OWNER_PID GRACE_SECONDS LOCK_FD COMMAND... WATCH is 1 to follow the owner, 0 to run detached
-    until SIGTERM. LOCK_FD is an open, locked file that the JVM inherits, so that the lock is held for exactly as long
-    as a process may write to the data.
+Usage: supervisor.py WATCH OWNER_PID GRACE_SECONDS LOCK_FD COMMAND...
+    WATCH is 1 to follow the owner, 0 to run detached until SIGTERM. LOCK_FD is an open, locked file that the JVM
+    inherits, so that the lock is held for exactly as long as a process may write to the data.
 
 The JVM's process id is the one line on standard output. The exit code is the JVM's (128 + n for signal n).
 """
