@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EvictionPauseKind(Kind["EvictionPause"]):
-    """Holds evictions back."""
+    """A pause, which holds evictions."""
 
     group = "moorage.io"
     versions = ("v1alpha1",)

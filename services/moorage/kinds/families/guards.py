@@ -1,4 +1,4 @@
-"""What eviction budgets and eviction pauses share."""
+"""Functions that eviction budgets and eviction pauses share."""
 
 from __future__ import annotations
 
