@@ -52,7 +52,7 @@ class AddOnPlacementScoreKind(Kind["AddOnPlacementScore"]):
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""
         yield Pair("Cluster", at(found, "metadata", "namespace"))
-        yield Pair("Valid until", at(found, "status", "validUntil") or "for ever")
+        yield Pair("Valid until", at(found, "status", "validUntil") or "no limit")
         rows = [[str(one.get("name")), str(one.get("value", 0))] for one in at(found, "status", "scores") or []]
         yield Rows("Scores", ["NAME", "VALUE"], rows)
 

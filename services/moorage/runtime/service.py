@@ -266,7 +266,7 @@ class Service(ABC, Generic[S]):
         """
         return self.process(state, batch, now, fresh=True)
 
-    def needs(self, state: S, now: datetime) -> Needs | None:  # noqa: ARG002 - for services whose decisions cannot be taken back
+    def needs(self, state: S, now: datetime) -> Needs | None:  # noqa: ARG002 - for services with irrevocable decisions
         """Return what must be read to its present end before `wake`; None for nothing."""
         return None
 

@@ -164,7 +164,7 @@ class Watchdog:
         while not self._stop.wait(min(1.0, self._limit / _LOOKS)):
             still = time.monotonic() - self._beat - self._limit / _LOOKS
             if still > self._limit + 10:  # a request to Kafka takes some seconds of a check
-                self._end(f"the event loop has stood still for {still:.0f} s")
+                self._end(f"the event loop has been blocked for {still:.0f} s")
                 return
 
 

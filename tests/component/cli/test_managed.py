@@ -200,7 +200,7 @@ def test_describe_of_add_ons_and_scores(gateway: FakeGateway, run: Run) -> None:
     scores = f"{API}/v1alpha1/namespaces/c1/addonplacementscores"
     put(gateway, scores, "own", status={"scores": [{"name": "cpu", "value": -3}]})
     out = said(run("describe", "addonplacementscore", "own", "-n", "c1"))[1]
-    assert "Valid until:    for ever" in out
+    assert "Valid until:    no limit" in out
     assert "cpu" in out
     assert "-3" in out
 

@@ -49,7 +49,7 @@ _Object = dict[str, Any]
 def role_taints(labels: Mapping[str, Any] | None, present: Iterable[Taint]) -> list[Taint]:
     """The taints that a new control-plane node gets, except those that it already declares.
 
-    A control-plane node has one of the two role labels, with any value. This applies only on creation: if somebody
+    A control-plane node has one of the two role labels, with any value. This applies only on creation: if a person
     removes such a taint later, it stays removed.
     """
     if not {CONTROL_PLANE, CONTROL_PLANE_OLD} & set(labels or ()):

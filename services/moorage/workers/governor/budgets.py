@@ -259,7 +259,7 @@ class BudgetBook:
             return
         slot = self._slots.get(key)
         if slot is not None and not _replies_to(slot, request.event):
-            # The request was made again, so the answer to the earlier one does not count.
+            # The request was repeated, so the answer to the earlier one does not count.
             self._replies.slot(key, None, "anew")
             slot = None
         if slot is not None and slot.granted:
