@@ -93,9 +93,10 @@ class PodKind(Kind["Pod"]):
     def indexes(self) -> tuple[type[Index], ...]:
         """See `Kind`."""
         from moorage.kinds.status.controllers import OwnerIndex
+        from moorage.kinds.status.dedicated import DedicatedIndex
         from moorage.kinds.status.reported import ReportIndex
 
-        return (OwnerIndex, ReportIndex)
+        return (OwnerIndex, DedicatedIndex, ReportIndex)
 
     @property
     def model(self) -> type[Pod]:
