@@ -20,9 +20,9 @@ from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.core.scheduling.nodes.filters.node_unschedulable import NodeUnschedulable
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
+from moorage.core.scheduling.nodes.pod_shape import shape_of
 from moorage.core.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
 from moorage.core.scheduling.nodes.scheduler import NodeScheduler
-from moorage.core.scheduling.nodes.shape import shape_of
 from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
 from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.columns.usage import Usage
