@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +13,9 @@ from tests.component.gateway.double import NOW, node, node_ref
 
 from moorage.gateway import tables as module
 from moorage.gateway.tables import Tables
+from moorage.kinds import kind as kinds
 from moorage.kinds.kind import Untyped, View
+from moorage.kinds.status import index, records
 from moorage.kinds.status.index import Groups, Index
 from moorage.kinds.status.records import ObjectId, Records
 from moorage.kinds.status.views import ViewIndex
@@ -97,6 +102,14 @@ def test_an_index_of_a_topic_that_is_not_read_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(BellIndex, "topics", ("timer-fired",))
     with pytest.raises(TypeError, match="BellIndex follows the topic timer-fired, which the gateway does not read"):
         tables_of(monkeypatch, Bell())
+
+
+@pytest.mark.parametrize("folding", [module, records, index], ids=lambda one: str(one.__name__))
+def test_what_folds_records_knows_no_kind_by_name(folding: ModuleType) -> None:
+    names = {kind.kind for kind in kinds.discovered()}
+    texts = {part.value for part in ast.walk(ast.parse(inspect.getsource(folding))) if isinstance(part, ast.Constant)}
+    words = {word for text in texts if isinstance(text, str) and " " not in text for word in text.split("/")}
+    assert words & names == set()
 
 
 def test_a_record_of_another_model_is_a_tombstone() -> None:

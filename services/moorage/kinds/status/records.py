@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
-from moorage.kinds.status.index import Index
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
@@ -51,7 +50,7 @@ class ObjectId(NamedTuple):
 
 
 EventT = TypeVar("EventT", bound=Model)
-IndexT = TypeVar("IndexT", bound=Index)
+IndexT = TypeVar("IndexT")
 
 
 class Table(dict[str, EventT]):
@@ -137,10 +136,10 @@ class Records:
     """The latest record of each key of the topics that kinds read, and what indexes keep of them.
 
     Args:
-        indexes: one of each class.
+        indexes: one of each class (`Index`).
     """
 
-    def __init__(self, indexes: Iterable[Index] = ()) -> None:
+    def __init__(self, indexes: Iterable[object] = ()) -> None:
         self.resources = Table(ResourceDeclared)
         self.taints = Table(TargetTainted)
         self.conditions = GroupedTable(ConditionChanged, ConditionKey.parse)
