@@ -29,8 +29,8 @@ def test_all_means_pods_and_what_makes_them() -> None:
 
 def test_describing_nothing_says_so(gateway: FakeGateway, run: Run) -> None:
     assert said(run("describe", "pod")) == (0, "", "No resources found in default namespace.\n")
-    assert said(run("describe", "pods", "-A")) == (0, "", "No resources found.\n")
-    assert said(run("describe", "nodes")) == (0, "", "No resources found.\n")
+    assert said(run("describe", "pods", "-A")) == (0, "", "No resources found\n")
+    assert said(run("describe", "nodes")) == (0, "", "No resources found\n")
     assert said(run("describe", "pod", "p", "-A"))[0] == 2
     assert said(run("describe", "pod", "p", "-l", "a=b"))[0] == 2
     assert [method for method, _, _ in gateway.requests] == ["GET"] * 3

@@ -363,6 +363,8 @@ def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run)
         "NAME   READY   STATUS    NODE     AGE\np      0/1     Pending   <none>   <unknown>\n",
         'Error from server (NotFound): pods "nix" not found\n',
     )
+    assert run("get", "pod", "nix", "p").output.splitlines()[-1].startswith("Error from server (NotFound)")
+    assert said(run("get", "deploy", "-A")) == (0, "", "No resources found\n")
     assert said(run("get", "deploy")) == (0, "", "No resources found in default namespace.\n")
     assert said(run("get", "widgets")) == (1, "", 'error: the server doesn\'t have a resource type "widgets"\n')
     wrong = "error: the server doesn't have a resource type"
