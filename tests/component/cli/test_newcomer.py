@@ -27,6 +27,24 @@ def test_all_means_pods_and_what_makes_them() -> None:
     assert kinds == {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}
 
 
+@pytest.mark.parametrize("command", ["get", "describe"])
+def test_a_command_without_a_kind_lists_the_kinds(run: Run, command: str) -> None:
+    code, out, err = said(run(command))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: You must specify the type of resource. The kinds are namespaces, nodes, pods, ")
+
+
+def test_help_is_as_wide_as_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line breaks of a docstring are not kept."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in run("demo", "--help").output.splitlines()]
+    first = next(number for number, line in enumerate(lines) if line.startswith("The demo declares"))
+    assert lines[first : first + 2] == [
+        "The demo declares a fleet of 20 nodes. A probe reports a node as not ready,",
+        "and a person taints another node. Then half a zone fails, and evictions are",
+    ]
+
+
 def test_describing_nothing_says_so(gateway: FakeGateway, run: Run) -> None:
     assert said(run("describe", "pod")) == (0, "", "No resources found in default namespace.\n")
     assert said(run("describe", "pods", "-A")) == (0, "", "No resources found\n")

@@ -23,11 +23,11 @@ from moorage.kinds.printing.columns import TableColumn, of, text
 def get(
     ctx: typer.Context,
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects
         ),
-    ],
+    ] = None,
     *,
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
@@ -40,8 +40,12 @@ def get(
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
     form: output.FormatOption = Format.TABLE,
 ) -> None:
-    """List objects, or show one."""
-    asked = resource_arguments.parse(what)
+    """List objects, or show one.
+
+    For example: `moorage get pods -A`, `moorage get nodes -l disk=ssd -o wide`, or `moorage get deployment/web -o yaml`.
+    Without a kind, the command lists the kinds.
+    """
+    asked = resource_arguments.parse(what or [])
     if watch and (len(asked) > 1 or len(asked[0].names) > 1):
         raise UsageError("you may only specify a single resource type, or a single object, with --watch")
     if selector and any(one.names for one in asked):
