@@ -42,8 +42,8 @@ def get(
 ) -> None:
     """List objects, or show one.
 
-    For example: `moorage get pods -A`, `moorage get nodes -l disk=ssd -o wide`, or `moorage get deployment/web -o yaml`.
-    Without a kind, the command lists the kinds.
+    For example: `moorage get pods -A`, `moorage get nodes -l disk=ssd -o wide`, or
+    `moorage get deployment/web -o yaml`. Without a kind, the command lists the kinds.
     """
     asked = resource_arguments.parse(what or [])
     if watch and (len(asked) > 1 or len(asked[0].names) > 1):
