@@ -441,7 +441,7 @@ def test_report_hands_in_cloud_events(gateway: FakeGateway, run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("node/n1", "Ready=Maybe"), 2, "error: status: invalid value 'Maybe'"),
+        (("node/n1", "Ready=Maybe"), 2, "error: status: invalid value 'Maybe': must be 'True', 'False' or 'Unknown'"),
         (("node/n1", "Ready"), 2, "error: invalid condition 'Ready': must be TYPE=STATUS"),
         (("n1", "Ready=True"), 2, "error: invalid target 'n1': must be KIND/NAME"),
         (("pod/n1", "Ready=True"), 1, "error: invalid resource type pod: only targets, such as nodes, have conditions"),
