@@ -143,11 +143,13 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def test_kafka_down_leaves_the_kafka_of_up_alone(run: Run, stopped: list[Path], tmp_path: Path) -> None:
     folder = str(tmp_path)
-    runfile.write(runfile.Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:1", "moorage", "2026-01-01T00:00:00Z"))
-    code, _, err = said(run("kafka", "down", "--data-dir", folder))
-    assert code == 1
-    assert "belongs to `moorage up`" in err
-    assert stopped == []
-    runfile.remove()
+    with runfile.claimed():
+        runfile.write(
+            runfile.Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:1", "moorage", "2026-01-01T00:00:00Z")
+        )
+        code, _, err = said(run("kafka", "down", "--data-dir", folder))
+        assert code == 1
+        assert "belongs to `moorage up`" in err
+        assert stopped == []
     assert said(run("kafka", "down", "--data-dir", folder))[0] == 0
     assert stopped == [tmp_path]
