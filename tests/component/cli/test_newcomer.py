@@ -107,6 +107,35 @@ def test_timers_are_those_that_are_set_the_earliest_first(
     assert [text.split()[-1] for text in out.splitlines() if text.startswith("Name:")] == ["early", "late"]
 
 
+def test_explain_tells_of_a_pod_that_was_evicted(gateway: FakeGateway, run: Run) -> None:
+    missing = {
+        "kind": "Status",
+        "code": 404,
+        "reason": "NotFound",
+        "message": 'pods "batch-1" not found',
+        "details": {"kind": "pods", "name": "batch-1"},
+    }
+    gateway.refuse["GET /v1/explain"] = httpx.Response(404, json=missing)
+    line = 'Error from server (NotFound): pods "batch-1" not found\n'
+    for name, state, node, minute in (
+        ("batch-1", "Completed", "b3", 5),
+        ("batch-1", "Completed", "b2", 3),
+        ("batch-1", "Cancelled", "b4", 7),
+        ("batch-2", "Completed", "b5", 9),
+    ):
+        status = {
+            "workload": {"kind": "Pod", "namespace": "shop", "name": name},
+            "target": {"kind": "Node", "name": node},
+            "state": state,
+            "decidedTime": f"2026-01-01T00:0{minute}:00.123456Z",
+            "taints": [{"key": "maintenance", "value": "disk", "effect": "NoExecute"}],
+        }
+        gateway.put(f"{OWN}/namespaces/shop/evictions/{name}:{node}", {"metadata": {"name": node}, "status": status})
+    evicted = "It was last evicted from node/b3 at 2026-01-01T00:05:00Z, because of taint maintenance=disk:NoExecute.\n"
+    assert said(run("explain", "pod", "shop/batch-1")) == (1, "", line + evicted)
+    assert said(run("explain", "pod", "other/batch-1")) == (1, "", line)
+
+
 def test_the_audit_knows_the_command_line(gateway: FakeGateway) -> None:
     agents = []
 
