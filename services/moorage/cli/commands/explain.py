@@ -40,7 +40,7 @@ def explain(
             help="A pod, placement or resourcebinding; or an object that makes pods or is placed by a policy, such "
             "as a deployment.",
             show_default=False,
-            autocompletion=completion.objects,
+            autocompletion=completion.explained,
         ),
     ],
     *,
