@@ -65,7 +65,7 @@ test-fast: $(READY) ## the tests that need no broker; a minute and a half on two
 	@$(BIN)/pytest -n logical $(FAST)
 
 .PHONY: coverage
-coverage: $(READY) ## how much of the code those reach; fails below the floor in pyproject.toml
+coverage: $(READY) ## how much of the code the tests of test-fast reach; fails below the floor in pyproject.toml
 	@$(BIN)/pytest -n logical --cov --cov-report=term:skip-covered $(FAST)
 
 .PHONY: schemas

@@ -126,7 +126,8 @@ async def on_placement(message: KafkaMessage) -> None:
     """Print which workloads wait for a place, and why."""
     if message.body:
         placed = WorkloadPlaced.model_validate_json(message.body)
-        if placed.state is PlacementState.PENDING:
+        # A PlacementDecision is a part of the answer of a Placement, which says why it selects nothing.
+        if placed.state is PlacementState.PENDING and placed.workload.kind != "PlacementDecision":
             print(f"wait {placed.workload}: {placed.message or placed.reason}", flush=True)
 
 
@@ -136,11 +137,11 @@ async def on_eviction(message: KafkaMessage) -> None:
         return
     eviction = EvictionDecided.model_validate_json(message.body)
     where = f"{eviction.workload} on {eviction.target}"
-    if eviction.state is EvictionState.SCHEDULED:
-        print(f"prepare {where}: must leave at {eviction.deadline}", flush=True)
+    if eviction.state is EvictionState.SCHEDULED and eviction.deadline is not None:
+        print(f"prepare {where}: must leave at {eviction.deadline:%Y-%m-%dT%H:%M:%SZ}", flush=True)
     elif eviction.state is EvictionState.REQUESTED:
         print(f"evict {where}: {eviction.reason}", flush=True)
-    elif eviction.state is EvictionState.HELD:
+    elif eviction.state is EvictionState.HELD and eviction.held_by:  # before that, nothing has answered yet
         print(f"wait {where}: held by {', '.join(eviction.held_by)}", flush=True)
     elif eviction.state is EvictionState.CANCELLED:
         print(f"keep {where}", flush=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import yaml
 from tests.architecture.files import ROOT
@@ -40,6 +43,22 @@ def test_the_workflow_runs_make_test_on_each_python() -> None:
     assert minor(pythons[0]) == minor(OLDEST[1]), "the oldest that is promised"
     assert len(pythons) > 1
     assert [step["run"] for step in job["steps"] if "run" in step] == ["make test PYTHON=python"]
+
+
+def test_the_nightly_workflow_gives_make_soak_options_that_it_has(tmp_path: Path) -> None:
+    job = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8"))["jobs"]["soak"]
+    (command,) = [step["run"] for step in job["steps"] if "run" in step]
+    turns = job["strategy"]["matrix"]["include"]
+    assert turns
+    for turn in turns:
+        line = command.replace("${{ matrix.soak }}", turn["soak"]).replace("make soak", "printf %s")
+        shell = ["bash", "-ec", line.replace("PYTHON=python ", "").replace("SOAK=", "")]
+        options = subprocess.run(
+            shell, env={"GITHUB_RUN_NUMBER": "7"}, capture_output=True, text=True, check=True
+        ).stdout.split()
+        # With `--check` it reads its options and runs nothing.
+        soak = [sys.executable, str(ROOT / "ops" / "soak"), *options, "--check", str(tmp_path)]
+        assert subprocess.run(soak, check=False).returncode == 0, options
 
 
 def test_the_container_for_developers_is_set_up_as_a_clone_is() -> None:

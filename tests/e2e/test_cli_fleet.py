@@ -233,4 +233,4 @@ async def test_the_whole_fleet_is_paused_and_everything_is_resumed(live: Live) -
     done = await live.here("resume", "evictions", "--all")
     assert "evictions of the whole fleet resumed (evictionpause.moorage.io/all)" in done.out
     assert "evictions of target Cluster/lab resumed (evictionpause.moorage.io/lab-is-busy)" in done.out
-    assert (await live.here("get", "evictionpauses")).err == "No resources found.\n"
+    assert (await live.here("get", "evictionpauses")).err == "No resources found\n"

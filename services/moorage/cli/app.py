@@ -103,7 +103,7 @@ def load(name: str) -> Any:
     entry = COMMANDS[name]
     found = getattr(importlib.import_module(entry.module), entry.attribute)
     if isinstance(found, typer.Typer):
-        return typer.main.get_group(found)
+        return _unwrapped(typer.main.get_group(found))
     # Commands with settings have plain help, because a table would cut off the long names.
     single = typer.Typer(add_completion=False, rich_markup_mode=None if name in WITH_SETTINGS else "rich")
     # `taint` accepts `key-` and the like. Arguments that look like options are still refused.
@@ -113,7 +113,14 @@ def load(name: str) -> Any:
         single.command(name, cls=SwitchCommand)(with_settings(found, WITH_SETTINGS[name]))
     else:
         single.command(name)(found)
-    return typer.main.get_command(single)
+    return _unwrapped(typer.main.get_command(single))
+
+
+def _unwrapped(command: Any) -> Any:
+    """Join the lines of each paragraph of the help, because a terminal is narrower or wider than a docstring."""
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.help = "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in (one.help or "").split("\n\n"))
+    return command
 
 
 class LazyGroup(TyperGroup):

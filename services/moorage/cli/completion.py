@@ -49,6 +49,20 @@ def objects(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @_quiet
+def explained(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Completes `KIND [NAMESPACE/]NAME`. Namespaces are offered with the slash, so that a name can follow."""
+    words = _words(ctx)
+    if not words or "/" in words[0]:
+        return objects(ctx, incomplete)
+    kind = kinds.find(words[0])
+    namespace, slash, name = incomplete.rpartition("/")
+    if slash:
+        return [f"{namespace}/{found}" for found in _starting(name, _names(ctx, kind, namespace))]
+    places = (f"{found}/" for found in _names(ctx, kinds.find("namespaces")) if kind.namespaced)
+    return _starting(incomplete, [*_names(ctx, kind), *places], without=words[1:])
+
+
+@_quiet
 def targets_of_taints(ctx: typer.Context, incomplete: str) -> list[str]:
     """Completes `KIND NAME…` and `KIND/NAME…` of targets."""
     words = _words(ctx)
@@ -188,8 +202,10 @@ def _slashed(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{word}/{found}" for found in _starting(name, _names(ctx, kinds.find(word)))]
 
 
-def _names(ctx: typer.Context, kind: ServedKind) -> Iterator[str]:
-    namespace = None if ctx.params.get("all_namespaces") else str(ctx.params.get("namespace") or "default")
+def _names(ctx: typer.Context, kind: ServedKind, place: str = "") -> Iterator[str]:
+    """Yield the names of objects in a namespace. The default is the namespace of the command line."""
+    chosen = place or str(ctx.params.get("namespace") or "default")
+    namespace = None if ctx.params.get("all_namespaces") else chosen
     with endpoints.connect(ctx, patience=PATIENCE) as client:
         listed = client.list(kind, namespace)
     for found in listed.get("items") or []:

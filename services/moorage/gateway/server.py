@@ -136,7 +136,7 @@ async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=65_536,
     )
-    sock = _listen(settings.http_host, settings.gateway_port)
+    sock = listen(settings.http_host, settings.gateway_port)
     host, port = sock.getsockname()[:2]
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]), name="http")
@@ -149,20 +149,23 @@ async def _http(app: object, settings: Settings) -> AsyncIterator[tuple[asyncio.
         sock.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A listening socket.
 
     asyncio turns off Nagle's algorithm only for sockets whose protocol is stated as TCP, which is not the case for
     uvicorn's own. With the algorithm, an answer in two parts waits 40 ms for the delayed acknowledgement of the client.
+
+    Raises:
+        OSError: the port cannot be used; the message names it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        raise OSError(f"gateway_port: invalid value {port}: cannot listen on {host}:{port}: {error.strerror}") from None
     return sock
 
 

@@ -9,8 +9,8 @@ from tests.chaos.seeded.pool import each
 from tests.chaos.seeded.seeds import job, twice
 from tests.chaos.seeded.stories import draw
 
-SEEDS = 2000
-"""How many are run; `make soak` runs them without end."""
+SEEDS = 1000
+"""How many are run. `make soak` runs them without end, and every night others are run (`nightly.yml`)."""
 
 REPLAYED = 40
 """How many of them, the first ones, are decided on again, and must come out byte for byte."""

@@ -145,7 +145,7 @@ CASES: list[tuple[Model, str]] = [
     (zone(ZoneState.NORMAL), "zone eu/1 Normal: 3 of 4 not ready, 1 every 10s"),
     (
         zone(ZoneState.PARTIAL_DISRUPTION, rate=0, waiting=2),
-        "zone eu/1 PartialDisruption: 3 of 4 not ready, 2 waiting, 0",
+        "zone eu/1 PartialDisruption: 3 of 4 not ready, 2 waiting, none may pass",
     ),
     (
         zone(ZoneState.FULL_DISRUPTION, stopped=True, rate="inf"),

@@ -27,10 +27,28 @@ def test_all_means_pods_and_what_makes_them() -> None:
     assert kinds == {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}
 
 
+@pytest.mark.parametrize("command", ["get", "describe"])
+def test_a_command_without_a_kind_lists_the_kinds(run: Run, command: str) -> None:
+    code, out, err = said(run(command))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: You must specify the type of resource. The kinds are namespaces, nodes, pods, ")
+
+
+def test_help_is_as_wide_as_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line breaks of a docstring are not kept."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in run("demo", "--help").output.splitlines()]
+    first = next(number for number, line in enumerate(lines) if line.startswith("The demo declares"))
+    assert lines[first : first + 2] == [
+        "The demo declares a fleet of 20 nodes. A probe reports a node as not ready,",
+        "and a person taints another node. Then half a zone fails, and evictions are",
+    ]
+
+
 def test_describing_nothing_says_so(gateway: FakeGateway, run: Run) -> None:
     assert said(run("describe", "pod")) == (0, "", "No resources found in default namespace.\n")
-    assert said(run("describe", "pods", "-A")) == (0, "", "No resources found.\n")
-    assert said(run("describe", "nodes")) == (0, "", "No resources found.\n")
+    assert said(run("describe", "pods", "-A")) == (0, "", "No resources found\n")
+    assert said(run("describe", "nodes")) == (0, "", "No resources found\n")
     assert said(run("describe", "pod", "p", "-A"))[0] == 2
     assert said(run("describe", "pod", "p", "-l", "a=b"))[0] == 2
     assert [method for method, _, _ in gateway.requests] == ["GET"] * 3
@@ -89,6 +107,35 @@ def test_timers_are_those_that_are_set_the_earliest_first(
     assert [text.split()[-1] for text in out.splitlines() if text.startswith("Name:")] == ["early", "late"]
 
 
+def test_explain_tells_of_a_pod_that_was_evicted(gateway: FakeGateway, run: Run) -> None:
+    missing = {
+        "kind": "Status",
+        "code": 404,
+        "reason": "NotFound",
+        "message": 'pods "batch-1" not found',
+        "details": {"kind": "pods", "name": "batch-1"},
+    }
+    gateway.refuse["GET /v1/explain"] = httpx.Response(404, json=missing)
+    line = 'Error from server (NotFound): pods "batch-1" not found\n'
+    for name, state, node, minute in (
+        ("batch-1", "Completed", "b3", 5),
+        ("batch-1", "Completed", "b2", 3),
+        ("batch-1", "Cancelled", "b4", 7),
+        ("batch-2", "Completed", "b5", 9),
+    ):
+        status = {
+            "workload": {"kind": "Pod", "namespace": "shop", "name": name},
+            "target": {"kind": "Node", "name": node},
+            "state": state,
+            "decidedTime": f"2026-01-01T00:0{minute}:00.123456Z",
+            "taints": [{"key": "maintenance", "value": "disk", "effect": "NoExecute"}],
+        }
+        gateway.put(f"{OWN}/namespaces/shop/evictions/{name}:{node}", {"metadata": {"name": node}, "status": status})
+    evicted = "It was last evicted from node/b3 at 2026-01-01T00:05:00Z, because of taint maintenance=disk:NoExecute.\n"
+    assert said(run("explain", "pod", "shop/batch-1")) == (1, "", line + evicted)
+    assert said(run("explain", "pod", "other/batch-1")) == (1, "", line)
+
+
 def test_the_audit_knows_the_command_line(gateway: FakeGateway) -> None:
     agents = []
 
@@ -125,11 +172,13 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def test_kafka_down_leaves_the_kafka_of_up_alone(run: Run, stopped: list[Path], tmp_path: Path) -> None:
     folder = str(tmp_path)
-    runfile.write(runfile.Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:1", "moorage", "2026-01-01T00:00:00Z"))
-    code, _, err = said(run("kafka", "down", "--data-dir", folder))
-    assert code == 1
-    assert "belongs to `moorage up`" in err
-    assert stopped == []
-    runfile.remove()
+    with runfile.claimed():
+        runfile.write(
+            runfile.Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:1", "moorage", "2026-01-01T00:00:00Z")
+        )
+        code, _, err = said(run("kafka", "down", "--data-dir", folder))
+        assert code == 1
+        assert "belongs to `moorage up`" in err
+        assert stopped == []
     assert said(run("kafka", "down", "--data-dir", folder))[0] == 0
     assert stopped == [tmp_path]

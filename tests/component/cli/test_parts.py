@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -88,19 +89,40 @@ def test_instants_are_read() -> None:
     assert parse_instant("2026-01-01T13:00:00+01:00", NOW) == NOW
 
 
-def test_the_run_file_of_a_process_that_is_gone_does_not_count(tmp_path: Path) -> None:
-    mine = Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:2", "moorage", "2026-01-01T00:00:00Z")
+MINE = Running(os.getpid(), "http://127.0.0.1:1", "127.0.0.1:2", "moorage", "2026-01-01T00:00:00Z")
+
+
+def test_the_run_file_counts_while_its_process_runs(tmp_path: Path) -> None:
     assert runfile.read(tmp_path) is None
-    runfile.write(mine, tmp_path)
-    assert runfile.read(tmp_path) == mine
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    runfile.write(Running(gone.pid, "", "", "", ""), tmp_path)
+    assert list(tmp_path.iterdir()) == [], "a reader leaves nothing behind"
+    with runfile.claimed(tmp_path):
+        assert runfile.read(tmp_path) is None, "it is still starting"
+        runfile.write(MINE, tmp_path)
+        assert runfile.read(tmp_path) == MINE
+        with pytest.raises(runfile.ClaimedError), runfile.claimed(tmp_path):
+            pass
+        assert runfile.read(tmp_path) == MINE
+        runfile.path(tmp_path).write_text("[]")
+        assert runfile.read(tmp_path) is None
+    assert not runfile.path(tmp_path).exists()
+
+
+def test_the_run_file_of_a_process_that_was_killed_does_not_count(tmp_path: Path) -> None:
+    """Its process id does not matter: this process has the same one, as in a container that is started again."""
+    killed = f"""
+import os, signal
+from pathlib import Path
+from moorage.cli.api.runfile import Running, claimed, write
+folder = Path({str(tmp_path)!r})
+with claimed(folder):
+    write(Running({os.getpid()}, "http://127.0.0.1:1", "127.0.0.1:2", "moorage", "2026-01-01T00:00:00Z"), folder)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert runfile.path(tmp_path).exists()
     assert runfile.read(tmp_path) is None
-    runfile.remove(tmp_path)
-    assert runfile.path(tmp_path).exists()  # not this process's own
-    runfile.path(tmp_path).write_text("[]")
-    assert runfile.read(tmp_path) is None
+    with runfile.claimed(tmp_path):
+        assert runfile.read(tmp_path) is None, "what the other one wrote is not taken for what this one writes"
 
 
 def test_services_are_found_by_their_folders() -> None:

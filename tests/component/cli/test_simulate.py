@@ -150,16 +150,19 @@ def test_the_settings_of_a_moorage_that_runs_here_are_known(monkeypatch: pytest.
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
     settings = given(Settings(node_eviction_rate=0, feature_gates="Failover=true"))
     started = "2026-01-01T00:00:00Z"
-    runfile.write(runfile.Running(os.getpid(), "http://127.0.0.1:1", "nowhere:9092", "moorage", started, settings))
-    found = asked("--outage", "zone=a")
-    assert found["settings"] == {"feature_gates": "Failover=true", "node_eviction_rate": "0"}
-    assert found["leaving"] == []
-    assert asked("--outage", "zone=a", "--node-eviction-rate=inf")["settings"]["node_eviction_rate"] == "inf"
-    monkeypatch.setenv("MOORAGE_NODE_EVICTION_RATE", "0.1")
-    assert asked("--outage", "zone=a")["settings"] == {"feature_gates": "Failover=true"}
-    monkeypatch.delenv("MOORAGE_NODE_EVICTION_RATE")
-    runfile.write(runfile.Running(os.getpid(), "http://127.0.0.1:1", "elsewhere:9092", "moorage", started, settings))
-    assert asked("--outage", "zone=a")["settings"] == {}
+    with runfile.claimed():
+        runfile.write(runfile.Running(os.getpid(), "http://127.0.0.1:1", "nowhere:9092", "moorage", started, settings))
+        found = asked("--outage", "zone=a")
+        assert found["settings"] == {"feature_gates": "Failover=true", "node_eviction_rate": "0"}
+        assert found["leaving"] == []
+        assert asked("--outage", "zone=a", "--node-eviction-rate=inf")["settings"]["node_eviction_rate"] == "inf"
+        monkeypatch.setenv("MOORAGE_NODE_EVICTION_RATE", "0.1")
+        assert asked("--outage", "zone=a")["settings"] == {"feature_gates": "Failover=true"}
+        monkeypatch.delenv("MOORAGE_NODE_EVICTION_RATE")
+        runfile.write(
+            runfile.Running(os.getpid(), "http://127.0.0.1:1", "elsewhere:9092", "moorage", started, settings)
+        )
+        assert asked("--outage", "zone=a")["settings"] == {}
 
 
 def test_the_tables() -> None:

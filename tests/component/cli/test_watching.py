@@ -20,8 +20,8 @@ AWAY = UnreachableError("http://gateway", "refused")
 Step = Callable[[str], Iterator[tuple[str, Any]]]
 
 
-def node(name: str, version: int) -> dict[str, Any]:
-    metadata = {"name": name, "resourceVersion": str(version)}
+def node(name: str, version: int, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    metadata = {"name": name, "resourceVersion": str(version), "labels": labels or {}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
 
 
@@ -138,10 +138,20 @@ def test_a_stream_that_the_gateway_ends_is_taken_up_again_without_a_word() -> No
 def test_what_has_expired_is_listed_anew_and_told_by_what_differs(expired: Step) -> None:
     gateway = Gateway(events(("ADDED", node("n3", 3)), ("DELETED", node("n2", 4))), expired, ends)
     watcher = Watcher(gateway)
-    gateway.there = [node("n1", 8), node("n2", 9), node("n4", 7)]
+    gateway.there = [node("n1", 8, {"rack": "7"}), node("n2", 9), node("n4", 7)]
     assert watcher.run() == ["ADDED n3@3", "DELETED n2@4", "MODIFIED n1@8", "ADDED n2@9", "ADDED n4@7", "DELETED n3@3"]
     assert gateway.versions == ["2", "4", "9"]
     assert watcher.told == []
+
+
+def test_an_object_that_has_only_a_new_version_is_not_repeated() -> None:
+    """A gateway that has restarted gives all objects the version at which it had read its tables."""
+    expired = fails(ServerError(status=410, reason="Expired", message="too old resource version"))
+    gateway = Gateway(expired, ends)
+    watcher = Watcher(gateway)
+    gateway.there = [node("n1", 9), node("n2", 9, {"rack": "7"})]
+    assert watcher.run() == ["MODIFIED n2@9"]
+    assert gateway.versions == ["2", "9"]
 
 
 def test_pauses_double_and_begin_anew_when_something_came() -> None:

@@ -29,6 +29,32 @@ def test_taint_says_tainted_untainted_modified(gateway: FakeGateway, run: Run) -
     assert gateway.spec("n1")["taints"] == []
 
 
+def test_a_taint_that_the_gateway_does_not_apply_is_not_called_tainted(gateway: FakeGateway, run: Run) -> None:
+    gateway.node("n1")
+    path = "/api/v1/nodes/n1"
+    warning = '299 - "n:NoExecute is determined by the state of the Node, and was not applied"'
+    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=gateway.objects[path], headers=[("warning", warning)])
+    code, out, err = said(run("taint", "node", "n1", "n:NoExecute"))
+    assert (code, out) == (0, "node/n1 unchanged\n")
+    assert err == "Warning: n:NoExecute is determined by the state of the Node, and was not applied\n"
+
+
+def test_a_taint_that_stays_is_not_called_untainted(gateway: FakeGateway, run: Run) -> None:
+    state = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    gateway.node("n1", taints=[state, {"key": "a", "effect": "NoSchedule"}])
+    path = "/api/v1/nodes/n1"
+    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=gateway.objects[path])
+    stays = "Warning: node.kubernetes.io/not-ready:NoExecute was not removed, because the state of node/n1 or a policy "
+    stays += "determines it\n"
+    for spec in ("node.kubernetes.io/not-ready-", "node.kubernetes.io/not-ready:NoExecute-"):
+        assert said(run("taint", "node", "n1", spec)) == (0, "node/n1 unchanged\n", stays)
+    without = {**gateway.objects[path], "spec": {"taints": [state]}}
+    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=without)
+    assert said(run("taint", "node", "n1", "a-")) == (0, "node/n1 untainted\n", "")
+    words = ("taint", "node", "n1", "a-", "node.kubernetes.io/not-ready-")
+    assert said(run(*words)) == (0, "node/n1 untainted\n", stays)
+
+
 def test_taint_takes_off_every_effect_of_a_key(gateway: FakeGateway, run: Run) -> None:
     gateway.node("n1", taints=[{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoSchedule"}])
     assert said(run("taint", "node", "n1", "k-")) == (0, "node/n1 untainted\n", "")
@@ -363,6 +389,8 @@ def test_get_several_kinds_and_what_is_not_there(gateway: FakeGateway, run: Run)
         "NAME   READY   STATUS    NODE     AGE\np      0/1     Pending   <none>   <unknown>\n",
         'Error from server (NotFound): pods "nix" not found\n',
     )
+    assert run("get", "pod", "nix", "p").output.splitlines()[-1].startswith("Error from server (NotFound)")
+    assert said(run("get", "deploy", "-A")) == (0, "", "No resources found\n")
     assert said(run("get", "deploy")) == (0, "", "No resources found in default namespace.\n")
     assert said(run("get", "widgets")) == (1, "", 'error: the server doesn\'t have a resource type "widgets"\n')
     wrong = "error: the server doesn't have a resource type"
@@ -413,7 +441,7 @@ def test_report_hands_in_cloud_events(gateway: FakeGateway, run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("node/n1", "Ready=Maybe"), 2, "error: status: invalid value 'Maybe'"),
+        (("node/n1", "Ready=Maybe"), 2, "error: status: invalid value 'Maybe': must be 'True', 'False' or 'Unknown'"),
         (("node/n1", "Ready"), 2, "error: invalid condition 'Ready': must be TYPE=STATUS"),
         (("n1", "Ready=True"), 2, "error: invalid target 'n1': must be KIND/NAME"),
         (("pod/n1", "Ready=True"), 1, "error: invalid resource type pod: only targets, such as nodes, have conditions"),

@@ -28,7 +28,7 @@ def parse(words: Sequence[str]) -> list[Named]:
         CliError: a kind is not known.
     """
     if not words:
-        raise UsageError("You must specify the type of resource. Kinds are: " + kinds.words())
+        raise UsageError(f"You must specify the type of resource. The kinds are {kinds.words()}")
     if any("/" in word for word in words) and not _named_with_slashes(words[0]):
         found = []
         for word in words:

@@ -1,13 +1,30 @@
-"""The file that `moorage up` writes to the state folder, so that other commands find its gateway and its broker."""
+"""The file that `moorage up` writes to the state folder, so that other commands find its gateway and its broker.
+
+It counts only while `moorage up` holds a lock beside it. The system releases the lock when the process ends, however it
+ends. A process id would not do: after a restart of a container or a machine, another process may have it.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 from moorage.runtime.environment import state_folder
+
+_TRIES: Final = 10
+_PAUSE: Final = 0.02
+"""Seconds between two tries to take the lock. A reader of the file holds it for less."""
+
+
+class ClaimedError(Exception):
+    """Another process of `moorage up` runs with the same state folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +53,68 @@ def path(folder: Path | None = None) -> Path:
     return (folder or state_folder()) / "run.json"
 
 
-def write(running: Running, folder: Path | None = None) -> None:
-    """Write the file atomically, so that other commands see the old or the new one."""
+@contextmanager
+def claimed(folder: Path | None = None) -> Iterator[None]:
+    """Claim the run file for this process. What an earlier process left is removed, and at the end the file as well.
+
+    Raises:
+        ClaimedError: another process has claimed it.
+        OSError: the folder cannot be written to.
+    """
     target = path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
+    lock = _lock(_lock_file(folder), fcntl.LOCK_EX, tries=_TRIES)
+    if lock is None:
+        raise ClaimedError
+    try:
+        target.unlink(missing_ok=True)
+        yield
+    finally:
+        target.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def write(running: Running, folder: Path | None = None) -> None:
+    """Write the file atomically, so that other commands see the old or the new one. It must be claimed."""
+    target = path(folder)
     fresh = target.with_suffix(f".{os.getpid()}")
     fresh.write_text(json.dumps(asdict(running), indent=2) + "\n")
     fresh.replace(target)
 
 
 def read(folder: Path | None = None) -> Running | None:
-    """Return the running `moorage up`. None if there is no file, it is unreadable, or its process has ended."""
+    """Return the running `moorage up`. None if there is none, or it is still starting, or the file is unreadable."""
     try:
-        running = Running(**json.loads(path(folder).read_text()))
+        lock = _lock(_lock_file(folder), fcntl.LOCK_SH)
+        if lock is not None:
+            os.close(lock)
+            return None
+        return Running(**json.loads(path(folder).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return running if _alive(running.pid) else None
 
 
-def remove(folder: Path | None = None) -> None:
-    """Remove the file if this process has written it."""
-    running = read(folder)
-    if running is not None and running.pid == os.getpid():
-        path(folder).unlink(missing_ok=True)
+def _lock_file(folder: Path | None) -> Path:
+    return path(folder).with_suffix(".lock")
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _lock(file: Path, kind: int, *, tries: int = 1) -> int | None:
+    """Return an open file that holds a lock. None if another process holds one.
+
+    Only a claim creates the file: a reader leaves nothing behind.
+    """
+    create = os.O_CREAT if kind == fcntl.LOCK_EX else 0
+    found = os.open(file, os.O_RDWR | os.O_CLOEXEC | create, 0o600)
+    for left in reversed(range(tries)):
+        try:
+            fcntl.flock(found, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if left:
+                time.sleep(_PAUSE)
+        except OSError:
+            os.close(found)
+            raise
+        else:
+            return found
+    os.close(found)
+    return None

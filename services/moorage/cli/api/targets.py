@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from moorage.cli.api import kinds
 from moorage.cli.api.client import Client, JsonObject
@@ -88,9 +89,20 @@ def select(client: Client, kind: ServedKind, names: Sequence[str], selector: str
     return [str(at(item, "metadata", "name")) for item in listed]
 
 
+class Changed(NamedTuple):
+    """What a command did to a target."""
+
+    word: str
+    """The word to print."""
+
+    before: JsonObject
+    after: JsonObject
+    """The object as the server answered. Not all that was sent need be applied."""
+
+
 def change(
     client: Client, kind: ServedKind, name: str, decide: Callable[[JsonObject], tuple[JsonObject | None, str]]
-) -> str:
+) -> Changed:
     """Read a target, decide, and write with the version that was read. Repeat if someone else was faster.
 
     Args:
@@ -100,20 +112,20 @@ def change(
         decide: returns for the object the merge patch (None if there is nothing to do) and the word to print.
 
     Returns:
-        The word.
+        The word, and the object before and after the change.
     """
     for left in reversed(range(_TRIES)):
         found = client.get(kind, "", name)
         patch, word = decide(found)
         if patch is None:
-            return word
+            return Changed(word, found, found)
         version = at(found, "metadata", "resourceVersion")
         metadata = {**(patch.get("metadata") or {}), "resourceVersion": version}
         try:
-            client.patch(kind, "", name, {**patch, "metadata": metadata})
+            written = client.patch(kind, "", name, {**patch, "metadata": metadata})
         except ServerError as error:
             if error.reason != "Conflict" or not left:
                 raise
         else:
-            return word
+            return Changed(word, found, written)
     raise CliError(f"{called(kind, name)} is changed by others again and again; nothing was done")

@@ -131,7 +131,7 @@ class Watching:
             known = before.pop(_key(item), None)
             if known is None:
                 yield "ADDED", item
-            elif _version(known) != _version(item):
+            elif _content(known) != _content(item):
                 yield "MODIFIED", item
         yield from (("DELETED", gone) for gone in before.values())
 
@@ -157,6 +157,12 @@ class Watching:
 def _key(found: JsonObject) -> tuple[str, str]:
     metadata = found.get("metadata") or {}
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _content(found: JsonObject) -> JsonObject:
+    """Return the object without its version, which a gateway may give anew to every object when it restarts."""
+    metadata = {name: value for name, value in (found.get("metadata") or {}).items() if name != "resourceVersion"}
+    return {**found, "metadata": metadata}
 
 
 def _version(found: JsonObject) -> str:

@@ -48,7 +48,7 @@ def _mark(ctx: typer.Context, words: list[str], selector: str, *, unschedulable:
             decide = _decide_cluster if kind == targets.CLUSTER else _decide_node
             for name in dict.fromkeys(names):
                 try:
-                    said = targets.change(client, kind, name, partial(decide, unschedulable=unschedulable))
+                    said = targets.change(client, kind, name, partial(decide, unschedulable=unschedulable)).word
                 except CliError as error:
                     warn(str(error))
                     failed = True

@@ -20,9 +20,9 @@ from moorage.kinds.kind import ServedKind
 def describe(
     ctx: typer.Context,
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="KIND [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects),
-    ],
+    ] = None,
     *,
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
@@ -31,7 +31,7 @@ def describe(
     selector: Annotated[str, typer.Option("-l", "--selector", help="Objects with these labels, such as app=web.")] = "",
 ) -> None:
     """Show an object in detail, with the reasons for decisions on it."""
-    asked = resource_arguments.parse(what)
+    asked = resource_arguments.parse(what or [])
     if all_namespaces and any(one.names for one in asked):
         raise UsageError("a resource cannot be retrieved by name across all namespaces")
     if selector and any(one.names for one in asked):

@@ -9,11 +9,13 @@ import typer
 
 from moorage.cli import completion, errors
 from moorage.cli.api import kinds
-from moorage.cli.api.client import JsonObject
+from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import connect
-from moorage.cli.errors import ServerError, UnreachableError, UsageError
+from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError
 from moorage.cli.render import explain as explain_text
 from moorage.cli.render import output
+from moorage.cli.render.durations import to_the_second
+from moorage.kinds.printing.columns import taint_text
 from moorage.simulation.explain.question import EXPLAINED, Question, QuestionError
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
@@ -38,7 +40,7 @@ def explain(
             help="A pod, placement or resourcebinding; or an object that makes pods or is placed by a policy, such "
             "as a deployment.",
             show_default=False,
-            autocompletion=completion.objects,
+            autocompletion=completion.explained,
         ),
     ],
     *,
@@ -119,7 +121,7 @@ def _told(ctx: typer.Context, asked: Question) -> JsonObject:
     fields |= {"all": "true"} if asked.every else {}
     try:
         with connect(ctx) as client:
-            return client.explain(fields)
+            return _answer(client, asked, fields)
     except UnreachableError as error:
         why = f"the gateway at {error.server} does not answer ({error.why})"
     except ServerError as error:
@@ -133,6 +135,36 @@ def _told(ctx: typer.Context, asked: Question) -> JsonObject:
             raise
     errors.warn(f"{why}; reading the topics instead, which takes longer")
     return _from_topics(asked)
+
+
+def _answer(client: Client, asked: Question, fields: dict[str, str]) -> JsonObject:
+    """Return the gateway's explanation.
+
+    Raises:
+        CliError: the gateway refuses. If a pod is missing because it was evicted, the message says so.
+    """
+    try:
+        return client.explain(fields)
+    except ServerError as error:
+        if error.status == _NOT_FOUND and error.details.get("kind") == "pods" and (left := _left(client, asked)):
+            raise CliError(f"{error}\n{left}", prefix="") from None
+        raise
+
+
+def _left(client: Client, asked: Question) -> str:
+    """Return how a pod that no longer exists left its node. Empty if it was not evicted, or nobody remembers it."""
+    pod = {"kind": asked.kind, "namespace": asked.namespace, "name": asked.name}
+    listed = client.list(kinds.find("evictions"), asked.namespace).get("items") or []
+    over = [one["status"] for one in listed if one["status"].get("workload") == pod]
+    over = [one for one in over if one.get("state") == "Completed"]
+    if not over:
+        return ""
+    last = max(over, key=lambda one: str(one.get("decidedTime")))
+    causes = ", ".join(f"taint {taint_text(taint)}" for taint in last.get("taints") or [])
+    why = f", because of {causes}" if causes else ""
+    target = last["target"]
+    when = to_the_second(str(last.get("decidedTime")))
+    return f"It was last evicted from {target['kind'].lower()}/{target['name']} at {when}{why}."
 
 
 def _from_topics(asked: Question) -> JsonObject:

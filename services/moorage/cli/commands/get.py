@@ -23,11 +23,11 @@ from moorage.kinds.printing.columns import TableColumn, of, text
 def get(
     ctx: typer.Context,
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="KIND[,KIND] [NAME…] | KIND/NAME…", show_default=False, autocompletion=completion.objects
         ),
-    ],
+    ] = None,
     *,
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", help="Namespace of the objects.", autocompletion=completion.namespaces)
@@ -40,8 +40,12 @@ def get(
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Omit the line with the column names.")] = False,
     form: output.FormatOption = Format.TABLE,
 ) -> None:
-    """List objects, or show one."""
-    asked = resource_arguments.parse(what)
+    """List objects, or show one.
+
+    For example: `moorage get pods -A`, `moorage get nodes -l disk=ssd -o wide`, or
+    `moorage get deployment/web -o yaml`. Without a kind, the command lists the kinds.
+    """
+    asked = resource_arguments.parse(what or [])
     if watch and (len(asked) > 1 or len(asked[0].names) > 1):
         raise UsageError("you may only specify a single resource type, or a single object, with --watch")
     if selector and any(one.names for one in asked):
@@ -85,31 +89,37 @@ class _View:
         self._widths: list[int] = []
 
     def show(self, asked: list[Named], watching: Watching | None) -> bool:
-        """Write the objects, and return whether one that was named is missing.
+        """Write the objects, then the errors of those that are missing, and return whether one is missing.
 
         Args:
             asked: the objects.
             watching: what is to be watched from then on.
         """
-        failed = False
+        missing: list[str] = []
         groups: list[tuple[ServedKind, list[JsonObject]]] = []
         for one in asked:
-            found, missing = self._fetch(one) if watching is None else self._fetch_to_watch(one, watching)
-            failed |= missing
+            found, errors = self._fetch(one) if watching is None else self._fetch_to_watch(one, watching)
+            missing += errors
             if groups and groups[-1][0] == one.kind and one.names:
                 groups[-1][1].extend(found)
             else:
                 groups.append((one.kind, found))
+        single = len(asked) == 1 and len(asked[0].names) == 1
+        self._write_groups(groups, single=single, missing=bool(missing))
+        for error in missing:  # after the table, as kubectl does
+            warn(error)
+        return bool(missing)
+
+    def _write_groups(self, groups: list[tuple[ServedKind, list[JsonObject]]], *, single: bool, missing: bool) -> None:
         everything = [item for _, found in groups for item in found]
         if self._form in {Format.JSON, Format.YAML}:
-            single = len(asked) == 1 and len(asked[0].names) == 1
             if single and not everything:
-                return failed
+                return
             whole = (
                 everything[0] if single else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
             )
             output.write(output.document(whole, self._form))
-        elif not everything and not failed:
+        elif not everything and not missing:
             warn(tables.nothing(self._namespace, [kind for kind, _ in groups]))
         else:
             first = True
@@ -119,7 +129,6 @@ class _View:
                         output.line("")
                     self._write(kind, found)
                     first = False
-        return failed
 
     def follow(self, kind: ServedKind, watching: Watching) -> None:
         """Write changes as they happen, until the user stops it.
@@ -133,29 +142,29 @@ class _View:
             else:
                 self._write(kind, [found], head=not self._widths)
 
-    def _fetch(self, one: Named) -> tuple[list[JsonObject], bool]:
+    def _fetch(self, one: Named) -> tuple[list[JsonObject], list[str]]:
+        """Return the objects, and an error for each that is missing."""
         if not one.names:
             items = tables.listed(one.kind, self._client.list(one.kind, self._namespace, self._selector))
             head = {"apiVersion": one.kind.api_version, "kind": one.kind.kind}
-            return [{**head, **item} for item in items], False
+            return [{**head, **item} for item in items], []
         found: list[JsonObject] = []
-        missing = False
+        missing: list[str] = []
         for name in one.names:
             try:
                 found.append(self._client.get(one.kind, self._namespace or "default", name))
             except ServerError as error:
                 if error.reason != "NotFound":
                     raise
-                warn(str(error))
-                missing = True
+                missing.append(str(error))
         return found, missing
 
     @staticmethod
-    def _fetch_to_watch(one: Named, watching: Watching) -> tuple[list[JsonObject], bool]:
+    def _fetch_to_watch(one: Named, watching: Watching) -> tuple[list[JsonObject], list[str]]:
         items = watching.start()
-        if one.names and not items:
-            warn(f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found')
-        return tables.listed(one.kind, {"items": items}), bool(one.names) and not items
+        gone = one.names and not items
+        missing = [f'Error from server (NotFound): {one.kind.plural} "{one.names[0]}" not found'] if gone else []
+        return tables.listed(one.kind, {"items": items}), missing
 
     def _write(self, kind: ServedKind, found: list[JsonObject], *, head: bool = True) -> None:
         if self._form is Format.NAME:

@@ -33,6 +33,7 @@ _Scope = Annotated[
         help=f"{_SCOPES}. The default is the whole fleet. Repeatable: an eviction is in scope if it matches one value "
         "of each part that is given.",
         show_default=False,
+        autocompletion=completion.words(_FLEET, *(f"{part}=" for part in _FIELDS)),
     ),
 ]
 

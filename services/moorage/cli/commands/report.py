@@ -198,7 +198,8 @@ def _event(fields: dict[str, Any], subject: _Subject) -> ConditionReported:
     except ValidationError as error:
         problem = error.errors()[0]
         field = ".".join(str(part) for part in problem["loc"])
-        raise UsageError(f"{field}: invalid value {problem['input']!r}: {problem['msg']}") from None
+        rule = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+        raise UsageError(f"{field}: invalid value {problem['input']!r}: {rule}") from None
     if wrong := check_workload(event):
         raise UsageError(wrong.message)
     return event

@@ -109,13 +109,13 @@ class SimulationRequest:
                 client.delete(kind, namespace, name)
                 said.append(f"{kind.called(name)} deleted")
             for kind, name, specs in self.taint:
-                word = targets.change(
+                changed = targets.change(
                     client,
                     kind,
                     name,
                     lambda found, kind=kind, specs=specs: decide(kind, found, specs, overwrite=self.overwrite),  # type: ignore[misc]  # mypy does not see the defaults' types
                 )
-                said.append(f"{targets.called(kind, name)} {word}")
+                said.append(f"{targets.called(kind, name)} {changed.word}")
             self._report(client, stack, said)
         return said
 

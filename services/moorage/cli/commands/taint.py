@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -52,17 +52,20 @@ def taint(
     with connect(ctx) as client:
         for name in targets.select(client, kind, names, selector, every=every):
             try:
-                word = targets.change(
+                changed = targets.change(
                     client, kind, name, lambda found: decide(kind, found, wanted, overwrite=overwrite)
                 )
             except CliError as error:
                 warn(str(error))
                 failed = True
                 continue
+            called = targets.called(kind, name)
+            for stays in not_removed(changed, wanted):
+                warn(f"Warning: {stays} was not removed, because the state of {called} or a policy determines it")
             if form in {output.Format.JSON, output.Format.YAML}:
                 output.write(output.document(client.get(kind, "", name), form))
             else:
-                called = targets.called(kind, name)
+                word = changed.word if overwrite or _taints(changed.after) != _taints(changed.before) else "unchanged"
                 output.line(called if form is output.Format.NAME else f"{called} {word}")
     if failed:
         raise typer.Exit(FAILED)
@@ -94,6 +97,21 @@ def operation(before: tuple[Taint, ...], after: tuple[Taint, ...], wanted: Taint
     return "tainted" if added else "untainted"
 
 
+def not_removed(changed: targets.Changed, wanted: TaintSpecs) -> list[str]:
+    """Return the taints that a change was to remove, and that the target still has, as `key:Effect`."""
+    new = {one.identity for one in wanted.add}
+    return [
+        f"{one.key}:{one.effect}"
+        for one in _taints(changed.after)
+        if one.identity not in new
+        and any(one.key == spec.key and spec.effect in {"", one.effect} for spec in wanted.remove)
+    ]
+
+
+def _taints(found: JsonObject) -> tuple[Taint, ...]:
+    return tuple(Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or [])
+
+
 def _there(wanted: TaintSpecs, effect: str) -> tuple[Taint, ...]:
     """Return taints with which every removal finds something to remove."""
     return tuple(Taint(key=one.key, effect=one.effect or effect) for one in wanted.remove)
@@ -107,9 +125,7 @@ def decide(
     Raises:
         CliError: the specs do not fit the taints that the target has.
     """
-    spec = found.get("spec") or {}
-    wire: list[dict[str, Any]] = spec.get("taints") or []
-    before = tuple(Taint.model_validate(taint) for taint in wire)
+    before = _taints(found)
     name = str((found.get("metadata") or {}).get("name", ""))
     try:
         update = apply_specs(f"{kind.singular} {name}", before, wanted, overwrite=overwrite)

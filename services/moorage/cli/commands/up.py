@@ -38,13 +38,19 @@ def up(
     port of 127.0.0.1. The addresses are printed at the start.
     """
     settings = endpoints.load_settings(flags)
-    running = runfile.read()
-    if running is not None:
+    try:
+        with runfile.claimed():
+            asyncio.run(_up(settings, follow=logs))
+    except runfile.ClaimedError:
         raise CliError(
-            f"Moorage is already running as process {running.pid}, at {running.server}.\n"
-            "Stop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
-        )
-    asyncio.run(_up(settings, follow=logs))
+            f"{_other(runfile.read())}\nStop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
+        ) from None
+
+
+def _other(running: runfile.Running | None) -> str:
+    if running is None:
+        return f"another `moorage up` is starting or stopping with the state folder {state_folder()}."
+    return f"Moorage is already running as process {running.pid}, at {running.server}."
 
 
 async def _up(settings: Settings, *, follow: bool) -> None:
@@ -81,8 +87,6 @@ async def _up(settings: Settings, *, follow: bool) -> None:
     except asyncio.CancelledError:
         if not stopped.is_set():
             raise
-    finally:
-        runfile.remove(folder)
     say("stopped")
 
 

@@ -23,8 +23,9 @@ def listed(kind: ServedKind, answer: Object) -> list[dict[str, Any]]:
 
 def nothing(namespace: str | None, kinds: Sequence[ServedKind]) -> str:
     """Return the message that no object was found. A namespace of None stands for all namespaces."""
-    where = f" in {namespace} namespace" if namespace is not None and any(kind.namespaced for kind in kinds) else ""
-    return f"No resources found{where}."
+    if namespace is not None and any(kind.namespaced for kind in kinds):
+        return f"No resources found in {namespace} namespace."
+    return "No resources found"  # without a full stop, as kubectl has it
 
 
 def row(found: Object, columns: Sequence[TableColumn]) -> list[str]:

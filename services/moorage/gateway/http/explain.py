@@ -57,7 +57,8 @@ class Explanations:
         try:
             answer = await http.send(asked, stream=True)
         except httpx.HTTPError as error:
-            raise unavailable(f"the query worker does not answer: {error!r}") from None
+            why = str(error) or type(error).__name__
+            raise unavailable(f"the query worker at {self._server} does not answer: {why}") from None
         headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
         return StreamingResponse(
             answer.aiter_bytes(), answer.status_code, headers=headers, background=BackgroundTask(answer.aclose)

@@ -169,7 +169,8 @@ def _zone(event: ZoneChanged) -> str:
     state = f"{event.state.value}, stopped: every zone is disrupted" if event.stopped else event.state.value
     counts = f"{event.not_ready} of {event.nodes} not ready"
     waiting = f", {event.waiting} waiting" if event.waiting else ""
-    return f"zone {event.zone} {state}: {counts}{waiting}, {rate_text(event.rate)}"
+    rate = rate_text(event.rate) if event.rate else "none may pass"
+    return f"zone {event.zone} {state}: {counts}{waiting}, {rate}"
 
 
 def _why(*parts: str) -> str:
