@@ -476,7 +476,7 @@ def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
     code, _, err = said(invoke("get", "nodes", "--server", "http://127.0.0.1:9"))
     assert code == 1
-    assert err.startswith("error: the gateway at http://127.0.0.1:9 does not answer")
+    assert err.startswith("error: the gateway at http://127.0.0.1:9 does not answer (Connection refused).\n")
     assert "moorage up" in err
     assert said(invoke("--server", "http://[bad", "get", "nodes"))[0] == 1
 
