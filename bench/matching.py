@@ -1,6 +1,6 @@
 """Measures matching of many pods against many nodes, compared with upstream's scheduler plugin. The last line is JSON.
 
-Ours: `moorage.core.taints.matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
+Ours: `moorage.core.taints.node_taint_matrix.TaintMatrix.fits_many`. The peer: `plugin.Filter` of Kubernetes'
 TaintToleration, as run by the oracle's `bench-match` in one thread. Both run in turn for several rounds, and the
 medians are compared. An evaluation is one pod against one node.
 
@@ -37,7 +37,7 @@ import numpy as np
 
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.matching import fits, prefer_count
-from moorage.core.taints.matrix import TaintMatrix
+from moorage.core.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
 KEYS = (

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Values
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Values
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 

@@ -11,10 +11,10 @@ from moorage.conformance.answers import Answer
 from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import invalid, not_supported, required
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
-from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.decision_pages import DecisionPart, Layout, layout_of
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.placement_conditions import conditions_of
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.decisions.conditions import conditions_of
+from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
+from moorage.core.scheduling.ocm.decisions.pages import DecisionPart, Layout, layout_of
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec

@@ -14,12 +14,12 @@ from moorage.conformance.ocm_controller import RequestedPlacement, controlled
 from moorage.conformance.request_fields import RequestError, RequestFields
 from moorage.core.apimachinery.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.core.apimachinery.unstructured import part
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.result import Scheduled
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.decisions.result import Scheduled
 from moorage.core.scheduling.ocm.scheduler import Candidates, PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.resources.managed import Placement
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 

@@ -21,7 +21,9 @@ from moorage.gateway.history import History
 from moorage.gateway.log import Place
 from moorage.gateway.tables import Tables
 from moorage.gateway.views import Views
+from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
+from moorage.kinds.status.views import ViewIndex
 from moorage.runtime.service import Input
 from moorage_schemas.topics import Topic
 
@@ -53,8 +55,8 @@ class Store:
         self.evicted: Callable[[ObjectId, str], None] | None = None
         """Called with the name and uid of a bare pod that was evicted, whose resource must be deleted."""
 
-        self.unsettled: Callable[[], None] | None = None
-        """Called when something about a machine set has changed (see `Tables.unsettled`)."""
+        self.applied: Callable[[], None] | None = None
+        """Called when records have been applied, while objects are shown."""
 
         self._objects: dict[str, dict[ObjectId, ShownObject]] = {}
         self._sum = 0
@@ -79,7 +81,7 @@ class Store:
         for object_id in sorted(counted):
             self._refresh(object_id)
         self._complete()
-        self._tell_unsettled()
+        self._tell_applied()
         self.history.wake()
 
     def skip(self, positions: Mapping[tuple[Topic, int], int]) -> None:
@@ -93,7 +95,7 @@ class Store:
         """Begin to show objects and to record changes, when the tables have been read to their end."""
         tables = self.tables
         known = {ObjectId.of(key) for key in (*tables.resources, *tables.placements)}
-        known |= {*tables.origins, *self.views.always}
+        known |= {*tables.index(ViewIndex).origins, *self.views.always}
         for object_id in known:
             document = self.views.build(object_id)
             if document is not None:
@@ -101,7 +103,7 @@ class Store:
             self._tell_evicted(object_id)
         self.history.floor = self.version
         self.ready = True
-        self._tell_unsettled()
+        self._tell_applied()
         self.history.wake()
 
     def get(self, object_id: ObjectId) -> ShownObject | None:
@@ -150,8 +152,6 @@ class Store:
                 version = self._next()
                 last = _with_version(before.document, version)
                 self.history.add(version, object_id, before.document, None, last)
-            if object_id in self.tables.origins:
-                del self.tables.origins[object_id]
             return
         if before is not None:
             if _same(before.document, document):
@@ -172,12 +172,12 @@ class Store:
         self._objects.setdefault(object_id.kind, {})[object_id] = shown
         return shown
 
-    def _tell_unsettled(self) -> None:
-        if self.ready and self.unsettled is not None and self.tables.unsettled:
-            self.unsettled()
+    def _tell_applied(self) -> None:
+        if self.ready and self.applied is not None:
+            self.applied()
 
     def _tell_evicted(self, object_id: ObjectId) -> None:
-        if self.evicted is not None and (uid := self.tables.evicted_uid(object_id)):
+        if self.evicted is not None and (uid := evicted_uid(object_id, self.tables)):
             self.evicted(object_id, uid)
 
 

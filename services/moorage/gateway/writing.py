@@ -18,6 +18,8 @@ from moorage.gateway.admission import defaults, taint_edits, validation
 from moorage.gateway.log import Log, Write
 from moorage.gateway.store import ShownObject, Store, within
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.dedicated import DedicatedIndex
+from moorage.kinds.status.pods import evicted_uid
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.clock import Clock
 from moorage_schemas.dead_letter import Audited
@@ -118,7 +120,11 @@ class Writer:
                 raise errors.already_exists(kind.group, kind.plural, object_id.name)
             now = self._clock.now()
             uid = str(uuid.uuid4())
-            new = defaults.created(self._prepared(document, kind, self._store.tables.rules.values()), uid=uid, now=now)
+            new = defaults.created(
+                self._prepared(document, kind, self._store.tables.index(DedicatedIndex).rules.values()),
+                uid=uid,
+                now=now,
+            )
             wished = self._wishes(kind, None, resource, new, caller)
             by_default = kind.definition.taints_of_new(resource)
             wished = taint_edits.with_defaults(wished, by_default, now=now, actor=SYSTEM_ACTOR)
@@ -204,7 +210,7 @@ class Writer:
         """
         async with self._locks.held(object_id):
             stored = self._store.tables.resources.get(object_id.key)
-            if stored is not None and stored.uid == uid == self._store.tables.evicted_uid(object_id):
+            if stored is not None and stored.uid == uid == evicted_uid(object_id, self._store.tables):
                 await self._remove(object_id, stored, "evict", Caller("moorage/eviction"))
 
     def _ensure_writable(self) -> None:

@@ -32,7 +32,7 @@ class BindingKind(View):
     )
     made_from = "bindings"
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.names import of_pair
 

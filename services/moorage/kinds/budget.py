@@ -34,7 +34,7 @@ class BudgetKind(View):
     )
     made_from = "budgets"
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """Its name is `poddisruptionbudget.shop.web`, `resource-eviction-rate`."""
         from moorage.kinds.status.records import ObjectId
 

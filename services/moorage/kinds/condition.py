@@ -35,7 +35,7 @@ class ConditionKind(View):
     )
     made_from = "conditions"
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.names import about_target
         from moorage.kinds.status.records import ObjectId

@@ -10,6 +10,7 @@ from moorage.kinds.printing.columns import AGE, TableColumn, text
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
 
@@ -31,6 +32,13 @@ class DedicatedNodesKind(Kind["DedicatedNodes"]):
         TableColumn("EFFECT", text("spec", "effect", default="NoSchedule")),
         AGE,
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.dedicated import DedicatedIndex
+
+        return (DedicatedIndex,)
 
     @property
     def model(self) -> type[DedicatedNodes]:

@@ -52,7 +52,7 @@ class EvictionKind(View):
     )
     made_from = "evictions"
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.names import of_pair
 

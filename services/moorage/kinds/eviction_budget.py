@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
-from moorage.kinds.families.guards import scope_text
+from moorage.kinds.families.guards import BudgetIndex, scope_text
 from moorage.kinds.kind import Kind, UnknownFields
 from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
 from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
@@ -49,6 +49,7 @@ class EvictionBudgetKind(Kind["EvictionBudget"]):
         TableColumn("SCOPE", of(scope_text), wide=True),
         TableColumn("PATIENCE", text("spec", "patienceSeconds"), wide=True),
     )
+    indexes = (BudgetIndex,)
 
     @property
     def model(self) -> type[EvictionBudget]:

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.families.guards import scope_text
 from moorage.kinds.kind import Kind, UnknownFields
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, of, text
 from moorage.kinds.printing.sections import Related, Section, as_declared, held_by
+from moorage.kinds.status.index import Groups, Index
 
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
-    from moorage.kinds.status.records import Document, Records
+    from moorage.kinds.status.records import Document, ObjectId, Records
+    from moorage_schemas.eviction import EvictionDecided
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.budgets import EvictionPause
+
+
+_PAUSE: Final = "EvictionPause/"
+
+
+class PauseIndex(Index):
+    """The evictions that each pause holds."""
+
+    topics = ("evictions",)
+
+    def __init__(self) -> None:
+        self.held = Groups()
+        """The keys of the evictions that are held, by the key of the pause (`EvictionPause/all`)."""
+
+    def changed(
+        self, topic: str, key: str, before: EvictionDecided | None, after: EvictionDecided | None, records: Records
+    ) -> Iterable[ObjectId]:
+        """See `Index`."""
+        from moorage.kinds.status.records import ObjectId
+
+        old, new = _pauses(before), _pauses(after)
+        for pause in old - new:
+            self.held.discard(pause, key)
+        for pause in new - old:
+            self.held.add(pause, key)
+        return [ObjectId("EvictionPause", "", pause.removeprefix(_PAUSE)) for pause in old ^ new]
+
+
+def _pauses(eviction: EvictionDecided | None) -> set[str]:
+    """The keys of the pauses that hold an eviction."""
+    held = eviction is not None and eviction.state == "Held"
+    return {key for key in eviction.held_by if key.startswith(_PAUSE)} if eviction is not None and held else set()
 
 
 class EvictionPauseKind(Kind["EvictionPause"]):
@@ -40,6 +74,7 @@ class EvictionPauseKind(Kind["EvictionPause"]):
         AGE,
     )
     counted_status = True
+    indexes = (PauseIndex,)
 
     @property
     def model(self) -> type[EvictionPause]:
@@ -61,7 +96,7 @@ class EvictionPauseKind(Kind["EvictionPause"]):
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
-        return {"held": len(records.held.get(f"{self.kind}/{resource.name}", ()))}
+        return {"held": len(records.index(PauseIndex).held.get(f"{_PAUSE}{resource.name}", ()))}
 
 
 KIND = EvictionPauseKind()

@@ -22,6 +22,7 @@ from moorage.kinds.printing.sections import Related, Section, as_declared
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import ObjectId, Records
     from moorage_schemas.base import Model
     from moorage_schemas.resource import ResourceDeclared
@@ -138,6 +139,11 @@ class Kind(ABC, Generic[ResourceT]):
     def model(self) -> type[ResourceT]:
         """The contract's typed view."""
 
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """What the kind counts of the records. An index that several kinds name exists once."""
+        return ()
+
     def validate_metadata(self, metadata: ObjectMeta) -> list[FieldError]:
         """Return the errors in an object's name, namespace and labels."""
         from moorage.core.admission.validation.core import validate_metadata
@@ -253,8 +259,8 @@ class Kind(ABC, Generic[ResourceT]):
         return None
 
     def built_in_object(self, name: str, records: Records) -> Document:
-        """An object of `built_in`, as long as nobody has declared it."""
-        raise NotImplementedError(f"{self.kind} has a built-in object {name} and does not say what it is")
+        """An object of `built_in`, as long as nobody has declared it. Every kind that has one says what it is."""
+        raise NotImplementedError(f"{self.kind} has no built-in object {name}")
 
     def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
         """A stored object in the words of one of the kind's versions."""
@@ -293,6 +299,8 @@ class Kind(ABC, Generic[ResourceT]):
         yield from (f"it says no {name}" for name in missing)
         if not self.versions:
             yield "it has no version"
+        if self.built_in and type(self).built_in_object is Kind.built_in_object:
+            yield f"it names the built-in object {self.built_in[0]} and has no built_in_object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,18 +385,20 @@ class View(Untyped):
     made_from: ClassVar[str] = ""
     """The short name of the topic whose records it shows."""
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """The objects that a record shows, of a view that is made of the records of a topic.
 
         Args:
             key: of the record.
-            record: as it is now, or as it was before. None is a tombstone.
+            record: as it is now, or as it was before.
         """
         return ()
 
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
         """See `Kind`."""
-        key = records.origins.get(object_id)
+        from moorage.kinds.status.views import ViewIndex
+
+        key = records.index(ViewIndex).origins.get(object_id)
         status = None if key is None else self.view_status(object_id, key, records)
         if key is None or status is None:
             return None

@@ -15,6 +15,7 @@ from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.machines import MachineSet
@@ -42,6 +43,13 @@ class MachineSetKind(Kind["MachineSet"]):
         TableColumn("TAINTS", of(lambda found: taints_text(at(found, "spec", "template") or {})), wide=True),
     )
     counted_status = True
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.machines import MachineIndex
+
+        return (MachineIndex,)
 
     @property
     def model(self) -> type[MachineSet]:
@@ -88,8 +96,11 @@ class MachineSetKind(Kind["MachineSet"]):
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
-        present = len(records.machines.get(resource.uid, ()))
-        ready = len(records.ready_machines.get(resource.uid, ()))
+        from moorage.kinds.status.machines import MachineIndex
+
+        index = records.index(MachineIndex)
+        present = len(index.machines.get(resource.uid, ()))
+        ready = len(index.ready_machines.get(resource.uid, ()))
         return {
             "observedGeneration": resource.object["metadata"].get("generation", 1),
             "replicas": present,

@@ -28,6 +28,7 @@ from moorage_schemas.times import parse_time
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.managed import ManagedCluster
@@ -72,6 +73,13 @@ class ManagedClusterKind(Target["ManagedCluster"]):
         TableColumn("TAINTS", taints(None), wide=True),
         LABELS,
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
+
+        return (*super().indexes, ManagedIndex)
 
     @property
     def model(self) -> type[ManagedCluster]:
@@ -137,6 +145,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
         """See `Kind`."""
         from moorage.core.taints.desired.addons import LABEL_PREFIX
+        from moorage.kinds.status.managed_index import ManagedIndex
 
         yield from super().notes(document, sent, records)
         labels, there = part(part(sent, "metadata"), "labels"), part(part(document, "metadata"), "labels")
@@ -151,7 +160,7 @@ class ManagedClusterKind(Target["ManagedCluster"]):
             time = taint.get("timeAdded")
             if time and not _same_time(time, times.get((taint.get("key"), taint.get("effect")))):
                 yield f"spec.taints[{number}].timeAdded is set by the system: {time!r} was not used"
-        if missing := records.managed.sets.missing(there):
+        if missing := records.index(ManagedIndex).sets.missing(there):
             yield f"metadata.labels: {SET_LABEL} names {missing!r}, and there is no such set"
 
 

@@ -14,6 +14,7 @@ from moorage.kinds.printing.sections import Pair, Related, Section, time_and_age
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterAddOn
@@ -38,6 +39,13 @@ class ManagedClusterAddOnKind(Kind["ManagedClusterAddOn"]):
         TableColumn("REASON", condition("Available", "reason"), wide=True),
         AGE._replace(wide=True),
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
+
+        return (ManagedIndex,)
 
     @property
     def model(self) -> type[ManagedClusterAddOn]:

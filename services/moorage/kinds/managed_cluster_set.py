@@ -15,6 +15,7 @@ from moorage.kinds.printing.sections import Pair, Related, Rows, Section, Values
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSet
@@ -54,6 +55,13 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
     )
     counted_status = True
     built_in = ("default", "global")
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
+
+        return (ManagedIndex,)
 
     @property
     def model(self) -> type[ManagedClusterSet]:
@@ -100,15 +108,17 @@ class ManagedClusterSetKind(Kind["ManagedClusterSet"]):
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
         from moorage.kinds.status.ocm import set_status
 
-        return set_status(resource.name, records.managed)
+        return set_status(resource.name, records.index(ManagedIndex))
 
     def built_in_object(self, name: str, records: Records) -> Document:
         """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
         from moorage.kinds.status.ocm import built_in_set, set_status
 
-        return {**built_in_set(name), "status": set_status(name, records.managed)}
+        return {**built_in_set(name), "status": set_status(name, records.index(ManagedIndex))}
 
     def refusal(self, name: str, change: str) -> str:
         """See `Kind`."""

@@ -14,6 +14,7 @@ from moorage.kinds.printing.sections import Pair, Related, Section, Values
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.managed import ManagedClusterSetBinding
@@ -38,6 +39,13 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
         AGE,
         TableColumn("REASON", condition("Bound", "reason"), wide=True),
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
+
+        return (ManagedIndex,)
 
     @property
     def model(self) -> type[ManagedClusterSetBinding]:
@@ -66,9 +74,10 @@ class ManagedClusterSetBindingKind(Kind["ManagedClusterSetBinding"]):
 
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """See `Kind`."""
+        from moorage.kinds.status.managed_index import ManagedIndex
         from moorage.kinds.status.ocm import binding_status
 
-        return binding_status(resource.name, records.managed)
+        return binding_status(resource.name, records.index(ManagedIndex))
 
 
 KIND = ManagedClusterSetBindingKind()

@@ -25,6 +25,7 @@ from moorage.kinds.printing.sections import (
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resources.dedicated import DedicatedNodes
     from moorage_schemas.resources.pod import Pod
@@ -87,6 +88,15 @@ class PodKind(Kind["Pod"]):
         TableColumn("MESSAGE", text("status", "message"), wide=True),
         LABELS,
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.controllers import OwnerIndex
+        from moorage.kinds.status.dedicated import DedicatedIndex
+        from moorage.kinds.status.reported import ReportIndex
+
+        return (OwnerIndex, DedicatedIndex, ReportIndex)
 
     @property
     def model(self) -> type[Pod]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from moorage.core.apimachinery.unstructured import at
+from moorage.kinds.families.guards import BudgetIndex
 from moorage.kinds.kind import Kind
 from moorage.kinds.printing.columns import AGE, Object, TableColumn, text
 from moorage.kinds.printing.sections import Pair, Related, Section, held_by
@@ -39,6 +40,7 @@ class PodDisruptionBudgetKind(Kind["PodDisruptionBudget"]):
         TableColumn("HEALTHY", text("status", "currentHealthy", default="0"), wide=True),
         TableColumn("HELD", text("status", "held", default="0"), wide=True),
     )
+    indexes = (BudgetIndex,)
 
     @property
     def model(self) -> type[PodDisruptionBudget]:

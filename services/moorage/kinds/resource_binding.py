@@ -21,6 +21,7 @@ from moorage.kinds.printing.sections import (
 )
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
 
 
@@ -75,6 +76,15 @@ class ResourceBindingKind(View):
         TableColumn("REPLICAS", text("spec", "replicas"), wide=True),
         TableColumn("SINCE", since("status", "lastScheduledTime"), wide=True),
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.controllers import OwnerIndex
+        from moorage.kinds.status.reported import ReportIndex
+        from moorage.kinds.status.resource_bindings import PolicyIndex
+
+        return (OwnerIndex, ReportIndex, PolicyIndex)
 
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         """See `Kind`."""

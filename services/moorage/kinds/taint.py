@@ -64,7 +64,7 @@ class TaintKind(View):
                 return {**whose, **waiting.model_dump(mode="json"), "held": True}
         return None
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.records import ObjectId
         from moorage_schemas.taint import TargetTainted

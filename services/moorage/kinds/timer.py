@@ -37,7 +37,7 @@ class TimerKind(View):
         waiting = [item for item in items if at(item, "status", "deadline")]
         return sorted(waiting, key=lambda item: (at(item, "status", "deadline"), at(item, "metadata", "name")))
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.records import ObjectId
 

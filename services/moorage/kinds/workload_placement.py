@@ -41,7 +41,7 @@ class WorkloadPlacementKind(View):
     )
     made_from = "placements"
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.names import workload_name
         from moorage.kinds.status.records import ObjectId

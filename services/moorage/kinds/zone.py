@@ -103,7 +103,7 @@ class ZoneKind(View):
         region, _, own = key.partition("/")
         return {"region": region, "zone": own}
 
-    def objects(self, key: str, record: Model | None) -> Iterable[ObjectId]:
+    def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """See `View`."""
         from moorage.kinds.status.records import ObjectId
 

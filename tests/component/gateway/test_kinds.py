@@ -14,6 +14,7 @@ from moorage.gateway.admission.feature_gates import feature_gates
 from moorage.gateway.http import watch
 from moorage.gateway.kinds import served
 from moorage.kinds import kind as kinds
+from moorage.kinds.eviction_pause import PauseIndex
 from moorage.runtime.settings import Settings
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -697,7 +698,7 @@ async def test_a_held_eviction_says_what_holds_it() -> None:
     gateway.log.append(EVICTIONS, key, target.key, changed)
     assert (await gateway.ok("GET", f"{PAUSES}/all"))["status"] == {"held": 0}
     gateway.log.append(EVICTIONS, key, target.key, None)
-    assert gateway.store.tables.held == {}
+    assert gateway.store.tables.index(PauseIndex).held == {}
 
 
 def test_the_kinds_of_workloads_are_those_that_are_served() -> None:

@@ -15,18 +15,22 @@ from typing import Any
 import httpx
 import pytest
 from docs import reference
-from tests.component.gateway.double import NOW, Fixture, node_ref
+from tests.component.gateway.double import NOW, Fixture, node_ref, pod
 from typer.testing import CliRunner, Result
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.http_over_httpx import HttpxTransport
 from moorage.cli.app import app
 from moorage.cli.commands.schemas import generated
+from moorage.gateway.http.selectors import selector
+from moorage.gateway.http.watch import Watch, events, start
+from moorage.gateway.kinds import served_at
 from moorage.kinds import kind as kinds
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import TIMERS
 
 PAGE = Path(__file__).parents[3] / "docs" / "kinds.md"
+PODS = "/api/v1/namespaces/default/pods"
 BERTHS = "/apis/harbour.example/v1/namespaces/default/berths"
 MODULES = ("moorage_schemas.resources.berth", "moorage.kinds.berth")
 
@@ -38,6 +42,18 @@ def berth(name: str = "b1", **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"length": 12, **spec},
     }
+
+
+def boat(name: str, at: str) -> dict[str, Any]:
+    """A pod at a berth."""
+    labels = {"berth": at} if at else {}
+    return {**pod(name), "metadata": {"name": name, "labels": labels}}
+
+
+async def boats(gateway: Fixture) -> dict[str, int]:
+    """The number of boats at each berth."""
+    berths = (await gateway.ok("GET", BERTHS))["items"]
+    return {one["metadata"]["name"]: one["status"]["boats"] for one in berths}
 
 
 @pytest.fixture
@@ -117,10 +133,52 @@ async def test_a_change_is_held_to_its_rules(gateway: Fixture) -> None:
     assert (answer.status_code, "field is immutable" in answer.text) == (422, True)
 
 
-async def test_its_status_is_counted_and_what_it_refuses_is_not_done(gateway: Fixture) -> None:
+async def test_its_status_counts_other_objects_by_an_index_of_its_own(gateway: Fixture) -> None:
+    for name in ("b1", "b2"):
+        await gateway.ok("POST", BERTHS, berth(name))
+    for name, at in (("kestrel", "b1"), ("osprey", "b1"), ("heron", "")):
+        await gateway.ok("POST", PODS, boat(name, at))
+    assert await boats(gateway) == {"b1": 2, "b2": 0}
+    await gateway.ok("PATCH", f"{PODS}/osprey", {"metadata": {"labels": {"berth": "b2"}}})
+    assert await boats(gateway) == {"b1": 1, "b2": 1}
+    await gateway.ok("DELETE", f"{PODS}/kestrel")
+    assert await boats(gateway) == {"b1": 0, "b2": 1}
+
+
+async def test_a_watch_gets_it_again_when_a_counted_object_changes(gateway: Fixture) -> None:
+    for name in ("b1", "b2"):
+        await gateway.ok("POST", BERTHS, berth(name))
+    kind = served_at("harbour.example", "v1", "berths")
+    assert kind is not None
+    version = int((await gateway.ok("GET", BERTHS))["metadata"]["resourceVersion"])
+    await gateway.ok("POST", PODS, boat("kestrel", "b1"))
+    await gateway.ok("PATCH", f"{PODS}/kestrel", {"metadata": {"annotations": {"sail": "red"}}})
+    await gateway.ok("PATCH", f"{PODS}/kestrel", {"metadata": {"labels": {"berth": "b2"}}})
+    await gateway.ok("POST", PODS, boat("heron", "b3"))
+    watched = Watch(kind=kind, namespace="", selected=selector("", ""), version=version)
+    lines = events(gateway.store, watched, start(gateway.store, watched))
+    async with asyncio.timeout(5):
+        seen = [json.loads(line) for line in (await anext(lines)).splitlines()]
+    assert [(one["type"], one["object"]["metadata"]["name"], one["object"]["status"]) for one in seen] == [
+        ("MODIFIED", "b1", {"boats": 1}),
+        ("MODIFIED", "b1", {"boats": 0}),
+        ("MODIFIED", "b2", {"boats": 1}),
+    ], "once for each change of its count, and for nothing else"
+
+
+async def test_a_gateway_that_starts_later_counts_the_same(gateway: Fixture) -> None:
+    await gateway.ok("POST", BERTHS, berth())
+    await gateway.ok("POST", PODS, boat("kestrel", "b1"))
+    later = Fixture(ready=False)
+    for write in gateway.declared:
+        later.log.append(write.topic, write.key, write.partition_key, write.event, write.meta)
+    later.store.begin()
+    assert await boats(later) == {"b1": 1}
+
+
+async def test_what_it_refuses_is_not_done(gateway: Fixture) -> None:
     for name in ("b1", "last"):
         await gateway.ok("POST", BERTHS, berth(name))
-    assert (await gateway.ok("GET", f"{BERTHS}/last"))["status"] == {"berths": 2}
     answer = await gateway.call("DELETE", f"{BERTHS}/last")
     assert (answer.status_code, answer.json()["message"]) == (
         403,
@@ -208,6 +266,21 @@ async def test_a_view_of_records_is_one_file() -> None:
     assert (await gateway.ok("GET", "/apis/moorage.io/v1alpha1/alarms"))["items"] == []
 
 
+SILENT = """
+from moorage.kinds.config_map import ConfigMapKind
+
+
+class OneKind(ConfigMapKind):
+    kind = "One"
+    plural = "ones"
+    built_in = ("first",)
+
+
+KIND = OneKind()
+"""
+"""A kind that does not say what its built-in object is."""
+
+
 def test_without_its_files_it_is_not_there() -> None:
     assert kinds.named("Berth") is None
     assert kinds.named("Node") is not None
@@ -219,6 +292,7 @@ def test_without_its_files_it_is_not_there() -> None:
         ("", "must have a KIND"),
         ("KIND = 'Berth'", "must have a KIND"),
         ("from moorage.kinds.kind import View\nclass One(View):\n    kind = 'One'\nKIND = One()", "it says no plural"),
+        (SILENT, "it names the built-in object first and has no built_in_object"),
         ("from moorage.kinds.node import NodeKind\nKIND = NodeKind()", "another kind has the name Node or nodes"),
     ],
 )

@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
+from moorage.gateway.tables import Tables
 from moorage.kinds.status.managed_index import CLUSTER, SET, ManagedIndex, merged_labels
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.managed import BUILT_IN_SETS, SET_LABEL, ManagedClusterSet
 from moorage_schemas.taint import TargetTainted
+from moorage_schemas.topics import RESOURCES, TAINTS
 
 FEATURE = "feature.open-cluster-management.io/addon-x"
 SETS = ("s", "t")
@@ -43,7 +45,8 @@ def declared(kind: str, name: str, **parts: object) -> ResourceDeclared:
 
 @given(st.lists(changes, max_size=25))
 def test_sizes_are_right_and_every_change_is_told(made: list[tuple[str, str, object]]) -> None:
-    index = ManagedIndex()
+    tables = Tables()
+    index = tables.index(ManagedIndex)
     clusters: dict[str, ResourceDeclared] = {}
     system: dict[str, TargetTainted] = {}
     sets: dict[str, ResourceDeclared] = {}
@@ -54,20 +57,18 @@ def test_sizes_are_right_and_every_change_is_told(made: list[tuple[str, str, obj
             sets.pop(name, None)
             if new is not None:
                 sets[name] = new
-            index.resource(f"{SET}//{name}", new, None)
-            told = {name}
+            touched = tables.apply(RESOURCES, f"{SET}//{name}", new)
+        elif what == "cluster":
+            clusters.pop(name, None)
+            if value is not None:
+                clusters[name] = declared(CLUSTER, name, labels=value)
+            touched = tables.apply(RESOURCES, f"{CLUSTER}//{name}", clusters.get(name))
         else:
-            if what == "cluster":
-                clusters.pop(name, None)
-                if value is not None:
-                    clusters[name] = declared(CLUSTER, name, labels=value)
-                found = index.resource(f"{CLUSTER}//{name}", clusters.get(name), system.get(name))
-            else:
-                target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=name)
-                kept = {FEATURE: str(value)} if value else {}
-                system[name] = TargetTainted(target=target, target_uid=f"u-{name}", generation=1, labels=kept)
-                found = index.cluster(name, clusters.get(name), system[name])
-            told = {group for kind, _, group in found if kind == SET}
+            target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=name)
+            kept = {FEATURE: str(value)} if value else {}
+            system[name] = TargetTainted(target=target, target_uid=f"u-{name}", generation=1, labels=kept)
+            touched = tables.apply(TAINTS, target.key, system[name])
+        told = {one.name for one in touched if one.kind == SET}
         there = {
             group: ManagedSet.of(group, ManagedClusterSet.model_validate(one.object).spec)
             for group, one in sets.items()

@@ -14,12 +14,12 @@ from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.support.worlds.world import PARTITIONS, World, every_service, flow_of
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.decisions.verdicts import CLUSTER_SETS, ManagedVerdicts
 from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.scheduling.ocm.usage import Usage
-from moorage.core.scheduling.ocm.verdicts import CLUSTER_SETS, ManagedVerdicts
 from moorage.core.taints.desired.ocm import AVAILABLE
 from moorage.runtime.settings import Settings
 from moorage.simulation.explain.explanation import Explanation, NotFoundError, Wanted

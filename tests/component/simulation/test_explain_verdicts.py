@@ -22,8 +22,8 @@ from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.core.scheduling.karmada.verdicts import ClusterVerdicts
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import PodRequest
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import NodeScheduler
-from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.core.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts, objections, selects
 from moorage.core.taints.dialects.kubernetes import KUBERNETES

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.support.worlds.flow import START
 
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.runtime.service import Emit, Input, NeedFresh
 from moorage.runtime.settings import Settings
 from moorage.workers.placement import PlacementService, service

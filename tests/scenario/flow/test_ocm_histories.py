@@ -11,14 +11,14 @@ from tests.support.worlds.flow import Crash
 from tests.support.worlds.ocm import DISABLE, SET_LABEL, OcmWorld, by_score, labelled, ref, tolerates, weights
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, usable_sets
-from moorage.core.scheduling.ocm.decision_groups import GroupTerms
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.placement_conditions import SATISFIED, conditions_of
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.decisions.conditions import SATISFIED, conditions_of
+from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
 from moorage.core.scheduling.ocm.plugin import Code, ManagedPrioritizer, Status
 from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Service
 from moorage.workers.placement.ocm.view import ManagedView
 from moorage_schemas.resources.managed import ManagedClusterSet, Placement

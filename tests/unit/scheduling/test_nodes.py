@@ -16,8 +16,8 @@ from tests.unit.scheduling.nodes_reference import Bound
 
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
+from moorage.core.scheduling.nodes.pod_shape import PodShape, pod_requests, shape_of
 from moorage.core.scheduling.nodes.scheduler import Decision, NodeScheduler
-from moorage.core.scheduling.nodes.shape import PodShape, pod_requests, shape_of
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.core.scheduling.ocm.decision_groups import GroupTerms, SelectedGroup
-from moorage.core.scheduling.ocm.decision_pages import (
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.decisions.groups import GroupTerms, SelectedGroup
+from moorage.core.scheduling.ocm.decisions.pages import (
     GROUP_INDEX_LABEL,
     GROUP_NAME_LABEL,
     MOST_CLUSTERS,
@@ -18,7 +19,6 @@ from moorage.core.scheduling.ocm.decision_pages import (
     layout_of,
     records_between,
 )
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
 from moorage_schemas.placement import DecisionGroupStatus
 from moorage_schemas.resources.managed import DecisionStrategy
 from moorage_schemas.resources.names import PLACEMENT_LABEL

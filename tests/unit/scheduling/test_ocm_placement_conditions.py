@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import UsableSets
-from moorage.core.scheduling.ocm.placement_conditions import MISCONFIGURED, SATISFIED, conditions_of, leading_condition
+from moorage.core.scheduling.ocm.decisions.conditions import MISCONFIGURED, SATISFIED, conditions_of, leading_condition
 from moorage.core.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
 

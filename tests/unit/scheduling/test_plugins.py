@@ -20,18 +20,18 @@ from moorage.core.scheduling.karmada.scheduler import ClusterScheduler
 from moorage.core.scheduling.nodes.filters.node_unschedulable import NodeUnschedulable
 from moorage.core.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
+from moorage.core.scheduling.nodes.pod_shape import shape_of
 from moorage.core.scheduling.nodes.prioritizers.least_allocated import NodeResourcesFit
 from moorage.core.scheduling.nodes.scheduler import NodeScheduler
-from moorage.core.scheduling.nodes.shape import shape_of
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.decisions.result import Scheduled
 from moorage.core.scheduling.ocm.filters.predicate import Predicate
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, ManagedPrioritizer, Plugins
 from moorage.core.scheduling.ocm.prioritizers.prefer_no_select import PreferNoSelect
-from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
 from moorage.core.scheduling.ocm.spec import terms_of
-from moorage.core.scheduling.ocm.usage import Usage
 from moorage.core.taints.desired.cluster_affinity import ClusterFacts as KarmadaFacts
 from moorage_schemas.resources.managed import Placement as ManagedPlacement
 from moorage_schemas.resources.managed import PlacementSpec

@@ -19,6 +19,7 @@ from moorage.gateway.tables import Tables
 from moorage.gateway.writing import Caller, Preconditions, Writer
 from moorage.kinds import node
 from moorage.kinds.kind import ServedKind
+from moorage.kinds.status.machines import MachineIndex, node_ready
 from moorage.kinds.status.records import ObjectId
 from moorage_schemas.resource import ResourceDeclared, resource_key
 
@@ -43,13 +44,15 @@ class MachineKeeper:
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store = store
         self._writer = writer
+        self._index = store.tables.index(MachineIndex)
         self._wake = asyncio.Event()
         self._seen: dict[str, set[str]] = {}
         """The names that the nodes of each machine set have had while this process ran. New nodes get other names."""
 
-    def changed(self) -> None:
-        """Note that something about a machine set has changed."""
-        self._wake.set()
+    def applied(self) -> None:
+        """Note that records have been applied. Machine sets that they have changed are reconciled."""
+        if self._index.unsettled:
+            self._wake.set()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -67,7 +70,7 @@ class MachineKeeper:
 
     async def _settle_all(self) -> list[str]:
         """Reconcile every machine set that has changed. Returns the reasons for failures."""
-        unsettled = self._store.tables.unsettled
+        unsettled = self._index.unsettled
         failed: dict[str, str] = {}
         while self._store.ready and (waiting := sorted(unsettled - failed.keys())):
             for uid in waiting:
@@ -85,7 +88,7 @@ class MachineKeeper:
     async def _settle(self, uid: str) -> str:
         """Bring one machine set to its number. Returns why that failed, or an empty text."""
         tables = self._store.tables
-        key = tables.machine_sets.get(uid)
+        key = self._index.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
         present = _machines_of(uid, tables)
         plan = machine_sets.plan(machine_sets.wanted_replicas(declared.object) if declared is not None else 0, present)
@@ -97,7 +100,7 @@ class MachineKeeper:
             self._seen.pop(uid, None)
         if not work:
             return ""
-        tables.unsettled.add(uid)  # it is checked again after this
+        self._index.unsettled.add(uid)  # it is checked again after this
         return _worst(await asyncio.gather(*work, return_exceptions=True))
 
     def _names(self, declared: ResourceDeclared, present: Iterable[machine_sets.Machine], count: int) -> list[str]:
@@ -140,13 +143,13 @@ def _worst(outcomes: Iterable[object]) -> str:
 
 def _machines_of(uid: str, tables: Tables) -> list[Machine]:
     """The nodes of a machine set, by name."""
-    nodes = [tables.resources[key] for key in sorted(tables.machines.get(uid, ()))]
+    nodes = [tables.resources[key] for key in sorted(tables.index(MachineIndex).machines.get(uid, ()))]
     return [
         Machine(
             name=node.name,
             uid=node.uid,
             created=str(node.object["metadata"].get("creationTimestamp", "")),
-            ready=tables.node_ready(node.name),
+            ready=node_ready(node.name, tables),
             marked=marked(node.object),
         )
         for node in nodes

@@ -67,7 +67,7 @@ def create_app(gateway: Gateway) -> Starlette:
     sweeper = Sweeper(writer)
     gateway.store.evicted = sweeper.found
     keeper = MachineKeeper(gateway.store, writer)
-    gateway.store.unsettled = keeper.changed
+    gateway.store.applied = keeper.applied
     endpoints = _Endpoints(gateway, writer)
     intake = Intake(gateway.store, gateway.log, gateway.clock, gateway.limits)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
     from moorage.kinds.status.controllers import Counts
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, Records
     from moorage_schemas.resource import ResourceDeclared
 
@@ -57,6 +58,14 @@ class ControllerKind(Kind[ResourceT]):
     in_all: ClassVar[bool] = True
     columns: ClassVar[tuple[TableColumn, ...]] = controller_columns(_ready, _scheduled)
     counted_status: ClassVar[bool] = True
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.controllers import OwnerIndex
+        from moorage.kinds.status.reported import ReportIndex
+
+        return (OwnerIndex, ReportIndex)
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

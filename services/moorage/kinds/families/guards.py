@@ -1,11 +1,28 @@
-"""What eviction budgets and eviction pauses share."""
+"""What budgets and eviction pauses share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from moorage.core.apimachinery.unstructured import at
 from moorage.kinds.printing.columns import Object
+from moorage.kinds.status.index import Index
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import ObjectId, Records
+
+
+class BudgetIndex(Index):
+    """Which budget looks different when its numbers are counted. The record of a rate names no object."""
+
+    topics = ("budgets",)
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        from moorage.kinds.status.records import ObjectId
+
+        return (ObjectId.of(key),) if "/" in key else ()
 
 
 def scope_text(found: Object) -> str:

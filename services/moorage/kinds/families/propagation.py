@@ -13,6 +13,7 @@ from moorage.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, t
 if TYPE_CHECKING:
     from moorage.core.admission.feature_gates import FeatureGates
     from moorage.core.apimachinery.field_errors import FieldError
+    from moorage.kinds.status.index import Index
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
 
@@ -53,6 +54,13 @@ class Propagation(Kind[ResourceT]):
         TableColumn("PRIORITY", text("spec", "priority", default="0")),
         AGE,
     )
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.resource_bindings import PolicyIndex
+
+        return (PolicyIndex,)
 
     def validate(self, resource: ResourceT, gates: FeatureGates) -> list[FieldError]:
         """See `Kind`."""

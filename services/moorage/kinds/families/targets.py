@@ -12,6 +12,7 @@ from moorage.kinds.printing.columns import Object, condition_status, taint_text
 from moorage.kinds.printing.sections import OPEN, Related, Rows, Section, Values, evictions, time_and_age
 
 if TYPE_CHECKING:
+    from moorage.kinds.status.index import Index
     from moorage.kinds.status.records import Document, ObjectId, Records
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.taint import Taint, TargetTainted
@@ -84,6 +85,13 @@ class Target(Kind[ResourceT]):
         found = {k: v for k, v in document.items() if k != "status"} | ({"status": status} if status else {})
         spec = {key: value for key, value in (found.get("spec") or {}).items() if key != "taints"}
         return {**found, "spec": spec}
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """See `Kind`."""
+        from moorage.kinds.status.targets import TargetIndex
+
+        return (TargetIndex,)
 
     def shown(self, object_id: ObjectId, records: Records) -> Document | None:
         """See `Kind`."""

@@ -1,16 +1,48 @@
-"""How many pods a controller has, and how many of them are bound and reported healthy."""
+"""Which workloads an owner has. How many pods a controller has, and how many are bound and reported healthy."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from moorage.kinds.status import reported
-from moorage.kinds.status.records import Records
+from moorage.kinds.status.index import Groups, Index
+from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.workload_kinds import POD
+
+
+class OwnerIndex(Index):
+    """The workloads of each owner: pods of a controller, the binding of a resource, the decisions of a placement.
+
+    An owner counts its workloads, and they are shown from its template.
+    """
+
+    topics = ("resources", "placements")
+
+    def __init__(self) -> None:
+        self.made_by = Groups()
+        """The keys of the placements of each owner, by its key. Workloads that are their own owner are left out."""
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        if topic == "resources":
+            return map(ObjectId.of, self.made_by.get(key, ()))
+        return self._placed(key, before, after)
+
+    def _placed(self, key: str, before: WorkloadPlaced | None, after: WorkloadPlaced | None) -> Iterable[ObjectId]:
+        old, new = (
+            placed.owner.key if placed is not None and placed.owner != placed.workload else ""
+            for placed in (before, after)
+        )
+        if old and old != new:
+            self.made_by.discard(old, key)
+        if new:
+            self.made_by.add(new, key)
+        return [ObjectId.of(owner) for owner in {old, new} - {""}]
 
 
 class Counts(NamedTuple):
@@ -27,7 +59,7 @@ class Counts(NamedTuple):
 def counts(resource: ResourceDeclared, records: Records) -> Counts:
     """Count the pods of a controller, or its replicas on clusters."""
     replicas, scheduled, ready = 0, 0, 0
-    for key in records.made_by.get(resource.key, ()):
+    for key in records.index(OwnerIndex).made_by.get(resource.key, ()):
         placed = records.placements[key]
         if placed.owner_uid != resource.uid or placed.state is PlacementState.EVICTED:
             continue

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, named_set
+from moorage.kinds.status.index import Groups, Index
+from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
@@ -19,57 +21,62 @@ SET_BINDING = "ManagedClusterSetBinding"
 ADD_ON = "ManagedClusterAddOn"
 CLUSTER = TargetKind.MANAGED_CLUSTER.value
 
-Name = tuple[str, str, str]
-"""Kind, namespace and name of an object."""
+_MANAGED = "Managed"
+"""How the keys of these kinds begin."""
 
 
-class ManagedIndex:
-    """Follows the records of managed clusters, their sets and bindings. Each change returns the affected objects."""
+class ManagedIndex(Index):
+    """The clusters in each set, the namespaces that sets are bound to, and the add-ons of each cluster."""
+
+    topics = ("resources", "taints")
 
     def __init__(self) -> None:
         self.sets = ManagedSets()
         self._labels: dict[str, Mapping[str, str]] = {}
         """The labels of each cluster, including those that the system maintains."""
 
-        self._naming: dict[str, set[str]] = {}
+        self._naming = Groups()
         """The clusters that name each set, whether or not the set exists."""
 
         self._members: dict[str, set[str]] = {name: set() for name in self.sets.names}
-        self._bound: dict[str, set[str]] = {}
+        self._bound = Groups()
         """The namespaces to which each set is bound, whether or not the set exists."""
 
-        self._add_ons: dict[str, set[str]] = {}
+        self._add_ons = Groups()
 
     def size(self, name: str) -> int:
         """The number of clusters in a set."""
         return len(self._members.get(name, ()))
 
-    def resource(self, key: str, declared: ResourceDeclared | None, tainted: TargetTainted | None) -> set[Name]:
-        """Apply a resource that was declared or deleted (None). Returns the objects that look different now.
-
-        Args:
-            key: the key of its record.
-            declared: its present state.
-            tainted: the taints of the resource, if it is a target.
-        """
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        if topic == "taints":
+            cluster = key.removeprefix(f"{CLUSTER}/")
+            if cluster == key:
+                return ()
+            return self._cluster(cluster, records.resources.get(f"{CLUSTER}//{cluster}"), after)
+        if not key.startswith(_MANAGED):
+            return ()
         kind, namespace, name, _ = ResourceKey.parse(key)
         if kind == CLUSTER:
-            return self.cluster(name, declared, tainted)
+            return self._cluster(name, after, records.taints.get(f"{CLUSTER}/{name}"))
         if kind == SET:
-            return self._set(name, declared)
+            return self._set(name, after)
         if kind == SET_BINDING:
-            _keep(self._bound, name, namespace, there=declared is not None)
+            _keep(self._bound, name, namespace, there=after is not None)
         elif kind == ADD_ON:
-            _keep(self._add_ons, namespace, name, there=declared is not None)
-        return set()
+            _keep(self._add_ons, namespace, name, there=after is not None)
+        return ()
 
-    def cluster(self, name: str, declared: ResourceDeclared | None, tainted: TargetTainted | None) -> set[Name]:
-        """Apply a change of a cluster or its system labels. Returns the sets and add-ons that look different now."""
+    def _cluster(
+        self, name: str, declared: ResourceDeclared | None, tainted: TargetTainted | None
+    ) -> Iterable[ObjectId]:
+        """Take a change of a cluster or of its system labels in. Sets and add-ons look different then."""
         before = self._labels.pop(name, None)
         after = None if declared is None else merged_labels(declared, tainted)
         if after is not None:
             self._labels[name] = after
-        touched: set[Name] = {(ADD_ON, name, add_on) for add_on in self._add_ons.get(name, ())}
+        touched = {ObjectId(ADD_ON, name, add_on) for add_on in self._add_ons.get(name, ())}
         if before == after:
             return touched
         old, new = (frozenset[str]() if labels is None else self.sets.of(labels) for labels in (before, after))
@@ -80,9 +87,10 @@ class ManagedIndex:
             self._members[group].discard(name)
         for group in new - old:
             self._members[group].add(name)
-        return touched | {(SET, "", group) for group in old ^ new}
+        return touched | {ObjectId(SET, "", group) for group in old ^ new}
 
-    def _set(self, name: str, declared: ResourceDeclared | None) -> set[Name]:
+    def _set(self, name: str, declared: ResourceDeclared | None) -> Iterable[ObjectId]:
+        """Take a change of a set in. Its bindings look different then."""
         if declared is None:
             changed = self.sets.remove(name)
             if changed:
@@ -96,7 +104,8 @@ class ManagedIndex:
             if changed and made is not None:
                 asked = self._naming.get(name, set()) if made.exclusive else self._labels
                 self._members[name] = {cluster for cluster in asked if made.has(self._labels[cluster])}
-        return {(SET_BINDING, namespace, name) for namespace in self._bound.get(name, ())} if changed else set()
+        bound = self._bound.get(name, ()) if changed else ()
+        return {ObjectId(SET_BINDING, namespace, name) for namespace in bound}
 
 
 def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> Mapping[str, str]:
@@ -107,12 +116,6 @@ def merged_labels(declared: ResourceDeclared, tainted: TargetTainted | None) -> 
     return {**own, **tainted.labels}
 
 
-def _keep(sets: dict[str, set[str]], group: str, item: str, *, there: bool) -> None:
-    """Add an item to a group or remove it. A group without items is removed."""
-    if there:
-        sets.setdefault(group, set()).add(item)
-        return
-    found = sets.get(group, set())
-    found.discard(item)
-    if not found:
-        sets.pop(group, None)
+def _keep(groups: Groups, group: str, item: str, *, there: bool) -> None:
+    """Add an item to a group or remove it."""
+    (groups.add if there else groups.discard)(group, item)

@@ -8,12 +8,14 @@ from typing import Any, Final
 from moorage.core.apimachinery.quantities import QuantityError
 from moorage.core.scheduling.nodes.workloads import WorkloadError, controller_of, make_pod
 from moorage.kinds.status import reported
+from moorage.kinds.status.dedicated import DedicatedIndex
 from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.resources.dedicated import DedicatedNodes
+from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.times import format_time
 
 READY: Final = "Ready"
@@ -34,13 +36,22 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
     return with_reports(pod, found) if found else pod
 
 
+def evicted_uid(object_id: ObjectId, records: Records) -> str:
+    """The uid of the bare pod of that name if its placement says that it was evicted. Empty otherwise."""
+    resource, placed = records.resources.get(object_id.key), records.placements.get(object_id.key)
+    if object_id.kind != POD or resource is None or placed is None:
+        return ""
+    gone = placed.state is PlacementState.EVICTED and placed.uid == resource.uid
+    return resource.uid if gone else ""
+
+
 def _bare_or_made(object_id: ObjectId, records: Records) -> Document | None:
     placed, resource = records.placements.get(object_id.key), records.resources.get(object_id.key)
     if resource is not None:
         return _declared(resource, placed)
     if placed is None or placed.owner == placed.workload:
         return None
-    return _made(placed, records.resources.get(placed.owner.key), list(records.rules.values()))
+    return _made(placed, records.resources.get(placed.owner.key), list(records.index(DedicatedIndex).rules.values()))
 
 
 def _declared(resource: ResourceDeclared, placed: WorkloadPlaced | None) -> Document | None:

@@ -6,9 +6,27 @@ one. Budgets count by the same rule (docs/domain.md, "PodDisruptionBudget").
 
 from __future__ import annotations
 
-from moorage.kinds.status.records import Records
+from collections.abc import Iterable
+from typing import Any
+
+from moorage.kinds.status.index import Index
+from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
-from moorage_schemas.keys import binding_key, workload_condition_key
+from moorage_schemas.keys import BindingKey, binding_key, workload_condition_key
+
+
+class ReportIndex(Index):
+    """Which objects show what deployers report. What counts of the reports depends on the binding."""
+
+    topics = ("workload-conditions", "bindings")
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        workload = BindingKey.parse(key).workload
+        if topic == "bindings" and workload not in records.workload_conditions:
+            return ()
+        shown, placed = ObjectId.of(workload), records.placements.get(workload)
+        return (shown,) if placed is None else (shown, ObjectId.of(placed.owner.key))
 
 
 def reports(records: Records, workload: str, target: str) -> list[WorkloadConditionChanged]:

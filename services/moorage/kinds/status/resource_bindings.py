@@ -5,11 +5,13 @@ It is made of the placement, the policy and the reports of deployers. Nobody dec
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
 from moorage.kinds.status import reported
-from moorage.kinds.status.records import Records
+from moorage.kinds.status.index import Groups, Index
+from moorage.kinds.status.records import ObjectId, Records
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
@@ -25,6 +27,26 @@ _PRODUCER: Final = "TaintManager"
 _UNTOLERATED: Final = "TaintUntolerated"
 _SUCCESS: Final = "Success"
 _SCHEDULED: Final = "Scheduled"
+
+
+class PolicyIndex(Index):
+    """The placements that each propagation policy has made. A `ResourceBinding` shows what its policy asks for."""
+
+    topics = ("resources", "placements")
+
+    def __init__(self) -> None:
+        self.placements = Groups()
+        """The keys of the placements of each policy, by its key."""
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        if topic == "resources":
+            return map(ObjectId.of, self.placements.get(key, ()))
+        if before is not None and before.policy:
+            self.placements.discard(before.policy, key)
+        if after is not None and after.policy:
+            self.placements.add(after.policy, key)
+        return ()
 
 
 def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | None:

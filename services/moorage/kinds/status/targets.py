@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from moorage.core.apimachinery.unstructured import part
 from moorage.core.taints.desired.reconcile import next_taints
-from moorage.kinds.status.records import Document, Records
+from moorage.kinds.status.index import Index
+from moorage.kinds.status.records import Document, ObjectId, Records
 from moorage_schemas.condition import ConditionChanged
+from moorage_schemas.keys import ConditionKey, TargetKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
@@ -16,6 +19,17 @@ from moorage_schemas.times import format_time, parse_time
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Stands for the time of what was written without one."""
+
+
+class TargetIndex(Index):
+    """Which target looks different when a record of its taints or of one of its conditions changes."""
+
+    topics = ("taints", "conditions")
+
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """See `Index`."""
+        target = TargetKey.parse(key if topic == "taints" else ConditionKey.parse(key).target)
+        return (ObjectId(target.kind, "", target.name),)
 
 
 def taints(resource: ResourceDeclared, records: Records) -> TargetTainted | None:

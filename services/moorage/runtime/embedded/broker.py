@@ -22,7 +22,7 @@ from aiokafka.errors import KafkaError
 from moorage.runtime.embedded import config, jars
 from moorage.runtime.embedded.datadir import BrokerState, DataDir
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
-from moorage.runtime.embedded.places import default_data_dir
+from moorage.runtime.embedded.folders import default_data_dir
 from moorage.runtime.embedded.warmup import SUPERVISOR
 from moorage.runtime.kafka_version import KAFKA_VERSION
 

@@ -20,7 +20,7 @@ import requests
 
 from moorage.runtime.embedded import config, warmup
 from moorage.runtime.embedded.errors import EmbeddedKafkaError
-from moorage.runtime.embedded.places import cache_dir
+from moorage.runtime.embedded.folders import cache_dir
 from moorage.runtime.embedded.progress import JarProgress
 from moorage.runtime.kafka_version import KAFKA_VERSION
 

@@ -20,6 +20,7 @@ from moorage.gateway.http.app import Gateway, create_app
 from moorage.gateway.http.reports import Limits
 from moorage.gateway.log import Place, Write
 from moorage.gateway.store import ShownObject, Store
+from moorage.kinds.status.machines import MachineIndex
 from moorage.kinds.status.records import ObjectId
 from moorage.runtime.service import Input
 from moorage.runtime.settings import Settings
@@ -158,7 +159,7 @@ class Edge:
     async def _settled(self) -> None:
         for _ in range(_ROUNDS):
             await asyncio.sleep(0)
-            if not self._store.tables.unsettled:
+            if not self._store.tables.index(MachineIndex).unsettled:
                 return
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

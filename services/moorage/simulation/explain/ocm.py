@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from moorage.core.scheduling.framework.plugins import Basis
+from moorage.core.scheduling.ocm.decisions.verdicts import ManagedVerdicts
 from moorage.core.scheduling.ocm.plugin import Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.verdicts import ManagedVerdicts
 from moorage.simulation.explain.chain import EventRecord, Trail
 from moorage.simulation.explain.explanation import (
     ExplainedTarget,

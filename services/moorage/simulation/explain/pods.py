@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.core.scheduling.framework.verdicts import TargetVerdict
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.verdicts import NodeVerdicts
 from moorage.core.scheduling.nodes.workloads import daemon_index
 from moorage.core.taints.dialects.kubernetes import KUBERNETES

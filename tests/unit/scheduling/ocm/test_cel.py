@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from moorage.core.apimachinery.cel import ExpressionError, compiled
-from moorage.core.scheduling.ocm.cel_column import CelColumn, scores_of
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.cel import CelColumn, scores_of
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 
 DOCUMENT = {
     "metadata": {"name": "c2", "labels": {"v": "1.2.0", "r": "eu"}},

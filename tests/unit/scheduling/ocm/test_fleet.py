@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns import Aspect
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.label_columns import ClaimColumn, LabelColumn
-from moorage.core.scheduling.ocm.membership import SetColumn, members
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.column import Aspect
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
+from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
 from moorage.core.scheduling.ocm.prioritizers.addon import ScoreColumn
 from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.taint import Taint

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from moorage.core.apimachinery.quantities import CPU, MEMORY, PODS
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
-from moorage.core.taints.matrix import TaintMatrix
+from moorage.core.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
 Mask = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ import numpy as np
 
 from moorage.core.scheduling.framework.plugins import Basis, Filter, Prioritizer
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
 from moorage.core.scheduling.nodes.plugin import NodeFilter, NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage_schemas.placement import FilterResult, TargetScore
 
 SHOWN_NAMES: Final = 10

@@ -14,8 +14,8 @@ import numpy as np
 
 from moorage.core.apimachinery.quantities import QuantityError, parse_quantity
 from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import PlacementRequest
 from moorage.core.taints.dialects.ocm import NO_SELECT, NO_SELECT_IF_NEW, OCM
 from moorage.core.taints.matching import tolerates

@@ -13,10 +13,10 @@ from typing import ClassVar, Final
 import numpy as np
 
 from moorage.core.scheduling.framework.plugins import Basis, Filter, Prioritizer
-from moorage.core.scheduling.ocm.columns import Column, Mask, Rows, Scores
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Column, Mask, Rows, Scores
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.usage import Usage
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
-from moorage.core.scheduling.ocm.usage import Usage
 
 
 class Code(StrEnum):

@@ -14,10 +14,12 @@ from typing import Final
 import numpy as np
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns import Column, Mask, Rows, Scores
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, microseconds
-from moorage.core.scheduling.ocm.membership import SetColumn, members
+from moorage.core.scheduling.ocm.columns.column import Column, Mask, Rows, Scores
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.instants import FOREVER, NEVER, instant, microseconds
+from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
+from moorage.core.scheduling.ocm.columns.usage import Usage
+from moorage.core.scheduling.ocm.decisions.result import NO_ROWS, Filtered, Scheduled, Score, Shared
 from moorage.core.scheduling.ocm.plugin import (
     SUCCESS,
     Chosen,
@@ -26,9 +28,7 @@ from moorage.core.scheduling.ocm.plugin import (
     Plugins,
     Scored,
 )
-from moorage.core.scheduling.ocm.result import NO_ROWS, Filtered, Scheduled, Score, Shared
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.usage import Usage
 
 Candidates = frozenset[ManagedSet] | Mask | None
 """The clusters that a placement may choose from: those in sets, those in a mask, or all."""

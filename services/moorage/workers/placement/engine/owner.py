@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from moorage.core.apimachinery.quantities import QuantityError
-from moorage.core.scheduling.nodes.shape import PodShape, shape_of
+from moorage.core.scheduling.nodes.pod_shape import PodShape, shape_of
 from moorage.core.scheduling.nodes.workloads import (
     WorkloadController,
     WorkloadError,

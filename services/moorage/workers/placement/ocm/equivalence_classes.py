@@ -23,13 +23,13 @@ import numpy as np
 
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns import Column, Mask, Rows
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.instants import instant, microseconds
-from moorage.core.scheduling.ocm.membership import SetColumn, members
+from moorage.core.scheduling.ocm.columns.column import Column, Mask, Rows
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.instants import instant, microseconds
+from moorage.core.scheduling.ocm.columns.membership import SetColumn, members
+from moorage.core.scheduling.ocm.columns.usage import Usage
 from moorage.core.scheduling.ocm.plugin import MisconfiguredError, PlacementRequest, Plugins
 from moorage.core.scheduling.ocm.terms import PlacementTerms
-from moorage.core.scheduling.ocm.usage import Usage
 from moorage_schemas.envelope import Meta
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from moorage.core.scheduling.ocm.decision_groups import GroupTerms
+from moorage.core.scheduling.ocm.decisions.groups import GroupTerms
 from moorage.core.scheduling.ocm.spec import terms_of
 from moorage.core.scheduling.ocm.terms import PlacementTerms
 from moorage_schemas.envelope import event_id

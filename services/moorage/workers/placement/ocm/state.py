@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moorage.core.scheduling.ocm.decision_pages import DecisionPart
+from moorage.core.scheduling.ocm.decisions.pages import DecisionPart
 from moorage.core.timers.deadline_index import DeadlineIndex
 from moorage.workers.placement.engine.last_decision import supersedes
 from moorage.workers.placement.ocm.decision import DecisionPage, SelectionDecision, selection_decision_of

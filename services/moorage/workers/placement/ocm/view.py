@@ -15,11 +15,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet, UsableSets
-from moorage.core.scheduling.ocm.columns import Aspect
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet, Touched
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.column import Aspect
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet, Touched
+from moorage.core.scheduling.ocm.columns.usage import Usage
 from moorage.core.scheduling.ocm.scheduler import PlacementScheduler
-from moorage.core.scheduling.ocm.usage import Usage
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.overlay import Overlay
 from moorage.workers.placement.engine.target_table import Declaration, TargetTable, present_taints

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from moorage.core.scheduling.nodes.plugin import PodRequest
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.scheduling.nodes.scheduler import Decision
-from moorage.core.scheduling.nodes.shape import PodShape
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.owner import Owner
 from moorage.workers.placement.engine.work_queue import Work

@@ -16,7 +16,7 @@ import numpy as np
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Mask
 from moorage.core.scheduling.nodes.plugin import NodeFilter, PodRequest
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 from moorage.core.taints.dialects.kubernetes import KUBERNETES
 from moorage.core.taints.eviction_verdict import EvictAt, EvictNow, verdict
 from moorage.core.taints.tolerations import judge_taints

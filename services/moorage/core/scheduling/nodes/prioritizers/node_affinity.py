@@ -11,7 +11,7 @@ from moorage.core.scheduling.framework.scores import normalised
 from moorage.core.scheduling.nodes.fleet import Counts, Fleet, Rows
 from moorage.core.scheduling.nodes.node_terms import nodes_of
 from moorage.core.scheduling.nodes.plugin import NodePrioritizer, PodRequest
-from moorage.core.scheduling.nodes.shape import PodShape
+from moorage.core.scheduling.nodes.pod_shape import PodShape
 
 
 class NodeAffinity(NodePrioritizer):

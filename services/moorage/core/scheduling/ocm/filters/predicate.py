@@ -8,11 +8,11 @@ from typing import ClassVar
 import cel
 import numpy as np
 
-from moorage.core.scheduling.ocm.cel_column import TRUE, UNKNOWN, CelColumn, scores_of
-from moorage.core.scheduling.ocm.columns import Column, Mask
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.label_columns import ClaimColumn, LabelColumn
+from moorage.core.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, scores_of
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.column import Column, Mask
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
 from moorage.core.scheduling.ocm.selector import LabelTerms
 from moorage.core.scheduling.ocm.terms import PlacementTerms, SelectorTerms

@@ -12,9 +12,9 @@ import numpy as np
 
 from moorage.core.apimachinery.integers import NANOSECONDS, wrapped
 from moorage.core.scheduling.framework.plugins import Basis
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.instants import FOREVER, NEVER, instant, microseconds
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Values
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.instants import FOREVER, NEVER, instant, microseconds
 from moorage.core.scheduling.ocm.judged_taints import judge_taints
 from moorage.core.scheduling.ocm.plugin import ManagedFilter, PlacementRequest
 from moorage.core.scheduling.ocm.terms import PlacementTerms

@@ -10,9 +10,9 @@ import numpy as np
 
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
-from moorage.core.scheduling.ocm.instants import FOREVER, microseconds
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.instants import FOREVER, microseconds
 from moorage.core.scheduling.ocm.plugin import SUCCESS, Code, ManagedPrioritizer, PlacementRequest, Scored, Status
 from moorage.core.scheduling.ocm.terms import Coordinate, PlacementTerms
 from moorage_schemas.times import format_time

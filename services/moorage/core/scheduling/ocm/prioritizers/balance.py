@@ -9,8 +9,8 @@ import numpy as np
 
 from moorage.core.scheduling.framework.plugins import Basis
 from moorage.core.scheduling.framework.scores import MAX_SCORE
-from moorage.core.scheduling.ocm.columns import Rows, Scores
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Rows, Scores
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import ManagedPrioritizer, PlacementRequest, Scored
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)

@@ -10,7 +10,7 @@ import cel
 import numpy as np
 
 from moorage.core.apimachinery.cel import Expression, context
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Rows, Values
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
 
 UNKNOWN, FALSE, TRUE = 0, 1, 2
 """The values of a `CelColumn`. `UNKNOWN` means that the expression has not been evaluated yet."""

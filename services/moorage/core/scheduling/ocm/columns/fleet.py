@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns import ALL_ASPECTS, NOTHING, Aspect, Column, Mask, Rows, Scores, Values
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.column import ALL_ASPECTS, NOTHING, Aspect, Column, Mask, Rows, Scores, Values
 
 _FIRST: Final = 64
 _FEW: Final = 32

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSet
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Values
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Values
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, PartScore, TargetVerdict
-from moorage.core.scheduling.ocm.columns import Mask, Rows, Scores
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Mask, Rows, Scores
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 from moorage.core.scheduling.ocm.plugin import (
     ManagedFilter,
     ManagedPrioritizer,

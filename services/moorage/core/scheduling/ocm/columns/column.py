@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts, ScoreFacts
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 
 Rows: TypeAlias = NDArray[np.intp]
 """Row numbers."""

@@ -8,10 +8,10 @@ from typing import Final
 
 from moorage.core.scheduling.framework.verdicts import FilterVerdict, Reason, TargetVerdict, Verdicts
 from moorage.core.scheduling.ocm.cluster_sets import ManagedSets, UsableSets
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.decisions.result import Scheduled
 from moorage.core.scheduling.ocm.judged_taints import judge_taints
-from moorage.core.scheduling.ocm.result import Scheduled
 from moorage.core.taints.tolerations import JudgedTaint
 
 CLUSTER_SETS: Final = "ManagedClusterSets"

@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 import numpy as np
 
 from moorage.core.apimachinery.selectors import EXISTS, IN, NOT_IN
-from moorage.core.scheduling.ocm.columns import Aspect, Column, ColumnSource, Mask, Rows, Values
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Values
 from moorage.core.scheduling.ocm.selector import LabelTerms
 
 _ABSENT: Final = -1

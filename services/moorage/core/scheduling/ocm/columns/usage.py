@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from moorage.core.scheduling.ocm.columns import Rows, Scores
-from moorage.core.scheduling.ocm.fleet import ManagedFleet
+from moorage.core.scheduling.ocm.columns.column import Rows, Scores
+from moorage.core.scheduling.ocm.columns.fleet import ManagedFleet
 
 _FEW: Final = 64
 """Up to this many names are counted one by one. More names are counted together."""

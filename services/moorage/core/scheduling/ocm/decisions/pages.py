@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from moorage.core.scheduling.ocm.decision_groups import SelectedGroup
+from moorage.core.scheduling.ocm.decisions.groups import SelectedGroup
 from moorage_schemas.placement import DecisionGroupStatus
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from moorage.core.apimachinery.cel import ExpressionError
-from moorage.core.scheduling.ocm.columns import NOTHING, Aspect
-from moorage.core.scheduling.ocm.facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
+from moorage.core.scheduling.ocm.columns.column import NOTHING, Aspect
 from moorage.core.scheduling.ocm.selector import SelectorError
 from moorage.core.scheduling.ocm.terms import SelectorTerms
 from moorage_schemas.resources.managed import DecisionStrategy, GroupClusterSelector, RequiredClusterSelector

@@ -1,0 +1,51 @@
+"""What kinds count of the records, kept up to date with each record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moorage.kinds.status.records import ObjectId, Records
+
+
+class Index(ABC):
+    """Keeps what a kind counts of the records, so that no object has to search them when it is shown.
+
+    A kind names its indexes (`Kind.indexes`), and reads one as `records.index(TheClass)`. An index that several kinds
+    name exists once. What it keeps follows from the records alone, in the order in which they were written.
+    """
+
+    topics: Collection[str]
+    """The short names of the topics that it follows. Records of other topics do not reach it."""
+
+    @abstractmethod
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """Take one record in, and return the objects that look different now, apart from the one that the key names.
+
+        Args:
+            topic: the short name of the topic.
+            key: of the record.
+            before: the earlier record of the key. None if there was none.
+            after: the record of the key now, of the same model. None is a tombstone.
+            records: the latest records, this one among them.
+        """
+
+
+class Groups(dict[str, set[str]]):
+    """Items by group. A group without items is removed."""
+
+    __slots__ = ()
+
+    def add(self, group: str, item: str) -> None:
+        """Add an item to a group."""
+        self.setdefault(group, set()).add(item)
+
+    def discard(self, group: str, item: str) -> None:
+        """Remove an item from a group, if it is there."""
+        found = self.get(group)
+        if found is not None:
+            found.discard(item)
+            if not found:
+                del self[group]
