@@ -247,7 +247,7 @@ def test_apply_names_what_it_refuses_and_applies_the_rest(gateway: FakeGateway, 
     assert (
         lines[0] == f'error: {file}, document 1: no matches for kind "Widget" in version "example.org/v1" (object "w")'
     )
-    assert lines[1] == f"error: {file}, document 3: apiVersion: invalid value None: must be set, as text"
+    assert lines[1] == f"error: {file}, document 3: apiVersion not set"
     assert lines[2].startswith(f"error: {file}, document 4: invalid value")
     assert lines[3].startswith(f"error: {file}, document 5: error parsing YAML: ")
     assert len(lines) == 4
